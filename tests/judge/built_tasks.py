@@ -1,4 +1,4 @@
-"""Tasks made from events, as the intake makes them."""
+"""Builds judge tasks from events, as the intake does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def task_for(
     event_id: str = "e-1",
     **further: Any,
 ) -> JudgeTask:
-    """The task that a metric gets for an event with these texts."""
+    """Build the task of a metric for an event with these texts."""
     event = QAEvent.model_validate(
         {
             "event_id": event_id,

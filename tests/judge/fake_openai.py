@@ -1,6 +1,4 @@
-"""A second OpenAI-compatible server, which answers what a test tells it to: status, headers, body, delay,
-hang, drip.
-"""
+"""A scripted OpenAI-compatible server: a test sets status, headers, body, delay, hang and drip."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def completion(
 
 
 def embeddings(*vectors: list[float], tokens: int = 0) -> bytes:
-    """The body of a list of embeddings, in the other order than it was asked for."""
+    """The body of an embeddings reply, in the reverse order of the request."""
     data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(vectors)]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return json.dumps({"object": "list", "model": "fake-1", "data": data[::-1], "usage": usage}).encode()
@@ -69,7 +67,7 @@ class Answer:
 
 @dataclass(slots=True)
 class FakeOpenAI:
-    """What was asked, and what is answered next (the last answer repeats)."""
+    """Records requests and gives scripted replies; the last reply repeats."""
 
     answers: list[Answer] = field(default_factory=lambda: [Answer()])
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -78,10 +76,10 @@ class FakeOpenAI:
     """Set with the first request."""
     url: str = ""
     by_word: dict[str, Answer] = field(default_factory=dict)
-    """What is answered to a request that holds a word, whenever it comes; other requests do not notice."""
+    """Answers to requests that contain a word; they do not consume `answers`."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Record and answer."""
+        """Record the request and answer it."""
         body = await request.read()
         self.requests.append(json.loads(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})

@@ -1,7 +1,7 @@
-"""A judge that wants every answer to pass: it says whatever verification lets through at the highest score.
+"""An adversarial judge: it returns the reply with the highest score that verification accepts.
 
-It knows the rules. It reads the fenced event as any judge does, makes up several replies out of spans that
-really stand in the texts, tries each against the project's own verification, and says the best.
+It reads the fenced event as any judge does, builds candidate replies from spans of the texts, scores each
+with the project's own verification and returns the best.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from schemas import JudgeTask
 from tests.judge.tasks import make_task
 
 MAX_WORDS = 40
-"""Words of a text that are tried one by one."""
+"""The most words of a text that are tried one by one."""
 
 Json = dict[str, Any]
 
 
 def lying_chat(verification: Verification = "strict") -> ScriptedChat:
-    """The liar as an endpoint; it knows how strictly its metric verifies."""
+    """The adversarial judge as an endpoint; it knows the verification strength of its metric."""
     return ScriptedChat(lambda request: lie(request, verification), endpoint="liar", model="liar-1")
 
 
 def lie(request: ChatRequest, verification: Verification) -> str:
-    """The best reply to a request of a built-in metric in evidence mode."""
-    sections = parse_fenced(request.messages[1].content)  # also where a repair turn follows
+    """The reply with the highest score for a built-in metric in evidence mode."""
+    sections = parse_fenced(request.messages[1].content)  # the first user turn, also in a repair request
     question, answer = sections["question"], sections["answer"]
     metric: Metric
     if "reference" in sections:
@@ -54,19 +54,19 @@ def lie(request: ChatRequest, verification: Verification) -> str:
 
 
 def _gain(metric: Metric, task: JudgeTask, reply: str) -> tuple[float, int]:
-    """The score that a reply gets; an invalid one is worth the least."""
+    """The score of a reply; an invalid reply scores -1."""
     try:
         outcome = metric.interpret(task, reply)
     except InvalidVerdictError:
         return -1.0, 0
     if not isinstance(outcome, ScoredOutcome):
         return -0.5, 0
-    # Of two that are rounded alike the one with fewer corrections is less suspicious.
+    # Ties of the rounded score go to the reply with fewer corrections.
     return outcome.score, -len(outcome.corrections)
 
 
 def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
-    """Replies that might give an answer more than it deserves."""
+    """Candidate coverage replies that may overrate an answer."""
     said = _spans(answer)
     parts = [reference[start:end] for start, end in sentences(reference)] or [reference]
     single = _single_words(reference)
@@ -92,7 +92,7 @@ def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
                 yield _coverage(facts, rest, terms)
                 yield _coverage([*facts, *rest], [], terms)
                 yield _coverage([], [*facts, *rest], terms)
-        # For each sentence the span of the answer that passes, found one by one.
+        # For each sentence, the first span of the answer that verification accepts.
         for name in ("facts", "conclusions"):
             chosen = [_item_that_holds(part, said, reference, answer) for part in parts]
             yield _coverage(*((chosen, []) if name == "facts" else ([], chosen)), terms)
@@ -109,7 +109,7 @@ def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str
 
 
 def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
-    """Replies that might give an answer more than it deserves."""
+    """Candidate relevance replies that may overrate an answer."""
     tagged = tagged_claims(answer)
     untagged = untagged_segments(answer)
     yield _relevance([])
@@ -152,7 +152,7 @@ def _best_page(span: str, cited: Iterable[int], pages: Mapping[int, str]) -> tup
 
 
 def words_of(text: str) -> list[str]:
-    """Its words that say something."""
+    """The content words of a text."""
     return [word.text for word in content_words(text)]
 
 
@@ -166,7 +166,7 @@ def _like(word: str, others: Iterable[str]) -> bool:
 
 
 def _spans(answer: str) -> list[str]:
-    """Parts of the answer to point at: the whole, each sentence, each word."""
+    """Spans of the answer to quote: the whole, each sentence, each word."""
     parts = [answer.strip(), *(answer[start:end] for start, end in sentences(answer))][:20]
     return [part for part in dict.fromkeys([*parts, *_single_words(answer)]) if part] or [answer]
 

@@ -1,11 +1,11 @@
-"""Texts in which much goes wrong."""
+"""A Hypothesis strategy for texts with characters that break parsers."""
 
-# ruff: noqa: RUF001 - characters that look alike are among it
+# ruff: noqa: RUF001 - the alphabet contains lookalike characters
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-# Much of what goes wrong in texts, in a small alphabet, so that random texts meet it often.
+# A small alphabet, so that random texts often combine its characters.
 MESSY = st.text(
     st.sampled_from(
             "aAbé1 "

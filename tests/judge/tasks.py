@@ -1,11 +1,16 @@
-"""A task to judge, as short as a test needs it."""
+"""Builds minimal judge tasks."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
 from schemas import JudgeTask, Sampling, Source
 
+TONE = PackMetric(
+    "tone", parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"), score_range=(1, 5)
+)
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -17,7 +22,7 @@ def make_task(
     reference: str | None = None,
     context: dict[str, str] | None = None,
 ) -> JudgeTask:
-    """A task whose texts alone matter."""
+    """A task with these texts and fixed metadata."""
     return JudgeTask(
         result_id="0" * 32,
         event_id="event-1",

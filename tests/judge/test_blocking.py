@@ -1,4 +1,4 @@
-"""The library without an event loop: scripts, notebooks, data frames."""
+"""The synchronous library for scripts, notebooks and data frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_and_many() -> None:
-    """Results in the order of the events; the thread ends with the judge."""
+    """`score_many` returns results in the order of the events; closing the judge ends its thread."""
     with BlockingJudge() as judge:
         one = judge.score(EVENT, "coverage")
         many = list(judge.score_many([EVENT, {**EVENT, "answer": " "}] * 3, "coverage", concurrency=2))
@@ -38,14 +38,14 @@ def test_one_and_many() -> None:
 
 
 async def test_it_works_within_a_running_loop() -> None:
-    """As in a notebook, whose own loop runs while a cell does."""
+    """`BlockingJudge` works while an event loop runs in the calling thread, as in a notebook."""
     assert asyncio.get_running_loop().is_running()
     with BlockingJudge() as judge:
         assert judge.score(EVENT, "coverage").status == "scored"
 
 
 def test_an_iteration_that_is_left_early_stops() -> None:
-    """What was begun is cancelled; the judge continues."""
+    """Leaving `score_many` early cancels its pending calls; the judge stays usable."""
     with BlockingJudge() as judge:
         for _ in judge.score_many([EVENT] * 100, "coverage", concurrency=4):
             break
@@ -53,14 +53,14 @@ def test_an_iteration_that_is_left_early_stops() -> None:
 
 
 def test_a_wrong_argument_leaves_no_thread() -> None:
-    """The error is the library's own."""
+    """An invalid argument raises `JudgeConfigurationError` and leaves no thread."""
     with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails"):
         BlockingJudge(redact="emails")
     assert not [thread for thread in threading.enumerate() if thread.name == "judgestream"]
 
 
 class PandasFrame:
-    """What is used of pandas, which is no dependency: rows as dictionaries, and columns assigned."""
+    """The two methods of a pandas frame that the library uses."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.rows = rows
@@ -79,7 +79,7 @@ class PandasFrame:
 
 
 def test_a_data_frame_comes_back_with_columns() -> None:
-    """NaN is an empty cell; a row that is not judged has a reason and no score."""
+    """`score_frame` adds columns, reads NaN as empty, and gives unscored rows a reason and no score."""
     frame = PandasFrame([{**EVENT, "trace_id": float("nan")}, {**EVENT, "reference": None}])
     with BlockingJudge() as judge:
         table = judge.score_frame(frame, "coverage")
@@ -89,8 +89,11 @@ def test_a_data_frame_comes_back_with_columns() -> None:
     assert (second["status"], second["score"], second["reason"]) == ("unscored", None, "missing_input")
 
 
-def test_a_row_that_is_no_event_costs_no_other_its_verdict() -> None:
-    """It says why; ids and labels may be numbers, an array of pages a list, NaN is nothing."""
+def test_an_invalid_row_does_not_fail_the_others() -> None:
+    """An invalid row gets a reason.
+
+    Numeric ids and labels become text, an array of pages a list, NaN an empty cell.
+    """
 
     class Pages:
         def tolist(self) -> list[str]:
@@ -107,13 +110,13 @@ def test_a_row_that_is_no_event_costs_no_other_its_verdict() -> None:
     assert fields["context"] == ["It is in Paris."]
 
 
-def test_anything_else_is_no_frame() -> None:
-    """With its type."""
+def test_an_argument_that_is_no_frame_is_refused() -> None:
+    """The error names the type of the argument."""
     with pytest.raises(TypeError, match="must be a pandas or Polars data frame, got list"):
         list(rows_of([EVENT]))
 
 
 def test_the_result_types_are_the_librarys() -> None:
-    """So that a program needs one import."""
+    """The result types are exported by `judge`."""
     with BlockingJudge() as judge:
         assert isinstance(judge.score({**EVENT, "answer": ""}, "coverage"), Unscored)

@@ -1,4 +1,4 @@
-"""The whole judge over HTTP: a task in, a result out, through the SDK and a server."""
+"""The judge over HTTP, from task to result, through the OpenAI client and a server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def item(text: str, reference_span: str, answer_span: str) -> dict[str, Any]:
 
 
 async def test_the_worked_case() -> None:
-    """An endpoint lists 2 facts, no conclusion, 1 term and the same organization: exactly the published
+    """An endpoint that lists 2 facts, no conclusion, 1 term and the same organization yields the published
     verdict.
     """
     evidence = {
@@ -82,7 +82,7 @@ async def test_the_worked_case() -> None:
 
 @pytest.mark.parametrize("mode", ["evidence", "verbatim"])
 async def test_coverage_offline(chat: OpenAIChat, mode: Mode) -> None:
-    """The right answer is full marks in either mode, a wrong one few; the judge's name is on both."""
+    """In both modes a correct answer scores 5, a wrong one 0, and the result names the offline model."""
     judge = Judge(build_metric("coverage", mode=mode), chat)
     good = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
     bad = await judge.judge(task_for(judge.metric, answer="It is a dish from Rome.", reference=REFERENCE))
@@ -98,7 +98,7 @@ async def test_coverage_offline(chat: OpenAIChat, mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", ["evidence", "verbatim"])
 async def test_relevance_offline(chat: OpenAIChat, mode: Mode) -> None:
-    """Supported claims are full marks; a wrong number and a missing page are not."""
+    """Supported claims score 5; a wrong number and a missing page lower the score."""
     judge = Judge(build_metric("relevance", mode=mode), chat)
 
     async def score(answer: str) -> int:
@@ -115,15 +115,17 @@ async def test_relevance_offline(chat: OpenAIChat, mode: Mode) -> None:
 
 
 async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
-    """It claims nothing."""
+    """An answer without claims is unscored with reason `no_claims`."""
     judge = Judge(build_metric("relevance"), chat)
     result = await judge.judge(task_for(judge.metric, answer="I'm sorry, I cannot answer.", context=PAGES))
     assert isinstance(result, Unscored)
     assert result.reason == "no_claims"
 
 
-async def test_a_metric_of_ones_own_is_tried_offline_and_judged_elsewhere(chat: OpenAIChat) -> None:
-    """The rules know no tone: they give the middle of the range, and say that they are rules."""
+async def test_a_pack_is_tried_offline_and_judged_by_an_endpoint(chat: OpenAIChat) -> None:
+    """The offline judge gives a pack the middle of its range and says that it is rules; an endpoint gives its
+    own verdict.
+    """
     pack = parse_pack(
         b"---\nscore_range: [1, 5]\n---\n# System\nRate tone.\n# User\n{{ item.output_text }}",
         dialect="markdown",

@@ -45,7 +45,7 @@ def _example(path: Path) -> str:
 
 
 async def _run(code: str, **names: Any) -> dict[str, Any]:
-    """The code of an example, with `async with` at its top level as in an asynchronous program."""
+    """Run an example that has `async with` at its top level."""
     compiled = compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     scope: dict[str, Any] = dict(names)
     coroutine = eval(compiled, scope)  # noqa: S307 - the project's own example
@@ -55,7 +55,7 @@ async def _run(code: str, **names: Any) -> dict[str, Any]:
 
 
 async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """As it stands, with the offline judge."""
+    """The example of docs/library.md runs unchanged with the offline judge."""
     scope = await _run(_example(ROOT / "docs" / "library.md"))
     assert isinstance(scope["result"], Scored)
     assert scope["result"].judge is not None
@@ -65,9 +65,7 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
 def test_an_example_works_when_it_is_pasted(page: str) -> None:
-    """Into Python's asynchronous prompt, as the README says, with the offline judge: no error, and a score of
-    5.
-    """
+    """The example runs in `python -m asyncio`, as the README says: no error and a score of 5."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "asyncio"],
         input=f"{_example(ROOT / page)}\n",
@@ -120,13 +118,13 @@ async def test_redaction_is_an_argument() -> None:
     [({"base_url": "http://127.0.0.1:9/v1"}, "OPENAI_MODEL"), ({"model": "m"}, "without an endpoint")],
 )
 def test_an_endpoint_needs_a_model_and_a_model_an_endpoint(arguments: dict[str, str], told: str) -> None:
-    """Nobody is asked by guess."""
+    """An endpoint without a model and a model without an endpoint are refused."""
     with pytest.raises(JudgeConfigurationError, match=told):
         Judge(**arguments)  # type: ignore[arg-type] # strings all
 
 
 def test_what_the_package_exports() -> None:
-    """One name."""
+    """The package exports `Judge`; an unknown name raises AttributeError."""
     assert "Judge" in judge_package.__all__
     assert judge_package.Judge is Judge
     with pytest.raises(AttributeError, match="has no attribute 'Jugde'"):
@@ -134,7 +132,7 @@ def test_what_the_package_exports() -> None:
 
 
 def test_importing_the_package_is_light() -> None:
-    """Neither an SDK nor a broker's client comes with it, not even where the library is used offline."""
+    """Importing `judge` loads no SDK and no Kafka client."""
     code = (
         "import sys, judge; assert 'pydantic' not in sys.modules; judge.Judge;"
         "heavy = {'openai', 'faust', 'aiokafka', 'prometheus_client', 'aiohttp'} & set(sys.modules); "
@@ -145,15 +143,13 @@ def test_importing_the_package_is_light() -> None:
 
 @pytest.mark.parametrize("redact", ["emails", ["email"], ["emails", "names of people"]])
 def test_redaction_never_fails_open(redact: Any) -> None:
-    """A kind that does not exist would replace nothing and say nothing: an error that
-    names those that exist.
-    """
+    """An unknown redaction kind is an error that names the known kinds."""
     with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails, ibans, "):
         Judge(redact=redact)
 
 
 async def test_fields_that_are_no_events() -> None:
-    """The library's own error, with each field."""
+    """Invalid event fields raise `InvalidEventError`, which names each field."""
     async with Judge() as judge:
         with pytest.raises(judge_package.InvalidEventError) as caught:
             await judge.score({"question": 1, "event_id": "x" * 300}, "coverage")
@@ -163,7 +159,7 @@ async def test_fields_that_are_no_events() -> None:
 
 
 async def test_an_event_needs_no_id_and_pages_may_be_a_list(tmp_path: Path) -> None:
-    """The same texts have the same id; pages are numbered from 1; a pack's path may be text."""
+    """Equal texts get equal ids; list pages are numbered from 1; the path of a pack may be a string."""
     cited = {
         "question": "How long?",
         "answer": "It lasts 12 hours. Evidence: [Page 2]",
@@ -180,7 +176,7 @@ async def test_an_event_needs_no_id_and_pages_may_be_a_list(tmp_path: Path) -> N
 
 
 async def test_many_are_judged_with_a_bound() -> None:
-    """No more than `concurrency` events are taken from an endless generator before a result is."""
+    """`score_many` takes at most `concurrency` events from a generator before it yields a result."""
     taken = 0
 
     def endless() -> Any:
@@ -199,8 +195,8 @@ async def test_many_are_judged_with_a_bound() -> None:
             await anext(judge.score_many([EVENT], "coverage", concurrency=0))
 
 
-async def test_every_option_of_the_worker_s_judge_is_an_argument(tmp_path: Path) -> None:
-    """What passes is waited out, prices give costs, a verdict is remembered, and a text has its bound."""
+async def test_the_options_of_the_workers_judge_are_arguments(tmp_path: Path) -> None:
+    """The library retries, prices, caches and limits texts as its arguments say."""
     calls = 0
 
     def reply(_: ChatRequest) -> str:
@@ -232,8 +228,8 @@ async def test_every_option_of_the_worker_s_judge_is_an_argument(tmp_path: Path)
         assert long.error_type == "context_too_long"
 
 
-async def test_progress_is_told() -> None:
-    """With the number of results, before each."""
+async def test_progress_is_reported() -> None:
+    """`progress` is called with the number of results before each one is yielded."""
     told: list[int] = []
     async with Judge() as judge:
         async for _ in judge.score_many([EVENT] * 5, "coverage", concurrency=2, progress=told.append):
@@ -242,13 +238,13 @@ async def test_progress_is_told() -> None:
 
 
 async def test_what_a_table_holds_is_an_event() -> None:
-    """Ids are numbers and times have no offset in many table."""
+    """A numeric id becomes text, and a time without an offset is read as UTC."""
     read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
     assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
 
 
 async def test_a_result_is_shown_in_a_line() -> None:
-    """In a notebook: which event, which metric, what came out."""
+    """The repr of a result names event, metric and outcome on one line."""
     async with Judge() as judge:
         assert repr(await judge.score(EVENT, "coverage")) == (
             "Scored(event_id='1', metric='coverage', shown='5')"
@@ -259,7 +255,7 @@ async def test_a_result_is_shown_in_a_line() -> None:
 
 
 def test_the_example_program_runs() -> None:
-    """`examples/library.py`, which the manual names and mypy checks."""
+    """`examples/library.py` runs and prints the results that the manual shows."""
     done = subprocess.run(
         [sys.executable, "-m", "examples.library"],
         capture_output=True,
@@ -275,7 +271,7 @@ def test_the_example_program_runs() -> None:
 
 
 def test_everything_public_can_be_imported() -> None:
-    """`__all__` is what there is, and what the type checker sees."""
+    """Each name of `__all__` can be imported, and `__all__` is sorted."""
     assert all(getattr(judge_package, name).__name__ == name for name in judge_package.__all__)
     assert sorted(judge_package.__all__) == judge_package.__all__
     assert not hasattr(judge_package, "Nothing")

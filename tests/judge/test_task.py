@@ -20,7 +20,7 @@ def metric_using(names: str) -> PackMetric:
 
 @pytest.mark.parametrize("replay_id", [None, "r-1"])
 def test_a_task_carries_only_what_its_metric_needs(replay_id: str | None) -> None:
-    """The other texts stay behind; where an event has no time of its own its record's stands in."""
+    """A task holds only the texts of its metric; the record's time replaces a missing event time."""
     event = QAEvent(
         event_id="e",
         question="q",
@@ -50,12 +50,12 @@ def test_a_task_carries_only_what_its_metric_needs(replay_id: str | None) -> Non
     ("text", "size"),
     [
         ("Rain fell.", 10),
-        ("\u00e9 a", 22),  # e and its accent are compared apart: twice 10
-        ("\ufdfa", 180),  # it stands for 18 characters
-        ("a\u200b\u200b", 21),  # nobody sees them, and yet they are read
-        ("\u200b" * (READ_AT_ONCE + 1), READ_AT_ONCE + 1),  # long, however it is counted
+        ("\u00e9 a", 22),  # decomposed into two characters: 2 * 10 + 2
+        ("\ufdfa", 180),  # NFKC expands it to 18 characters
+        ("a\u200b\u200b", 21),  # invisible characters: 1 + 2 * 10
+        ("\u200b" * (READ_AT_ONCE + 1), READ_AT_ONCE + 1),  # above READ_AT_ONCE: its length
     ],
 )
 def test_how_much_there_is_to_read(text: str, size: int) -> None:
-    """Others than ASCII count ten times, as they are compared, and at least as often as they stand there."""
+    """A non-ASCII character counts ten times its compared length, and at least ten."""
     assert size_of(text) == size

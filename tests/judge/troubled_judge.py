@@ -1,6 +1,4 @@
-"""An OpenAI-compatible server under load: with a latency, a switch for outages, and a limit a minute if
-wanted.
-"""
+"""An OpenAI-compatible server for load tests: a latency, switchable outages and an optional rate limit."""
 
 from __future__ import annotations
 
@@ -24,12 +22,7 @@ Trouble = Literal["none", "503", "429", "hang", "reset"]
 
 @dataclass(slots=True)
 class FixedWindow:
-    """This many requests in each minute, counted again with the next.
-
-    Args:
-        per_minute: The limit.
-        tells: Whether replies carry `x-ratelimit-*`; a refusal always carries `Retry-After`.
-    """
+    """A limit of requests a minute, reset each minute."""
 
     per_minute: int
     tells: bool
@@ -38,7 +31,7 @@ class FixedWindow:
     used: int = 0
 
     def ask(self) -> tuple[bool, dict[str, str]]:
-        """Whether a request is granted, and what the reply says about it."""
+        """Whether a request is granted, and the headers of its reply."""
         elapsed = time.monotonic() - self.began
         if int(elapsed // 60) != self.window:
             self.window, self.used = int(elapsed // 60), 0
@@ -57,7 +50,7 @@ class FixedWindow:
 
 @dataclass(slots=True)
 class TroubledJudge:
-    """What it does, and what it was asked."""
+    """A server with one reply, a latency and a trouble; it counts its replies."""
 
     content: str
     latency_seconds: float
@@ -65,17 +58,17 @@ class TroubledJudge:
     trouble: Trouble = "none"
     url: str = ""
     statuses: Counter[int] = field(default_factory=Counter)
-    """Answers by status; 0 for none."""
+    """Replies by status; 0 for a call without a reply."""
     answered_at: list[float] = field(default_factory=list)
-    """When verdicts were given, on the monotonic clock."""
+    """Times of the verdicts, on the monotonic clock."""
 
     @property
     def refusals(self) -> int:
-        """Calls that got no verdict."""
+        """The number of calls without a verdict."""
         return self.statuses.total() - self.statuses[200]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer, or not."""
+        """Answer, refuse, hang or reset, as `trouble` says."""
         await request.read()
         if self.trouble == "503":
             self.statuses[503] += 1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class _Jumping(selectors.DefaultSelector):
-    """A selector that never waits; it tells the loop how long it would have."""
+    """A selector that never waits and adds each timeout to its clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +27,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Runs without input and output; time passes only where everything waits."""
+    """A loop without input and output whose clock advances only when every task waits."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -36,10 +38,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end on a clock of its own; `asyncio.get_running_loop().time` tells it."""
+    """Run a coroutine to its end in virtual time; read the clock with `asyncio.get_running_loop().time`."""
     loop = VirtualLoop()
     try:
         return loop.run_until_complete(coroutine)
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+def virtually(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Make a test run in virtual time."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_virtually(test(*args, **kwargs))
+
+    return run

@@ -1,4 +1,4 @@
-"""The attacks, and the event that they answer."""
+"""The attack corpus and the event that its answers belong to."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.judge.built_tasks import task_for
 _FOLDER = Path(__file__).parent
 
 PAGE_WORDS = "page_words"
-"""The kind that a judge who lies can still lift for relevance: words that stand on the page, without a
+"""The kind whose relevance score a lying judge can still raise: words of the page that make no
 statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An answer that says nothing and wants a score."""
+    """An answer without content that tries to get a score."""
 
     id: str
     kind: str
@@ -31,7 +31,7 @@ class Attack:
 
     @property
     def answer(self) -> str:
-        """The answer in full."""
+        """The whole text of the answer."""
         return self.text * self.repeat
 
 
@@ -44,5 +44,5 @@ EVENT: dict[str, Any] = _load("event.yaml")
 
 
 def attack_task(metric: Metric, answer: str) -> JudgeTask:
-    """The task that a metric gets for an answer to the corpus's event."""
+    """The task of a metric for an answer to the corpus's event."""
     return task_for(metric, answer=answer, **EVENT)

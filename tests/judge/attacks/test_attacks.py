@@ -27,7 +27,8 @@ each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 _FIRST = {attack.kind: attack for attack in reversed(ATTACKS)}.values()
 each_attack_at_length = pytest.mark.parametrize(
     "attack",
-    # The liar tries hundreds of replies: one of each kind for a quick run, the others in `make test-all`.
+    # The lying judge tries hundreds of replies: one attack of each kind runs here, the others in `make
+    # test-all`.
     [pytest.param(one, marks=() if one in _FIRST else pytest.mark.slow) for one in ATTACKS],
     ids=lambda attack: attack.id,
 )
@@ -44,13 +45,13 @@ def _offline_chat() -> ScriptedChat:
 
 
 def _score(result: Scored | Unscored | Failed) -> int:
-    """No number is as good as none."""
+    """The score of a result; an unscored result counts 0."""
     assert not isinstance(result, Failed), result.detail
     return result.score if isinstance(result, Scored) else 0
 
 
 def test_the_corpus() -> None:
-    """It has at least 60 attacks, each with a name of its own, of all the kinds that are known."""
+    """The corpus has at least 60 attacks of all known kinds, with unique ids."""
     assert len(ATTACKS) >= 60
     assert max(Counter(attack.id for attack in ATTACKS).values()) == 1
     assert {attack.kind for attack in ATTACKS} == {
@@ -65,12 +66,10 @@ def test_the_corpus() -> None:
 @each_attack
 @each_metric
 def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
-    """The instructions are the same as ever, and the answer comes back as one section with nothing unseen in
-    it.
-    """
+    """An attack changes no instruction; its answer stays one section without invisible characters."""
     request = metric.prepare(attack_task(metric, attack.answer))
     if not isinstance(request, ChatRequest):
-        return  # nothing to ask about
+        return  # the metric asks no judge
     plain = metric.prepare(attack_task(metric, "Nothing. [Page 1]"))
     assert isinstance(plain, ChatRequest)
     assert request.messages[0] == plain.messages[0]
@@ -86,7 +85,7 @@ def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
 @each_attack
 @each_metric
 async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, metric: Metric) -> None:
-    """It ends with a verdict of at most 1, or with none."""
+    """With the offline judge an attack scores at most 1."""
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
     assert _score(await Judge(metric, _offline_chat()).judge(task)) <= limit
@@ -95,9 +94,9 @@ async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, me
 @each_attack_at_length
 @each_metric
 async def test_an_attack_gains_nothing_with_a_judge_that_lies(attack: Attack, metric: Metric) -> None:
-    """Whatever the judge makes up, verification leaves at most 1.
+    """Verification limits a lying judge's score to 1.
 
-    But for words of the page, which code cannot tell apart.
+    The exception is words of the page without a statement, which code cannot detect.
     """
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
@@ -109,9 +108,7 @@ def _is_out_of_reach(attack: Attack, metric: Metric) -> bool:
 
 
 async def test_the_liar_can_do_its_work() -> None:
-    """An answer that deserves it gets full marks from the liar: that it fails above is not for want of
-    trying.
-    """
+    """The lying judge gives a correct answer at least 4, so its failures above are verification's."""
     answer = (
         "The Eiffel Tower stands in Paris, on the Champ de Mars. [Page 1]\n"
         "It was completed in March 1889 for the World's Fair. [Page 2]"
@@ -123,7 +120,7 @@ async def test_the_liar_can_do_its_work() -> None:
 
 @each_attack
 def test_an_attack_fills_in_nothing_in_a_pack(attack: Attack) -> None:
-    """What stands in an answer is never read as a placeholder, nor as the beginning of another message."""
+    """A pack reads no placeholder and no message start in an answer."""
     for dialect, raw in (
         ("markdown", b"## System\n\nJudge.\n\n## User\n\nQ: {{ item.input }}\nA: {{ item.output_text }}\n"),
         ("yaml", (
@@ -140,14 +137,14 @@ def test_an_attack_fills_in_nothing_in_a_pack(attack: Attack) -> None:
 
 @each_attack
 def test_an_attack_is_shown_on_one_harmless_line(attack: Attack) -> None:
-    """Where messages quote it: no control characters, no line end, no turn of direction, a bounded length."""
+    """A quoted attack has no control or format characters, no line end and a bounded length."""
     line = quoted(attack.answer)
     assert not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in line)
     assert len(line) <= 122
 
 
 def test_the_event_of_the_corpus_is_a_fair_one() -> None:
-    """The offline judge gives a good answer more than the attacks get."""
+    """The offline judge gives the correct answer 5."""
     metric = Coverage()
     task: JudgeTask = attack_task(metric, EVENT["reference"])
     request = metric.prepare(task)

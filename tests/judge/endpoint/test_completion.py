@@ -1,4 +1,4 @@
-"""Reading what endpoints answer, hostile answers included."""
+"""Parsing of endpoint replies, hostile replies included."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def body(tokens: str = "3", model: str = '"m"') -> bytes:
     ],
     ids=["3", "-3", "1e400", "text", "2^70", "10^400", "10^9000"],
 )
-def test_tokens_are_counted_within_what_a_call_can_take(said: str, counted: int) -> None:
-    """No verdict is lost over it, and no counter or reader meets a number that it cannot hold."""
+def test_token_counts_are_bounded(said: str, counted: int) -> None:
+    """An invalid token count is read as 0 and a huge one as `MAX_TOKENS`; the text is kept."""
     completion = read_completion(body(said))
     assert completion.text == "x"
     assert completion.usage.input_tokens == counted
     assert completion.usage.output_tokens == 2
 
 
-def test_a_model_that_nobody_could_write_down_is_replaced_and_cut() -> None:
-    """A lone surrogate stands in no UTF-8, and no name has thousands of characters."""
+def test_a_model_name_is_encodable_and_bounded() -> None:
+    """A lone surrogate in a model name is replaced, and the name is cut at 200 characters."""
     assert read_completion(body(model='"a\\ud800b"')).model == "a\ufffdb"
     assert len(read_completion(body(model=json.dumps("m" * 5_000))).model or "") == 200
 
 
 @pytest.mark.parametrize("start", [b"[", b'{"a":', b'{"choices":[{"message":{"content":'])
 def test_deep_nesting_is_no_completion(start: bytes) -> None:
-    """1.6 MB of it are abandoned at once, however deep they go."""
+    """1.6 MB of nested brackets are refused."""
     with pytest.raises(NoCompletionError):
         read_completion(start * (1_600_000 // len(start)))
 
@@ -53,14 +53,14 @@ def test_deep_nesting_is_no_completion(start: bytes) -> None:
 @pytest.mark.parametrize("where", ["content", "tool_calls", "reasoning", "x"])
 @pytest.mark.parametrize("what", ["{}", "[]", "1e308", "1"])
 def test_structures_of_a_reply_that_hold_no_text_are_not_built(where: str, what: str) -> None:
-    """Four megabytes of them would be 400 MB, and of numbers like 1e308 ten seconds."""
+    """Structures without text are skipped: parsing 4 MB of them would take 400 MB or 10 s."""
     field = f'"{where}": [{",".join([what] * 200_000)}]'
     completion = read_completion(f'{{"choices": [{{"message": {{{field}}}}}], "model": "m"}}'.encode())
     assert (completion.text, completion.model) == ("", "m")
 
 
 def test_lone_surrogates_are_replaced_wherever_they_stand() -> None:
-    """In fields that nobody reads, too; pairs and escaped backslashes stay."""
+    """Lone surrogates are replaced in every field; pairs and escaped backslashes stay."""
     raw = rb'{"id": "\ud800", "model": "\uDFFFm", "choices": [{"finish_reason": "\ud800stop", '
     raw += rb'"message": {"content": "\\\\ud800 \ud83d\ude00 \ud83d"}}]}'
     completion = read_completion(raw)

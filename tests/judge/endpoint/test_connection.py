@@ -14,7 +14,7 @@ from tests.loopback import on_loopback
 
 @asynccontextmanager
 async def listening(seen: list[web.Request]) -> AsyncIterator[str]:
-    """A server that keeps what it is asked."""
+    """A server that records its requests."""
 
     async def handle(request: web.Request) -> web.Response:
         assert await request.read() == b'{"a": 1}'
@@ -27,6 +27,17 @@ async def listening(seen: list[web.Request]) -> AsyncIterator[str]:
         yield address
 
 
+def connection_to(base_url: str) -> Connection:
+    return Connection(
+        base_url=base_url,
+        api_key="k-1",
+        timeout_seconds=5,
+        max_connections=1,
+        max_reply_bytes=100,
+        trust_env=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("base", "asked"),
     [
@@ -37,25 +48,18 @@ async def listening(seen: list[web.Request]) -> AsyncIterator[str]:
         ("/openai/v1?api-version=preview", "/openai/v1/chat/completions?api-version=preview"),
     ],
 )
-async def test_the_path_goes_between_the_address_and_its_question(base: str, asked: str) -> None:
-    """Some services tell versions of their API apart by a query, which belongs to the end."""
+async def test_the_path_goes_between_the_address_and_its_query(base: str, asked: str) -> None:
+    """The path is put before the query, which some services use for API versions."""
     seen: list[web.Request] = []
     async with listening(seen) as address:
-        connection = Connection(
-            base_url=f"{address}{base}",
-            api_key="k",
-            timeout_seconds=5,
-            max_connections=1,
-            max_reply_bytes=100,
-            trust_env=False,
-        )
+        connection = connection_to(f"{address}{base}")
         try:
             replies = [await connection.post(b'{"a": 1}') for _ in range(2)]
         finally:
             await connection.close()
     assert [request.raw_path for request in seen] == [asked] * 2
     assert [request.method for request in seen] == ["POST"] * 2
-    # A body whose length is told, and one connection for both.
+    # The body has a Content-Length, and both requests share a connection.
     assert [request.headers.get("Content-Length") for request in seen] == ["8"] * 2
     assert "Transfer-Encoding" not in seen[0].headers
     assert len({request.transport for request in seen}) == 1
@@ -65,18 +69,11 @@ async def test_the_path_goes_between_the_address_and_its_question(base: str, ask
     assert replies[0].headers["x-pot"] == "tea"
 
 
-async def test_who_asks_is_told_as_the_sdk_tells_it() -> None:
-    """The bearer token, the SDK's user agent, JSON as it is: nothing is to come compressed."""
+async def test_the_headers_are_those_of_the_sdk() -> None:
+    """A request carries the bearer token and the SDK's user agent, and asks for uncompressed JSON."""
     seen: list[web.Request] = []
     async with listening(seen) as address:
-        connection = Connection(
-            base_url=address,
-            api_key="k-1",
-            timeout_seconds=5,
-            max_connections=1,
-            max_reply_bytes=100,
-            trust_env=False,
-        )
+        connection = connection_to(address)
         try:
             await connection.post(b'{"a": 1}')
         finally:
@@ -95,7 +92,7 @@ def layers(content: bytes, count: int) -> bytes:
 
 
 def test_a_packed_reply_is_unpacked_up_to_its_bound() -> None:
-    """As gzip or zlib; one byte more than the bound is refused, and no more than that is unpacked."""
+    """Gzip and zlib replies are decompressed up to the limit; one byte more is refused."""
     for packed in (gzip.compress(b"x" * 100), zlib.compress(b"x" * 100)):
         assert unpacked(packed, "gzip", limit=100, is_success=True) == b"x" * 100
         with pytest.raises(TooLargeReplyError) as caught:
@@ -104,7 +101,7 @@ def test_a_packed_reply_is_unpacked_up_to_its_bound() -> None:
 
 
 def test_many_layers_are_not_unpacked() -> None:
-    """1 KB that would become gigabytes: refused by its header, and what one layer holds is no completion."""
+    """Several layers of compression are refused by the header; only one layer is decompressed."""
     bomb = layers(b" " * 10_000_000, 3)
     with pytest.raises(UnreadableReplyError, match="gzip, gzip, gzip"):
         unpacked(bomb, "gzip, gzip, gzip", limit=1_000_000, is_success=True)
@@ -114,22 +111,15 @@ def test_many_layers_are_not_unpacked() -> None:
 @pytest.mark.parametrize(
     "packed", [b"", b"{}", gzip.compress(b"x" * 1_000, mtime=0)[:20]], ids=["empty", "plain", "cut"]
 )
-def test_a_damaged_packed_reply_is_as_good_as_none(packed: bytes) -> None:
-    """Cut, empty, or not packed at all."""
+def test_a_damaged_packed_reply_is_refused(packed: bytes) -> None:
+    """A truncated, empty or uncompressed body under `gzip` is unreadable."""
     with pytest.raises(UnreadableReplyError):
         unpacked(packed, "gzip", limit=10_000, is_success=True)
 
 
 async def test_a_closed_connection_sends_nothing() -> None:
-    """An error of the program, not of the endpoint."""
-    connection = Connection(
-        base_url="http://127.0.0.1:9",
-        api_key="k",
-        timeout_seconds=5,
-        max_connections=1,
-        max_reply_bytes=100,
-        trust_env=False,
-    )
+    """Posting on a closed connection is a RuntimeError, not an endpoint error."""
+    connection = connection_to("http://127.0.0.1:9")
     await connection.close()
     with pytest.raises(RuntimeError, match="closed"):
         await connection.post(b"{}")

@@ -1,4 +1,4 @@
-"""What a hostile or careless server says is in no error: it may quote question and answer."""
+"""Errors never quote a server, because it may quote question and answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASK = ChatRequest(messages=(ChatMessage("user", f"My name is {CANARY}."),))
 
 @asynccontextmanager
 async def server(answer: bytes) -> AsyncIterator[str]:
-    """Reads a request's headers and answers with these bytes, whatever they are."""
+    """Answers any request with these bytes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -74,10 +74,10 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_it_is_in_no_error_and_in_no_line_above_debug(
+async def test_no_error_and_no_log_line_quotes_the_server(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Errors become lines of the log, details of results, `/readyz` and the status page."""
+    """No error and no log line from level info up contains the server's words."""
     caplog.set_level(logging.INFO)
     async with server(ANSWERS[name]) as url:
         chat = OpenAIChat(endpoint="primary", model="m", base_url=url, api_key="k", timeout_seconds=30)
@@ -86,5 +86,5 @@ async def test_it_is_in_no_error_and_in_no_line_above_debug(
         await chat.close()
     assert "primary" in str(caught.value) or "refused to judge" in str(caught.value)
     assert CANARY not in f"{caught.value!r} {caught.value} {vars(caught.value) | {'said': ''}}"
-    # The HTTP client's own lines on level info name the reason: the worker leaves them out below debug.
+    # The HTTP client logs the reason on level info; the worker drops those lines above debug.
     assert not [one for one in caplog.records if one.name != "httpx2" and CANARY in one.getMessage()]

@@ -39,7 +39,7 @@ async def chat_with(*answers: Answer, **arguments: Any) -> AsyncIterator[tuple[O
 
 
 async def test_a_call_sends_the_conversation_and_reads_the_reply() -> None:
-    """Text, model, tokens and the body as other servers expect it."""
+    """A call posts the OpenAI request body and returns text, model and usage."""
     usage = {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 6}}
     request = ChatRequest(
         messages=ASK.messages,
@@ -75,14 +75,14 @@ async def test_a_call_sends_the_conversation_and_reads_the_reply() -> None:
 
 
 async def test_without_a_schema_nothing_is_said_of_the_format() -> None:
-    """Plain text is every server's default."""
+    """A request without a schema has no `response_format`."""
     async with chat_with() as (chat, fake):
         await chat.complete(ASK)
     assert "response_format" not in fake.requests[0]
 
 
 def test_openai_itself_is_given_max_completion_tokens() -> None:
-    """Its newer models refuse max_tokens; a bound among the parameters is sent alone."""
+    """OpenAI's own host gets `max_completion_tokens`, unless the parameters set `max_tokens`."""
     writer = RequestWriter(endpoint="e", model="m", host="api.openai.com")
     assert "max_completion_tokens" in json.loads(writer.write(ASK, ResponseFormat.PLAIN))
     own = ChatRequest(messages=ASK.messages, parameters={"max_tokens": 5})
@@ -90,7 +90,7 @@ def test_openai_itself_is_given_max_completion_tokens() -> None:
 
 
 async def test_a_key_in_the_environment_is_not_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint that was given no key gets none, not OpenAI's."""
+    """An endpoint without a key does not get `OPENAI_API_KEY`."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
     async with chat_with(api_key="") as (chat, fake):
@@ -99,7 +99,7 @@ async def test_a_key_in_the_environment_is_not_sent_elsewhere(monkeypatch: pytes
 
 
 async def test_a_proxy_of_the_environment_is_not_used_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The offline judge answers on a machine behind a proxy, too."""
+    """Calls to loopback bypass `HTTP_PROXY`."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     async with chat_with() as (chat, _):
@@ -127,7 +127,7 @@ async def test_a_proxy_of_the_environment_is_not_used_for_loopback(monkeypatch: 
     ],
 )
 async def test_odd_but_readable_replies_are_read(answer: Answer, text: str, usage: Usage) -> None:
-    """A verdict is not lost over what does not matter to it."""
+    """Content parts, missing content, invalid usage, lone surrogates and gzip are read."""
     async with chat_with(answer) as (chat, _):
         reply = await chat.complete(ASK)
     assert reply.text == text
@@ -147,7 +147,7 @@ async def test_odd_but_readable_replies_are_read(answer: Answer, text: str, usag
     ],
 )
 async def test_what_is_wrong_with_one_event_is_an_event_error(answer: Answer, error_type: str) -> None:
-    """It becomes a Failed result; nothing waits for it."""
+    """A refusal, filter, cut or rejection of one request raises `EventError` with its type."""
     async with chat_with(answer) as (chat, _):
         with pytest.raises(EventError) as caught:
             await chat.complete(ASK)
@@ -171,15 +171,15 @@ async def test_what_is_wrong_with_one_event_is_an_event_error(answer: Answer, er
         (Answer(completion("x"), headers={"Content-Length": "1000"}), "primary"),
     ],
 )
-async def test_an_outage_in_any_dress_is_unavailable(answer: Answer, words: str) -> None:
-    """The worker waits for it; no event is abandoned."""
+async def test_an_outage_is_unavailable(answer: Answer, words: str) -> None:
+    """Server errors, bodies that are no completion and broken connections raise `JudgeUnavailableError`."""
     async with chat_with(answer, max_reply_bytes=4096, timeout_seconds=1) as (chat, _):
         with pytest.raises(JudgeUnavailableError, match=words):
             await chat.complete(ASK)
 
 
 async def test_a_success_of_absurd_size_fails_this_event_alone() -> None:
-    """It is not read to its end, and not waited for again."""
+    """A successful reply above the size limit is an `InvalidVerdictError`, which is not retried."""
     async with chat_with(Answer(b"x" * 5_000), max_reply_bytes=4096) as (chat, _):
         with pytest.raises(InvalidVerdictError, match="larger than 4096 bytes"):
             await chat.complete(ASK)
@@ -187,7 +187,7 @@ async def test_a_success_of_absurd_size_fails_this_event_alone() -> None:
 
 @pytest.mark.parametrize("answer", [Answer(hang=True), Answer(drip_seconds=0.02)])
 async def test_the_whole_call_is_bounded(answer: Answer) -> None:
-    """A server that drips keeps no slot longer than one that hangs; the client is fit for the next call."""
+    """The time limit ends a call that hangs or drips; the client stays usable."""
     async with chat_with(answer, Answer(), timeout_seconds=0.3) as (chat, _):
         with pytest.raises(JudgeUnavailableError, match=r"within 0\.3 s"):
             await chat.complete(ASK)
@@ -196,7 +196,7 @@ async def test_the_whole_call_is_bounded(answer: Answer) -> None:
 
 
 async def test_the_wait_that_a_rate_limit_asks_for_is_passed_on() -> None:
-    """In whole or by the millisecond."""
+    """The error of a 429 carries the `Retry-After` seconds."""
     async with chat_with(Answer(b"{}", status=429, headers={"Retry-After": "7"})) as (chat, _):
         with pytest.raises(JudgeUnavailableError) as caught:
             await chat.complete(ASK)
@@ -204,7 +204,7 @@ async def test_the_wait_that_a_rate_limit_asks_for_is_passed_on() -> None:
 
 
 async def test_a_closed_port_is_unavailable() -> None:
-    """The message says which endpoint and why."""
+    """A refused connection raises `JudgeUnavailableError`, which names the endpoint."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
@@ -216,7 +216,7 @@ async def test_a_closed_port_is_unavailable() -> None:
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404])
 async def test_configuration_errors_name_the_endpoint_and_never_the_key(status: int) -> None:
-    """Even where the server repeats it."""
+    """The error names endpoint and status; it hides the key even if the server quotes it."""
     body = json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()
     async with chat_with(Answer(body, status=status, headers={"Location": "/elsewhere"})) as (chat, fake):
         with pytest.raises(JudgeConfigurationError, match=f"primary answered {status}") as caught:
@@ -226,7 +226,7 @@ async def test_configuration_errors_name_the_endpoint_and_never_the_key(status: 
 
 
 async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> None:
-    """Shutdown is no outage."""
+    """A cancelled call raises CancelledError and returns its connection to the pool."""
     async with chat_with(Answer(hang=True), Answer(), max_connections=1) as (chat, fake):
         call = asyncio.create_task(chat.complete(ASK))
         async with asyncio.timeout(5):
@@ -238,7 +238,7 @@ async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> No
 
 
 async def test_lone_surrogates_are_replaced_on_the_way_out() -> None:
-    """A text that no encoder takes is no reason to fail."""
+    """A lone surrogate in a message is replaced before it is sent."""
     async with chat_with() as (chat, fake):
         await chat.complete(ChatRequest(messages=(ChatMessage("user", "a\ud800b"),)))
     assert fake.requests[0]["messages"][0]["content"] == "a\ufffdb"
@@ -260,10 +260,8 @@ USED = {"prompt_tokens": 9, "completion_tokens": 4}
         ),
     ],
 )
-async def test_a_reply_that_is_no_use_says_what_it_used(body: bytes, error: type[Exception]) -> None:
-    """Cut, filtered, refused, without a choice, or an error of a person behind it: 9 tokens in and 4 out are
-    paid for.
-    """
+async def test_the_error_of_an_unusable_reply_carries_its_usage(body: bytes, error: type[Exception]) -> None:
+    """A cut, filtered, refused or empty reply and an error body keep their usage: 9 tokens in, 4 out."""
     async with chat_with(Answer(body)) as (chat, _):
         with pytest.raises(error) as raised:
             await chat.complete(ASK)
@@ -273,8 +271,8 @@ async def test_a_reply_that_is_no_use_says_what_it_used(body: bytes, error: type
 
 
 @pytest.mark.parametrize("body", [completion('{"sco', finish_reason="length"), b'{"choices": []}'])
-async def test_what_an_endpoint_does_not_say_is_not_known(body: bytes) -> None:
-    """No usage: nobody knows what it cost, which is not the same as nothing."""
+async def test_unreported_usage_is_unknown(body: bytes) -> None:
+    """Without usage the error carries no reply: an unknown cost is not zero."""
     async with chat_with(Answer(body)) as (chat, _):
         with pytest.raises(JudgeError) as raised:
             await chat.complete(ASK)
@@ -283,7 +281,7 @@ async def test_what_an_endpoint_does_not_say_is_not_known(body: bytes) -> None:
 
 @pytest.mark.parametrize("parameters", [{"stream": True}, {"model": "x"}, {"temperature": object()}])
 async def test_parameters_that_cannot_be_sent_are_refused(parameters: dict[str, Any]) -> None:
-    """Before anything is sent."""
+    """Reserved and unserialisable parameters are refused before the request."""
     async with chat_with() as (chat, fake):
         with pytest.raises(JudgeConfigurationError, match="parameters of judge endpoint primary"):
             await chat.complete(ChatRequest(messages=ASK.messages, parameters=parameters))
@@ -302,15 +300,15 @@ async def test_parameters_that_cannot_be_sent_are_refused(parameters: dict[str, 
     ],
 )
 async def test_arguments_that_cannot_work_are_refused(arguments: dict[str, Any], words: str) -> None:
-    """At start, not at the first event; a bad key is not shown."""
+    """Invalid arguments are refused at construction, without quoting the key."""
     with pytest.raises(JudgeConfigurationError, match=words) as caught:
         OpenAIChat(**({"endpoint": "e", "model": "m"} | arguments))
     assert "sk-a" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [400, 422])
-async def test_a_temperature_that_nobody_asked_for_is_left_out_where_it_is_refused(status: int) -> None:
-    """As reasoning models do; at once, and from then on."""
+async def test_a_refused_default_temperature_is_left_out(status: int) -> None:
+    """A model that refuses the default temperature is asked again without it, and later calls omit it."""
     refusal = {
         "error": {
             "message": "Unsupported value: 'temperature' does not support 0.0 with this model.",
@@ -326,8 +324,8 @@ async def test_a_temperature_that_nobody_asked_for_is_left_out_where_it_is_refus
     assert [body.get("temperature") for body in fake.requests] == [0.0, None, None]
 
 
-async def test_a_temperature_of_the_settings_goes_before() -> None:
-    """And where it is refused, that is a matter of the configuration."""
+async def test_a_configured_temperature_has_precedence() -> None:
+    """A configured temperature overrides the default; its refusal is a configuration error."""
     refusal = {"error": {"message": "no temperature", "code": "unsupported_value"}}
     request = ChatRequest(messages=ASK.messages, parameters={"temperature": 0.7}, temperature=0.0)
     async with chat_with(Answer(json.dumps(refusal).encode(), status=400)) as (chat, fake):

@@ -9,7 +9,7 @@ from judge.endpoint.rate_headers import duration_seconds, rate_limits
 
 
 def test_what_openai_sends() -> None:
-    """Both kinds, in the forms that its documentation shows; other headers do not matter."""
+    """Request and token limits are read in the forms of OpenAI's documentation; other headers are ignored."""
     headers = [
         (b"content-type", b"application/json"),
         (b"X-RateLimit-Limit-Requests", b"60"),
@@ -33,8 +33,8 @@ def test_what_openai_sends() -> None:
         [(b"x-ratelimit-reset-requests", b"9" * 65)],
     ],
 )
-def test_what_cannot_be_read_is_as_if_it_were_not_there(headers: list[tuple[bytes, bytes]]) -> None:
-    """No reply is worth losing over its headers."""
+def test_unreadable_headers_are_ignored(headers: list[tuple[bytes, bytes]]) -> None:
+    """Headers without a readable limit give None."""
     assert rate_limits(headers) is None
 
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_read_is_as_if_it_were_not_there(headers: list[tuple[byte
     ],
 )
 def test_lengths_of_time(text: str, seconds: float | None) -> None:
-    """As Go writes them, or plain seconds."""
+    """Durations are read in Go's notation and as plain seconds."""
     assert duration_seconds(text) == (None if seconds is None else pytest.approx(seconds))
 
 
@@ -68,6 +68,6 @@ def test_lengths_of_time(text: str, seconds: float | None) -> None:
     )
 )
 def test_no_header_breaks_it(headers: list[tuple[bytes, bytes]]) -> None:
-    """Whatever comes, there is an answer, and no number in it is negative."""
+    """Any header value parses without an error and never to a negative reset."""
     found = rate_limits(headers)
     assert found is None or (found.requests.reset_seconds or 0) >= 0

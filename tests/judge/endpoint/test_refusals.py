@@ -38,7 +38,7 @@ def mapped(status: int, body: object = None, *, schema_sent: bool = False, secre
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, 30.0),
         ({"retry-after": "Sat, 21 Nov 2026 11:59:00 GMT"}, 0.0),
-        # The endpoint's clock is an hour ahead of ours: by its own account it asks for 10 s.
+        # The endpoint's clock is an hour ahead: by its own Date header the wait is 10 s.
         ({"retry-after": "Sat, 21 Nov 2026 13:00:10 GMT", "date": "Sat, 21 Nov 2026 13:00:00 GMT"}, 10.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
@@ -47,19 +47,19 @@ def mapped(status: int, body: object = None, *, schema_sent: bool = False, secre
     ],
 )
 def test_the_wait_that_an_endpoint_asks_for(headers: dict[str, str], seconds: float | None) -> None:
-    """Milliseconds, seconds or a date; whatever else counts as nothing said."""
+    """`Retry-After` is read as milliseconds, seconds or a date; any other value gives None."""
     assert retry_after_seconds(headers, now=NOW) == seconds
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 460, 499, 500, 502, 503, 504, 529, 599])
 def test_what_is_temporary_is_waited_for(status: int) -> None:
-    """Unknown statuses too, for waiting loses nothing."""
+    """Temporary and unknown statuses raise `JudgeUnavailableError`."""
     assert isinstance(mapped(status), JudgeUnavailableError)
 
 
 @pytest.mark.parametrize("status", [301, 307, 401, 402, 403, 404, 405, 410])
 def test_what_every_call_would_meet_is_configuration(status: int) -> None:
-    """The message names endpoint, status and what to check."""
+    """Statuses that every call would get raise `JudgeConfigurationError` with endpoint and status."""
     error = mapped(status, {"error": {"message": "no", "code": "forbidden"}})
     assert isinstance(error, JudgeConfigurationError)
     assert f"primary answered {status} (forbidden). " in str(error)
@@ -86,14 +86,14 @@ def test_what_every_call_would_meet_is_configuration(status: int) -> None:
 )
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_refused_request_fails_this_event_alone(status: int, body: object, error_type: str) -> None:
-    """By the error's code, else by its words."""
+    """A 400 or 422 is an `EventError`, typed by the error's code or else by its words."""
     error = mapped(status, body)
     assert isinstance(error, EventError)
     assert error.error_type == error_type
 
 
 def test_a_parameter_the_model_does_not_take_is_configuration() -> None:
-    """Otherwise every event in turn would end as Failed."""
+    """A refused parameter is a configuration error, because it would fail every event."""
     error = mapped(
         400, {"error": {"code": "unsupported_value", "message": "'temperature' does not support 0"}}
     )
@@ -102,7 +102,7 @@ def test_a_parameter_the_model_does_not_take_is_configuration() -> None:
 
 @pytest.mark.parametrize("status", [400, 422, 500])
 def test_a_server_without_structured_output_is_told_apart(status: int) -> None:
-    """Another format may do; without one in the request the same words mean something else."""
+    """A refused `response_format` is a `ResponseFormatError` only if the request had a schema."""
     body = {"error": {"message": "'response_format.type' must be 'text'"}}
     assert isinstance(mapped(status, body, schema_sent=True), ResponseFormatError)
     assert not isinstance(mapped(status, body), JudgeConfigurationError)
@@ -131,12 +131,12 @@ def test_a_server_without_structured_output_is_told_apart(status: int) -> None:
     ],
 )
 def test_the_format_is_blamed_only_where_it_is_named(body: object, expected: type[JudgeError]) -> None:
-    """By parameter or by words, and not where a code says that it is something else."""
+    """A `ResponseFormatError` needs the parameter or its words, and no code with another meaning."""
     assert isinstance(mapped(400, body, schema_sent=True), expected)
 
 
-def test_a_schema_that_breaks_the_endpoints_rules_is_to_be_mended() -> None:
-    """The endpoint takes schemas: a weaker format would only hide the mistake."""
+def test_a_schema_that_breaks_the_endpoints_rules_is_configuration() -> None:
+    """An invalid schema is a configuration error; a weaker format would hide the mistake."""
     words = "Invalid schema for response_format 'v': 'additionalProperties' is required"
     body = {"error": {"message": words, "type": "invalid_request_error", "param": "response_format"}}
     error = mapped(400, body, schema_sent=True)
@@ -146,7 +146,7 @@ def test_a_schema_that_breaks_the_endpoints_rules_is_to_be_mended() -> None:
 
 
 def test_the_key_is_never_quoted_and_messages_are_cut() -> None:
-    """Some endpoints repeat the key that they refuse."""
+    """`said` hides the key and is shorter than 600 characters."""
     error = mapped(401, {"error": {"message": "Incorrect key sk-secret " + "x" * 5000}}, secret="sk-secret")
     assert "sk-secret" not in error.said
     assert "***" in error.said
@@ -155,7 +155,7 @@ def test_the_key_is_never_quoted_and_messages_are_cut() -> None:
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 429, 500, 503])
 def test_what_an_endpoint_says_is_in_no_message_that_is_logged_or_shown(status: int) -> None:
-    """It may quote question and answer: a message of the log and of `/readyz` names status and code alone."""
+    """The message names status and code alone; the server's words stay in `said`."""
     words = "blocked: 'My name is Ada and I have'"
     error = mapped(status, {"error": {"message": words, "code": "quota_exceeded", "type": "My name is Ada"}})
     assert "Ada" not in str(error)
@@ -165,7 +165,7 @@ def test_what_an_endpoint_says_is_in_no_message_that_is_logged_or_shown(status: 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_an_events_own_result_quotes_nothing_either(status: int) -> None:
-    """Codes and parameters are shown where they are known: any other may be a word of the prompt."""
+    """The message of an `EventError` shows known codes only; an unknown one may be a word of the prompt."""
     body = {
         "error": {"message": "odd: 'ada'", "code": "ada", "type": "invalid_request_error", "param": "ada.l"}
     }

@@ -22,8 +22,7 @@ SCHEMA = ResponseSchema("v", {"type": "object", "properties": {"score": {"type":
 WRITTEN = '{"type":"object","properties":{"score":{"type":"integer"}}}'
 ASK = ChatRequest((ChatMessage("system", "Judge.\n"), ChatMessage("user", "data")), response_schema=SCHEMA)
 
-# What servers really answer to a JSON Schema that they do not take: two by validation of the body, one as its
-# own fault.
+# Recorded replies of servers without JSON Schema support: two validation errors and one server error.
 REFUSALS = {
     400: {"error": {"message": "This response_format type is unavailable now",
         "type": "invalid_request_error"}},
@@ -55,7 +54,7 @@ JSON_OBJECT = {"type": "json_object"}
 
 
 def test_the_formats_go_from_strict_to_plain_and_end() -> None:
-    """Four ways, each tried once at most."""
+    """`weaker` visits the four formats once, from JSON Schema to plain."""
     ways = [ResponseFormat.JSON_SCHEMA]
     while (weaker := ways[-1].weaker) is not None:
         ways.append(weaker)
@@ -74,7 +73,9 @@ def test_the_formats_go_from_strict_to_plain_and_end() -> None:
 def test_each_format_has_its_field_and_the_weaker_ones_the_schema_in_the_prompt(
     response_format: ResponseFormat, field: object
 ) -> None:
-    """At the end of the system's turn: what comes before stays the prefix that endpoints cache."""
+    """Each format sends its field; the weaker ones append the schema to the system turn, after the cacheable
+    prefix.
+    """
     form = asked_form(SCHEMA, response_format)
     sent = None if form.response_format is None else orjson.loads(orjson.dumps(form.response_format))
     assert sent == field
@@ -88,7 +89,7 @@ def test_each_format_has_its_field_and_the_weaker_ones_the_schema_in_the_prompt(
 
 
 def test_a_conversation_without_a_system_turn_gets_one() -> None:
-    """Prompt packs may have none."""
+    """The schema instruction adds a system turn if the prompt has none."""
     form = asked_form(SCHEMA, ResponseFormat.PLAIN)
     messages = form.with_instruction((ChatMessage("user", "x"),))
     assert [message.role for message in messages] == ["system", "user"]
@@ -98,7 +99,9 @@ def test_a_conversation_without_a_system_turn_gets_one() -> None:
 async def test_a_refused_schema_is_found_out_once_and_remembered(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The call that finds it out succeeds, later calls ask in the way that worked, and one line is logged."""
+    """The first call falls back to the next format and succeeds; later calls reuse it, and one line is
+    logged.
+    """
     with caplog.at_level(logging.WARNING, "judge"):
         async with chat_with(refusal(status), Answer()) as (chat, fake):
             replies = [await chat.complete(ASK) for _ in range(3)]
@@ -109,7 +112,7 @@ async def test_a_refused_schema_is_found_out_once_and_remembered(
 
 
 async def test_each_weaker_format_is_tried_down_to_none() -> None:
-    """The last says nothing of the format; the schema stands in the prompt."""
+    """Three refusals end at no `response_format`, with the schema in the prompt."""
     async with chat_with(refusal(400), refusal(422), refusal(500), Answer()) as (chat, fake):
         await chat.complete(ASK)
         await chat.complete(ASK)
@@ -118,7 +121,7 @@ async def test_each_weaker_format_is_tried_down_to_none() -> None:
 
 
 async def test_a_server_that_takes_the_schema_is_never_asked_otherwise() -> None:
-    """Nor does it see the schema in the prompt."""
+    """A server that accepts the schema gets no weaker format and no schema in the prompt."""
     async with chat_with(Answer()) as (chat, fake):
         await chat.complete(ASK)
         await chat.complete(ChatRequest(ASK.messages))
@@ -128,7 +131,7 @@ async def test_a_server_that_takes_the_schema_is_never_asked_otherwise() -> None
 
 
 async def test_what_fails_for_another_reason_teaches_nothing() -> None:
-    """An event whose text a server quotes in its error cannot talk an endpoint out of its schema."""
+    """A refusal that the weaker format meets too does not change the endpoint's format."""
     quoting = Answer(b'{"error": {"message": "cannot read: ignore response_format"}}', status=400)
     broken = Answer(b'{"error": {"message": "cannot read"}}', status=400)
     async with chat_with(quoting, broken, Answer()) as (chat, fake):
@@ -138,8 +141,8 @@ async def test_what_fails_for_another_reason_teaches_nothing() -> None:
     assert formats(fake) == [JSON_SCHEMA, WITH_SCHEMA, JSON_SCHEMA]
 
 
-async def test_a_cut_reply_teaches_as_much_as_a_whole_one() -> None:
-    """The format was accepted."""
+async def test_a_cut_reply_confirms_the_format() -> None:
+    """A truncated reply shows that the format was accepted."""
     cut = Answer(completion("{", finish_reason="length"))
     async with chat_with(refusal(500), cut, Answer()) as (chat, fake):
         with pytest.raises(EventError):
@@ -148,8 +151,8 @@ async def test_a_cut_reply_teaches_as_much_as_a_whole_one() -> None:
     assert formats(fake) == [JSON_SCHEMA, WITH_SCHEMA, WITH_SCHEMA]
 
 
-async def test_a_schema_to_be_mended_is_a_matter_of_configuration() -> None:
-    """It is not asked for in another way."""
+async def test_an_invalid_schema_is_not_retried_in_another_format() -> None:
+    """An invalid schema raises `JudgeConfigurationError` after one request."""
     body = b'{"error": {"message": "Invalid schema for response_format"}}'
     async with chat_with(Answer(body, status=400)) as (chat, fake):
         with pytest.raises(JudgeConfigurationError, match="Correct the response_schema"):
@@ -157,8 +160,8 @@ async def test_a_schema_to_be_mended_is_a_matter_of_configuration() -> None:
     assert len(fake.requests) == 1
 
 
-async def test_finding_out_keeps_the_time_limit_of_one_call() -> None:
-    """A refusal, and then a server that hangs."""
+async def test_the_fallback_keeps_the_time_limit_of_one_call() -> None:
+    """A refusal and its retry share one time limit."""
     async with chat_with(refusal(400), Answer(hang=True), timeout_seconds=0.3) as (chat, fake):
         with pytest.raises(JudgeUnavailableError, match="did not answer"):
             await chat.complete(ASK)
@@ -166,7 +169,7 @@ async def test_finding_out_keeps_the_time_limit_of_one_call() -> None:
 
 
 async def test_a_built_in_metric_keeps_its_evidence_and_checks() -> None:
-    """Only the form of the reply falls back: the judge's word is still checked against the pages."""
+    """In a weaker format the judge's evidence is still verified against the pages."""
     listed = {
         "claims": [
             {

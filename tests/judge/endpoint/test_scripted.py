@@ -11,7 +11,9 @@ ASK = ChatRequest(messages=(ChatMessage("user", "hello"),))
 
 
 async def test_lines_are_given_in_order() -> None:
-    """Texts, whole replies and errors; what was asked is kept; a script that is over says so."""
+    """Texts, replies and errors are given in order; requests are recorded; an exhausted script raises
+    LookupError.
+    """
     whole = ChatReply(text="b", model="m", usage=Usage(input_tokens=1), seconds=2.0)
     chat = ScriptedChat(["a", whole, JudgeUnavailableError("down")])
     assert (await chat.complete(ASK)).text == "a"
@@ -26,7 +28,7 @@ async def test_lines_are_given_in_order() -> None:
 
 
 async def test_a_function_can_answer() -> None:
-    """It sees the request."""
+    """A function gets the request and returns the reply."""
     chat = ScriptedChat(lambda request: request.messages[0].content.upper(), endpoint="e", model="m")
     reply = await chat.complete(ASK)
     assert (reply.text, reply.model, chat.endpoint, chat.model) == ("HELLO", "m", "e", "m")

@@ -1,4 +1,4 @@
-"""The library of metrics: worked examples, scores by hand, and evidence that is looked up."""
+"""The metric library: worked examples, scores derived by hand, and verified evidence."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EVENT: dict[str, Any] = {
     ],
 )
 def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: object) -> None:
-    """The reply of the example, given to the example's event, is published without a correction."""
+    """The reply of the prompt's worked example is published without a correction."""
     prompt = library_prompt(name)
     example = _EXAMPLE.search(prompt.system)
     assert example is not None
@@ -74,16 +74,14 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: o
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_fabricated_evidence_is_refused(name: str) -> None:
-    """The example's reply with words that are not in their text: it is sent back, or code does not count
-    them.
-    """
+    """A fabricated quotation is sent back or does not count."""
     prompt = library_prompt(name)
     example = _EXAMPLE.search(prompt.system)
     assert example is not None
     reply = json.loads(example["reply"])
     items = reply[prompt.counted.list] if prompt.counted else [reply]
     for item in items:
-        # Of a list every item that is said to hold, or to be broken by what is said.
+        # In a list, every item with a quotation.
         keys = [key for key in prompt.quotes if item[key] is not None]
         item.update(dict.fromkeys(keys, "Words that stand nowhere at all."))
     metric = build_metric(name)
@@ -94,12 +92,12 @@ def test_fabricated_evidence_is_refused(name: str) -> None:
         return
     outcome = metric.interpret(task, json.dumps(reply))
     assert len(outcome.corrections) >= len(items)
-    assert getattr(outcome, "score", 1) == 1  # nothing is left that holds
+    assert getattr(outcome, "score", 1) == 1  # no item is upheld
 
 
 @pytest.mark.parametrize("name", LIBRARY)
-def test_a_metric_of_the_library_is_one(name: str) -> None:
-    """Built by its name, with the texts that it uses fenced after the prompt, and a strict schema."""
+def test_a_library_metric_is_built_by_name(name: str) -> None:
+    """A library metric fences its texts, sends a strict schema and fixes range and mode."""
     metric = build_metric(name)
     assert metric.name == name
     assert metric.score_range == score_ranges()[name]
@@ -119,7 +117,7 @@ def test_a_metric_of_the_library_is_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_a_missing_text_leaves_nothing_to_judge(name: str) -> None:
-    """Of those that the metric uses."""
+    """A blank text that the metric uses is `missing_input`."""
     metric = build_metric(name)
     for text in library_prompt(name).uses:
         blank: dict[str, Any] = {text: " "}
@@ -153,11 +151,11 @@ SAFE = claim("Swimming in it is safe.", "Swimming is safe at nine baths.")
         # An invented source supports nothing.
         ([LONG, claim("Swimming in it is safe.", "It is very safe to swim.")], None, 3, ["span_not_in_page"]),
         ([LONG, claim("Swimming in it is safe.", None)], None, 3, ["span_not_in_page"]),
-        # An invented claim does not count, neither way.
+        # An invented claim is not counted.
         ([LONG, claim("It is deep.", "Boats leave at nine.")], None, 5, ["span_not_in_answer"]),
         ([LONG, LONG], None, 5, ["duplicate_item"]),
         ([LONG, {**LONG, "supported": False}], None, 1, ["duplicate_item"]),
-        # 82 is not 28: shown wrong.
+        # 82 contradicts 28.
         (
             [{**LONG, "claim_span": "Lake Orrin is 82 kilometres long."}],
             "Lake Orrin is 82 kilometres long.",
@@ -169,9 +167,8 @@ SAFE = claim("Swimming in it is safe.", "Swimming is safe at nine baths.")
 def test_faithfulness_by_hand(
     claims: list[dict[str, Any]], answer: str | None, score: int, kinds: list[str]
 ) -> None:
-    """All: 5; more than three in five: 4; two in five: 3; any: 2; none: 1.
-
-    Fabricated evidence is no support.
+    """All claims supported: 5; more than 3 in 5: 4; 2 in 5: 3; any: 2; none: 1. Fabricated evidence supports
+    nothing.
     """
     result = judged("faithfulness", {"claims": claims}, **({} if answer is None else {"answer": answer}))
     assert isinstance(result, Scored), result
@@ -179,7 +176,7 @@ def test_faithfulness_by_hand(
 
 
 def test_no_claims_are_no_score() -> None:
-    """A refusal, say."""
+    """A reply without claims is unscored."""
     result = judged("faithfulness", {"claims": []})
     assert isinstance(result, Unscored)
     assert result.reason == "no_claims"
@@ -200,25 +197,25 @@ ENGLISH = rule("Answer in English.", "Lake Orrin", followed=True)
 @pytest.mark.parametrize(
     ("rules", "score", "kinds"),
     [
-        ([ENGLISH, rule("Never name prices.", None, followed=True)], 5, []),  # followed by what is not said
+        ([ENGLISH, rule("Never name prices.", None, followed=True)], 5, []),  # followed by leaving it out
         ([ENGLISH, rule("Never name prices.", "28 kilometres", followed=False)], 3, []),  # one of two
         ([ENGLISH, rule("Never name prices.", None, followed=False)], 3, []),
-        # A fabricated breach breaks nothing, and fabricated words show no obedience.
+        # A fabricated quotation shows neither a breach nor compliance.
         ([ENGLISH, rule("Never name prices.", "12 euros", followed=False)], 5, ["span_not_in_page"]),
         ([ENGLISH, rule("Never name prices.", "no 12 euros", followed=True)], 3, ["span_not_in_page"]),
-        # A fabricated rule does not count.
+        # A fabricated rule is not counted.
         ([ENGLISH, rule("Be brief.", None, followed=False)], 5, ["span_not_in_answer"]),
     ],
 )
 def test_instruction_following_by_hand(rules: list[dict[str, Any]], score: int, kinds: list[str]) -> None:
-    """The rules are looked up in the system's message, what follows or breaks them in the answer."""
+    """Rules are verified against the system message, their quotations against the answer."""
     result = judged("instruction_following", {"rules": rules})
     assert isinstance(result, Scored), result
     assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)
 
 
 def test_only_the_system_s_messages_travel() -> None:
-    """The rest of the conversation is no business of this metric's judge."""
+    """Instruction following selects only system and developer messages."""
     task = task_for(
         build_metric("instruction_following"),
         messages=[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hello"}],
@@ -227,7 +224,7 @@ def test_only_the_system_s_messages_travel() -> None:
 
 
 def test_every_text_counts_for_context_relevance() -> None:
-    """A text that the judge leaves out does not help: 1 of 2 is about half. A name of its own is not text."""
+    """An omitted text counts as irrelevant (1 of 2 is about half); an unknown name is not counted."""
     guide = {
         "name": "guide",
         "context_span": "28 kilometres long",
@@ -237,7 +234,7 @@ def test_every_text_counts_for_context_relevance() -> None:
     result = judged("context_relevance", {"texts": [guide]})
     assert isinstance(result, Scored)
     assert (result.score, [one.kind for one in result.corrections]) == (3, ["text_not_listed"])
-    # Words of another text do not count for this one.
+    # A quotation from another text does not count.
     boats = {**guide, "name": "boats"}
     result = judged("context_relevance", {"texts": [boats, {**guide, "name": "atlas"}]})
     assert isinstance(result, Scored)
@@ -274,7 +271,7 @@ def test_every_text_counts_for_context_relevance() -> None:
 def test_decisions_need_their_words(
     name: str, reply: dict[str, Any], score: int | None, value: object
 ) -> None:
-    """What the judge quotes stands in the answer, or there is no result."""
+    """A decision needs a quotation that is in the answer, or it is invalid."""
     result = judged(name, reply)
     if score is None:
         assert isinstance(result, Failed)
@@ -296,5 +293,5 @@ def test_decisions_need_their_words(
     ],
 )
 def test_a_malformed_reply_gives_no_score(name: str, reply: str) -> None:
-    """Whatever is wrong with it."""
+    """Malformed replies fail."""
     assert isinstance(judged(name, reply), Failed)

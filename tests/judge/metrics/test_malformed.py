@@ -1,4 +1,4 @@
-"""Replies as models write them when they go wrong: each gives the score that is meant, or none."""
+"""Malformed replies give the score that they unambiguously state, or none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def verdict(score: object = 5, **more: object) -> str:
 
 
 GOOD = verdict()
-# Each with the score that is meant; None: no score can be read out of it.
+# Each with the score that it states; None: none can be read.
 KINDS: Mapping[str, tuple[str, int | None]] = {
     "empty": ("", None),
     "white space": (" \n\t", None),
@@ -110,7 +110,7 @@ KINDS: Mapping[str, tuple[str, int | None]] = {
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_malformed_reply_gives_no_wrong_score(kind: str, name: str) -> None:
-    """What has one meaning is read; all else fails, also after the judge repeats itself."""
+    """An unambiguous reply is read; any other fails, also after a repair turn."""
     metric = METRICS[name]
     reply, meant = KINDS[kind]
     result = asyncio.run(Judge(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
@@ -123,7 +123,7 @@ def test_a_malformed_reply_gives_no_wrong_score(kind: str, name: str) -> None:
 
 
 def test_there_are_enough_kinds() -> None:
-    """At least 38 that give no score."""
+    """At least 38 kinds give no score."""
     assert sum(meant is None for _, meant in KINDS.values()) >= 38
 
 
@@ -137,7 +137,7 @@ def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
     ("second", "score", "kinds"),
     [
         (verdict(5), 5, []),
-        (verdict(3), 5, ["score_recomputed"]),  # the counts are all there is, and they give 5
+        (verdict(3), 5, ["score_recomputed"]),  # the counts give 5
         ("rubbish", 5, ["score_recomputed"]),
         (verdict(3, rationale=["Fact: 1 of 2 facts", *LINES[1:]]), 3, []),  # 5 * (0.35 + 0.21 + 0.09) = 3.25
     ],
@@ -145,7 +145,7 @@ def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
 def test_counts_that_contradict_the_score_are_sent_back_once(
     second: str, score: int, kinds: list[str]
 ) -> None:
-    """The turn says what the counts give; where that does not help, the formula counts."""
+    """The repair turn states the score of the counts; if that fails, the formula decides."""
     result, chat = _coverage(verdict(3), second)
     assert isinstance(result, Scored)
     assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)

@@ -1,6 +1,4 @@
-"""The built-in prompts: each has a worked example that comes out as it says, and tells what code does with a
-reply.
-"""
+"""The built-in prompts: their worked examples and the rules that each must state."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ _TEXT = re.compile(
     [
         # 1 of 3 facts, 1 of 2 terms, organization: 5 * (1/3 * 0.7 + 0.105 + 0.09) = 2.14...
         ("coverage", 2),
-        ("relevance", 3),  # one of two claims: about half
+        ("relevance", 3),  # 1 of 2 claims
     ],
 )
 def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mode) -> None:
-    """The reply of the example, given to the example's event, is published without a correction."""
+    """The reply of the prompt's worked example is published without a correction."""
     example = _EXAMPLE.search(load_prompt(f"{name}.{mode}"))
     assert example is not None
     texts = {match["name"]: match["text"] for match in _TEXT.finditer(example["event"])}
@@ -51,10 +49,7 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mo
 @pytest.mark.parametrize("mode", ["evidence", "verbatim"])
 @pytest.mark.parametrize("name", ["coverage", "relevance"])
 def test_a_prompt_says_what_a_judge_must_know(name: str, mode: Mode) -> None:
-    """Data is data; numbers, units and polarity; the language; reasons before decisions; what code does.
-
-    One example.
-    """
+    """A prompt states its rules, has one example, and asks for reasons before decisions."""
     prompt = load_prompt(f"{name}.{mode}")
     for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
         assert words in prompt

@@ -1,5 +1,5 @@
-"""Whatever an event holds and a judge writes: a result that keeps to its published schema, and no error but
-the project's own.
+"""Arbitrary events and replies give results that conform to the published schema, or the project's own
+errors.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ OBJECTS = st.dictionaries(st.sampled_from(KEYS), ANY_JSON, max_size=8)
 
 
 def _or_odd(good: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Mostly what belongs there."""
+    """The good value 19 times out of 20, else a scalar."""
     return st.integers(0, 19).flatmap(lambda number: good if number else SCALARS)
 
 
@@ -122,7 +122,7 @@ NEAR_VERBATIM = st.fixed_dictionaries(
 
 
 def _written(value: Any) -> str:
-    return json.dumps(value)  # NaN and Infinity included, as careless servers write them
+    return json.dumps(value)  # writes NaN and Infinity, as some servers do
 
 
 REPLIES = (
@@ -133,7 +133,7 @@ REPLIES = (
 
 
 def _fitting(name: str) -> st.SearchStrategy[str]:
-    """Replies of the form that a metric asks for, their parts at random."""
+    """Replies in the form that a metric expects, with random parts."""
     form: st.SearchStrategy[Any] = NEAR_VERBATIM
     if name in {"coverage", "redacted"}:
         form = _near_coverage()
@@ -162,7 +162,7 @@ def test_what_is_published_keeps_to_its_schema(
     context: dict[str, str] | None,
     data: st.DataObject,
 ) -> None:
-    """Nothing is raised, no failure is our own mistake, and result and verdict are valid."""
+    """Result and verdict conform to their schemas, and a failure has one of two types."""
     metric = METRICS[name]
     reply = data.draw(_fitting(name) if data.draw(st.integers(0, 3)) else REPLIES)
     task = task_for(metric, question=question, answer=answer, reference=reference, context=context)
@@ -183,8 +183,8 @@ def test_what_is_published_keeps_to_its_schema(
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300) | REPLIES.map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_no_bytes_from_an_endpoint_break_its_reader(body: bytes) -> None:
-    """What is not a chat completion is said to be none, and what is one can be interpreted or not: nothing
-    else comes up.
+    """Arbitrary bytes raise `NoCompletionError` or give a text that metrics interpret or refuse with
+    `EventError`.
     """
     for whole in (body, b'{"choices": [{"message": {"content": ' + body + b"}}]}"):
         try:

@@ -17,7 +17,7 @@ OPEN_PACK = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", o
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_built_in_metrics_need_nothing(name: str) -> None:
-    """Evidence unless told otherwise; a pack makes it verbatim and changes the prompt's hash."""
+    """A built-in metric uses evidence mode by default; a pack makes it verbatim and sets its prompt hash."""
     metric: Metric = build_metric(name)
     assert (metric.name, metric.mode) == (name, "evidence")
     assert build_metric(name, mode="verbatim").mode == "verbatim"
@@ -27,7 +27,7 @@ def test_the_built_in_metrics_need_nothing(name: str) -> None:
 
 
 def test_a_pack_makes_a_metric() -> None:
-    """The range of the settings goes before the pack's."""
+    """A configured range overrides the range of the pack."""
     assert build_metric("tone", pack=PACK).score_range == (1, 3)
     assert build_metric("tone", pack=PACK, score_range=(0, 9)).score_range == (0, 9)
     assert build_metric("tone", pack=OPEN_PACK, score_range=(0, 9)).name == "tone"
@@ -45,7 +45,7 @@ def test_a_pack_makes_a_metric() -> None:
     ],
 )
 def test_settings_that_make_no_metric_are_refused(arguments: dict[str, Any], words: str) -> None:
-    """The error names the metric's field and the remedy."""
+    """The error names the field and the remedy."""
     with pytest.raises(JudgeError, match=words) as caught:
         build_metric(**arguments)
     assert isinstance(caught.value, JudgeConfigurationError) or "score_range" in str(caught.value)

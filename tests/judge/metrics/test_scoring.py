@@ -60,7 +60,7 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
         ),
         pytest.param(
             (0, 3), (2, 2), (0, 0), True, "1.05", 1,
-            # The first branch comes before that of conclusions, which do not help here.
+            # The first branch has precedence over conclusions.
             "Score: 1 ≈ 1.05 = 5 * (facts_ratio 0.0 * 0.7 + terms_ratio 1.0 * 0.21)",
             id="no fact matched, though conclusions are",
         ),
@@ -163,7 +163,7 @@ def test_the_rule_case_by_case(
 
 
 def test_the_published_lines() -> None:
-    """The first four lines give the counts, in these words."""
+    """The first four rationale lines state the counts."""
     result = coverage_score(facts=(2, 3), conclusions=(0, 1), terms=(4, 5), organization=False)
     assert result.rationale[:4] == (
         "Fact: 2 of 3 facts correctly matched.",
@@ -174,7 +174,7 @@ def test_the_published_lines() -> None:
 
 
 def test_the_forced_verdict() -> None:
-    """Missing input gives these very words, and they fit the published schema."""
+    """The forced verdict for missing input has the published text and conforms to its schema."""
     assert FORCED_VERDICT == {
         "score": 0,
         "rationale": [
@@ -192,10 +192,7 @@ def test_the_forced_verdict() -> None:
 def test_a_score_is_in_range_and_nearest(
     facts: tuple[int, int], conclusions: tuple[int, int], terms: tuple[int, int], organization: bool
 ) -> None:
-    """0..5, never further than a half from the exact value, a half only upwards.
-
-    The texts say the same numbers.
-    """
+    """The score is in 0..5 and the nearest integer, halves upwards; the printed numbers agree with it."""
     result = coverage_score(facts=facts, conclusions=conclusions, terms=terms, organization=organization)
     assert 0 <= result.exact <= 5
     assert Fraction(-1, 2) < result.score - result.exact <= Fraction(1, 2)
@@ -216,7 +213,7 @@ def test_matching_more_never_lowers_the_score(
     organization: bool,
     what: str,
 ) -> None:
-    """One more matched fact or term, and a matched organization, only help."""
+    """Another matched fact or term, or a matched organization, never lowers the score."""
 
     def score(
         facts: tuple[int, int] = facts, terms: tuple[int, int] = terms, organization: bool = organization
@@ -228,7 +225,7 @@ def test_matching_more_never_lowers_the_score(
     assert score(organization=True) >= score(organization=False)
     if what == "terms" and terms[0] < terms[1]:
         assert score(terms=(terms[0] + 1, terms[1])) > score()
-    # From none to one matched fact the branch changes; the other branches only add parts.
+    # The branch changes from none to one matched fact; the other branches only add terms.
     if what == "facts" and facts[0] < facts[1]:
         assert score(facts=(facts[0] + 1, facts[1])) >= score()
 
@@ -237,7 +234,7 @@ def test_matching_more_never_lowers_the_score(
 def test_a_matched_conclusion_never_lowers_the_score(
     conclusions: tuple[int, int], facts: tuple[int, int], organization: bool
 ) -> None:
-    """It helps wherever conclusions count."""
+    """Another matched conclusion never lowers the score."""
     more = (conclusions[0] + 1, conclusions[1])
     one = coverage_score(facts=facts, conclusions=conclusions, terms=(0, 0), organization=organization)
     other = coverage_score(facts=facts, conclusions=more, terms=(0, 0), organization=organization)
@@ -246,7 +243,7 @@ def test_a_matched_conclusion_never_lowers_the_score(
 
 @pytest.mark.parametrize("facts", [(2, 1), (-1, 1), (1, 0)])
 def test_impossible_counts_are_refused(facts: tuple[int, int]) -> None:
-    """More matched than there are is a mistake of the caller's, said with its numbers."""
+    """More matched items than the total raise ValueError with both numbers."""
     with pytest.raises(ValueError, match=f"facts matched .* total {facts[1]}, got {facts[0]}"):
         coverage_score(facts=facts, conclusions=(0, 0), terms=(0, 0), organization=True)
 
@@ -257,13 +254,13 @@ def test_impossible_counts_are_refused(facts: tuple[int, int]) -> None:
         ("-1/4", "-0.25")],
 )  # fmt: skip
 def test_exact_numbers_lose_nothing(number: str, text: str) -> None:
-    """A decimal where it ends, else a fraction."""
+    """A number is printed as a decimal if it is finite, else as a fraction."""
     assert exact_text(Fraction(number)) == text
 
 
 @pytest.mark.parametrize(("number", "rounded"), [("1/2", 1), ("3/2", 2), ("5/2", 3), ("49/20", 2), ("0", 0)])
 def test_halves_go_up(number: str, rounded: int) -> None:
-    """Not to the even neighbour."""
+    """Halves are rounded up, not to even."""
     assert half_up(Fraction(number)) == rounded
 
 
@@ -284,12 +281,12 @@ def test_halves_go_up(number: str, rounded: int) -> None:
     ],
 )
 def test_relevance_is_capped_by_the_share_of_upheld_claims(upheld: int, total: int, cap: int) -> None:
-    """The rubric's words as shares."""
+    """The cap follows the shares of the rubric."""
     assert relevance_cap(upheld=upheld, total=total) == cap
 
 
 @pytest.mark.parametrize(("upheld", "total"), [(0, 0), (2, 1), (-1, 3)])
 def test_a_cap_needs_claims(upheld: int, total: int) -> None:
-    """No claims means no relevance score, which is decided elsewhere."""
+    """A cap without claims or with impossible counts raises ValueError."""
     with pytest.raises(ValueError, match="upheld"):
         relevance_cap(upheld=upheld, total=total)

@@ -39,7 +39,7 @@ def matched(items: list[dict[str, Any]]) -> list[str]:
 
 
 def test_the_eiffel_tower() -> None:
-    """Both facts are found in one sentence; words that say something are the terms."""
+    """One sentence of the answer matches both facts; content words are the terms."""
     evidence = coverage_evidence(
         reference=REFERENCE, answer="The Eiffel Tower, built in 1889, is located in Paris, France."
     )
@@ -51,17 +51,14 @@ def test_the_eiffel_tower() -> None:
 
 
 def test_a_wrong_number_is_not_matched() -> None:
-    """All other words do not help."""
+    """A different number prevents a match even if all other words agree."""
     evidence = coverage_evidence(reference=REFERENCE, answer="It was completed in 1899.")
     assert matched(evidence["facts"]) == []
     assert "number" in evidence["facts"][1]["justification"]
 
 
 def test_clauses_are_facts_and_cue_words_make_conclusions() -> None:
-    """Split at a semicolon and before "but"; "therefore" draws a conclusion.
-
-    What is said twice is listed once.
-    """
+    """Semicolons and "but" split facts, "therefore" marks a conclusion; repeated facts are listed once."""
     reference = (
         "Zinc slows a common cold considerably; copper has no such effect. "
         "Iron helps tired people a little, but aspirin helps them much more. "
@@ -87,13 +84,13 @@ def test_clauses_are_facts_and_cue_words_make_conclusions() -> None:
     ],
 )
 def test_organization_is_the_order_of_what_was_matched(answer: str, similar: bool) -> None:
-    """Most pairs in the same order; nothing matched is not similar."""
+    """The organization is similar if most matched pairs keep their order; without a match it is not."""
     evidence = coverage_evidence(reference="Zinc is blue. Iron is red. Gold is yellow.", answer=answer)
     assert evidence["organization"]["similar"] is similar
 
 
 def test_terms_are_the_longest_words_in_whatever_form() -> None:
-    """No numbers, no stop words; few."""
+    """Terms are the longest content words in any inflection, at most MAX_TERMS."""
     evidence = coverage_evidence(
         reference="Wilhelm Conrad Röntgen made radiographs in 1901.", answer="A radiograph helped W. Röntgen."
     )
@@ -114,7 +111,7 @@ def test_terms_are_the_longest_words_in_whatever_form() -> None:
     ("answer", "facts"), [("It is MFSK.", ["MFSK"]), ("Olivia or MFSK", ["Olivia", "MFSK"]), ("AM", [])]
 )
 def test_alternatives_are_facts_of_their_own(answer: str, facts: list[str]) -> None:
-    """A golden answer may name several; a stroke within a unit parts nothing."""
+    """Alternatives separated by a slash are separate facts; the slash of a unit splits nothing."""
     assert matched(coverage_evidence(reference="Olivia/MFSK", answer=answer)["facts"]) == facts
     assert len(coverage_evidence(reference="It runs at 90 km/h and/or less.", answer="x")["facts"]) == 1
 
@@ -124,9 +121,7 @@ def test_alternatives_are_facts_of_their_own(answer: str, facts: list[str]) -> N
     st.lists(PIECES, max_size=40).map(" ".join),
 )
 def test_what_is_listed_holds(reference: str, answer: str) -> None:
-    """Schema, spans that occur, no item twice, nothing left out: code doubts only a bare "not", and too few
-    facts.
-    """
+    """The list conforms to its schema and passes verification, except for a bare "not"."""
     evidence = coverage_evidence(reference=reference, answer=answer)
     jsonschema.validate(evidence, dict(COVERAGE_SCHEMA.schema))
     checked = verify_coverage(CoverageReply.model_validate(evidence), reference=reference, answer=answer)
@@ -134,5 +129,5 @@ def test_what_is_listed_holds(reference: str, answer: str) -> None:
     assert kinds <= {"polarity_differs"}
     assert not kinds or "not" in answer or "not" in reference
     own = coverage_evidence(reference=reference, answer=reference)
-    # Where only one clause of a sentence is negated, which one it is about cannot be told from words alone.
+    # Words alone do not tell which clause of a sentence is negated.
     assert "not" in reference or all(item["matched"] for item in own["facts"] + own["conclusions"])

@@ -60,7 +60,7 @@ def judged(name: str, **texts: Any) -> Any:
 def test_each_metric_tells_good_from_bad(
     name: str, good: object, change: dict[str, Any], bad: object
 ) -> None:
-    """By rules alone, through prompt, schema and verification, at the first try."""
+    """The rules of each metric score a good and a bad answer as expected, without a repair turn."""
     for texts, expected in ((GOOD, good), ({**GOOD, **change}, bad)):
         result = judged(name, **texts)
         assert isinstance(result, Scored), result
@@ -69,7 +69,7 @@ def test_each_metric_tells_good_from_bad(
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_real_events_are_judged(name: str) -> None:
-    """Each has a number, or nothing that could be judged; no evidence of the rules is found to be wrong."""
+    """Real events are scored or unscored, and no evidence of the rules is corrected."""
     path = SHARED_DATA / "expertqa_events.jsonl"
     if not path.exists():
         pytest.skip(f"{path.name} is not there")

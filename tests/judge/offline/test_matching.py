@@ -13,13 +13,13 @@ def best(statement: str, text: str, *, together: int = 2) -> Match | None:
 
 @pytest.mark.parametrize("mark", ["[3]", "[2] [3]", "[1, 2]", "[^4]", "[1\u20133]"])
 def test_numbers_of_footnotes_say_nothing(mark: str) -> None:
-    """They name places, not facts."""
+    """Footnote numbers are not words of a statement."""
     assert Statement(f"Towers {mark}").words == {"towers"}
     assert len(unmarked(f"Towers {mark}")) == len(f"Towers {mark}")
 
 
 def test_a_passage_that_says_it_is_found() -> None:
-    """Tower, 330 and metres of 4 words; "height" is missing. Forms of a word are alike."""
+    """Inflections match: 3 of 4 words ("height" is missing) give a share of 3/4."""
     match = best("The height of the towers: 330 metres.", "It is grey. The tower has 330 metres. It is old.")
     assert match is not None
     assert match.share == 3 / 4
@@ -38,7 +38,7 @@ def test_a_passage_that_says_it_is_found() -> None:
     ],
 )
 def test_a_number_a_negation_or_too_few_words_decide(statement: str, text: str, reason: str) -> None:
-    """What differs in these does not say the same."""
+    """A missing number, a negation or too few shared words reject a match and give the reason."""
     match = best(statement, text)
     assert match is not None
     assert not match.holds(0.5)
@@ -46,14 +46,14 @@ def test_a_number_a_negation_or_too_few_words_decide(statement: str, text: str, 
 
 
 def test_a_negation_in_another_sentence_does_not_matter() -> None:
-    """Only one in a sentence that says nearly the same."""
+    """A negation counts only in a sentence that says nearly the same."""
     match = best("The tower opens on Sundays.", "The tower opens on Sundays. The boats and buses do not.")
     assert match is not None
     assert match.holds(0.5)
 
 
 def test_a_statement_may_be_spread_over_as_many_sentences_as_asked_for() -> None:
-    """The shortest passage that has the most."""
+    """The match is the shortest passage with the highest share, within `together` sentences."""
     text = "The tower is grey. It is old. It has 330 metres. It is old."
     match = best("The grey tower has 330 metres.", text, together=3)
     assert match is not None
@@ -67,21 +67,21 @@ def test_a_statement_may_be_spread_over_as_many_sentences_as_asked_for() -> None
 
 
 def test_a_name_of_stop_words_is_known_by_them() -> None:
-    """As in "The Who", which has no other words."""
+    """A statement of stop words is matched by them."""
     match = best("The Who", "It was the Who.")
     assert match is not None
     assert match.share == 1
 
 
 def test_nothing_is_found_where_no_word_is_shared() -> None:
-    """None, not a match of zero."""
+    """Without a shared word there is no match."""
     assert best("Grey towers", "Green boats.") is None
     assert best("Grey towers", "") is None
     assert best("...", "Green boats.") is None
 
 
 def test_a_statement_finds_itself_among_many_alike() -> None:
-    """Common words are no help, and no hindrance."""
+    """A statement matches itself among 500 similar ones."""
     lines = [f"The widget {number} of the series weighs {number * 7} grams." for number in range(500)]
     match = best(lines[321], " ".join(lines))
     assert match is not None
@@ -91,7 +91,7 @@ def test_a_statement_finds_itself_among_many_alike() -> None:
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_texts_can_be_compared(statement: str, text: str) -> None:
-    """The same answer each time; the share is a share."""
+    """Matching is deterministic and gives a share in (0, 1] or None."""
     match = best(statement, text)
     assert match == best(statement, text)
     assert match is None or 0 < match.share <= 1

@@ -37,7 +37,7 @@ def supported(answer: str, pages: dict[int, str] | None = None) -> list[bool]:
 
 
 def test_a_claim_is_held_against_the_page_that_it_cites() -> None:
-    """The same words on another page do not count."""
+    """A claim is supported only by a page that it cites."""
     answer = "The tower is 330 metres tall. Evidence: [Page {}]"
     assert supported(answer.format(7)) == [True]
     assert supported(answer.format(2)) == [False]
@@ -55,7 +55,9 @@ def test_a_claim_is_held_against_the_page_that_it_cites() -> None:
     ],
 )
 def test_what_a_page_does_not_say_is_unsupported(claim: str) -> None:
-    """Another number, a negation, a missing page, no page, other words; each with its reason."""
+    """Another number, a negation, a missing page, no citation and other words leave a claim unsupported, with
+    a reason.
+    """
     assert supported(claim) == [False]
     evidence = relevance_evidence(question=QUESTION, answer=claim, pages=PAGES, missing=False)
     assert evidence["claims"][0]["page_span"] is None
@@ -64,7 +66,7 @@ def test_what_a_page_does_not_say_is_unsupported(claim: str) -> None:
 
 
 def test_the_evidence_names_the_page_and_its_words() -> None:
-    """And the score follows the share that is upheld: 1 of 2 is about half."""
+    """The evidence quotes the page; the score follows the share of upheld claims: 1 of 2 is about half."""
     evidence = relevance_evidence(
         question=QUESTION,
         answer="The tower is 330 metres tall. [Page 7]\nIt was moved to Rome in 1950. [Page 2]",
@@ -81,7 +83,9 @@ def test_the_evidence_names_the_page_and_its_words() -> None:
 
 
 def test_relevant_is_what_shares_a_word_with_the_question_or_goes_on() -> None:
-    """Directly, through another claim, or with a pronoun."""
+    """A claim is relevant if it shares a word with the question or a relevant claim, or continues with a
+    pronoun.
+    """
     answer = (
         "The Eiffel Tower stands in Paris. [Page 2]\n"
         "Paris has boats. [Page 2]\n"
@@ -104,26 +108,26 @@ def test_relevant_is_what_shares_a_word_with_the_question_or_goes_on() -> None:
     ],
 )
 def test_courtesies_headings_and_refusals_claim_nothing(answer: str) -> None:
-    """An empty list, which is not a score."""
+    """Courtesies, headings, questions and refusals give an empty list."""
     assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["claims"] == []
 
 
 def test_a_missing_page_keeps_from_full_marks() -> None:
-    """Even where every claim is supported by another page."""
+    """A missing cited page limits the score to 4."""
     answer = "The tower is 330 metres tall. [Page 7] [Page 9]"
     assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=True)["score"] == 4
     assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["score"] == 5
 
 
 def test_the_list_is_bounded() -> None:
-    """Twenty thousand claims make no reply that nobody reads."""
+    """At most MAX_CLAIMS claims are listed."""
     answer = "\n".join(f"Widget {number} weighs 5 grams. [Page 7]" for number in range(2000))
     assert len(judge_claims(question=QUESTION, answer=answer, pages=PAGES)) == MAX_CLAIMS
 
 
 @given(st.lists(PIECES, max_size=12, unique=True).map(" ".join))
 def test_what_is_listed_holds(answer: str) -> None:
-    """Schema, spans that occur, pages as cited, no claim left out: code doubts only "not ?" as a claim."""
+    """The list conforms to its schema and passes verification, except for "not ?" as a claim."""
     evidence = relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)
     jsonschema.validate(evidence, dict(RELEVANCE_SCHEMA.schema))
     listed = RelevanceReply.model_validate(evidence)

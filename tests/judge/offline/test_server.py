@@ -39,7 +39,9 @@ async def post(server: OfflineJudge, body: Any, path: str = "/chat/completions")
 async def test_a_completion_has_openais_form(
     server: OfflineJudge, response_format: dict[str, Any] | None
 ) -> None:
-    """Usage is an estimate of characters by four; whatever model is asked, its own name answers."""
+    """Usage is a quarter of the characters, and the reply names the offline model whatever model was
+    requested.
+    """
     body: dict[str, Any] = {"model": "gpt-x", "messages": [{"role": "system", "content": "S" * 4}, USER]}
     if response_format is not None:
         body["response_format"] = response_format
@@ -61,7 +63,7 @@ async def test_a_completion_has_openais_form(
 
 
 async def test_the_openai_sdk_reads_it(server: OfflineJudge) -> None:
-    """Completions, models, and errors, through the typed layer too."""
+    """The OpenAI SDK reads completions, models and errors."""
     async with AsyncOpenAI(api_key="none", base_url=server.base_url, max_retries=0) as client:
         reply = await client.chat.completions.create(
             model="x", messages=[{"role": "user", "content": "Question: rate me?"}]
@@ -94,7 +96,7 @@ async def test_the_openai_sdk_reads_it(server: OfflineJudge) -> None:
 async def test_a_request_that_cannot_be_served_is_a_400(
     server: OfflineJudge, body: Any, param: str | None
 ) -> None:
-    """In OpenAI's form, with the field that it is about."""
+    """An invalid request gets OpenAI's error body with the name of the field."""
     status, reply = await post(server, body)
     assert status == 400
     assert reply["error"]["type"] == "invalid_request_error"
@@ -103,7 +105,7 @@ async def test_a_request_that_cannot_be_served_is_a_400(
 
 
 async def test_other_paths_are_errors_in_the_same_form(server: OfflineJudge) -> None:
-    """They say what is served."""
+    """An unknown path is a 404 that names the served one; a wrong method is a 405."""
     status, reply = await post(server, {}, "/completions")
     assert status == 404
     assert "/v1/chat/completions" in reply["error"]["message"]
@@ -112,7 +114,7 @@ async def test_other_paths_are_errors_in_the_same_form(server: OfflineJudge) -> 
 
 
 async def test_content_in_parts_is_read(server: OfflineJudge) -> None:
-    """As some clients send it."""
+    """Message content in parts is read."""
     parts = [{"type": "text", "text": USER["content"]}]
     status, reply = await post(server, {"model": "m", "messages": [{"role": "user", "content": parts}]})
     assert status == 200
@@ -120,7 +122,7 @@ async def test_content_in_parts_is_read(server: OfflineJudge) -> None:
 
 
 async def test_a_large_event_does_not_keep_others_waiting(server: OfflineJudge) -> None:
-    """It is judged aside: what comes after it is answered before it."""
+    """A large event is scored in the background; a later small one is answered first."""
     text = " ".join(f"Widget {number} weighs {number} grams." for number in range(8000))
     large = {"role": "user", "content": fence({"question": "q", "reference": text, "answer": text})}
     first = asyncio.create_task(post(server, {"model": "m", "messages": [large]}))
@@ -135,19 +137,21 @@ async def test_a_large_event_does_not_keep_others_waiting(server: OfflineJudge) 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "example.org", "::"])  # noqa: S104 - what must be refused
 def test_only_loopback_is_served(host: str) -> None:
-    """There is no authentication."""
+    """A host other than loopback is refused, because the server has no authentication."""
     with pytest.raises(JudgeConfigurationError, match="loopback"):
         OfflineJudge(host=host)
 
 
 def test_a_negative_latency_is_refused() -> None:
-    """It says which field."""
+    """The error names the field."""
     with pytest.raises(JudgeConfigurationError, match="latency_seconds"):
         OfflineJudge(latency_seconds=-1)
 
 
 async def test_it_starts_stops_and_starts_again() -> None:
-    """A taken port is an OSError; there is no address before the start."""
+    """A server can restart on its port; a port in use is an OSError, and before the start there is no
+    address.
+    """
     judge = OfflineJudge()
     with pytest.raises(RuntimeError, match="until it is started"):
         _ = judge.base_url

@@ -6,12 +6,12 @@ from judge.pool.breaker import Breaker
 
 
 def breaker(failures: int = 10) -> Breaker:
-    """One without jitter."""
+    """A breaker without jitter."""
     return Breaker(failures=failures, longest_pause_seconds=5, chance=lambda: 1.0)
 
 
 def test_many_failures_in_a_row_open_it() -> None:
-    """The tenth; the ninth does not, and an answer restarts the count."""
+    """The tenth consecutive failure opens the breaker; an answer resets the count."""
     one = breaker()
     assert [one.failed(0.0) for _ in range(9)] == [False] * 9
     one.answered()
@@ -19,15 +19,15 @@ def test_many_failures_in_a_row_open_it() -> None:
     assert not one.may_try(0.0)
 
 
-def test_few_failures_open_it_where_nothing_was_answered_for_long() -> None:
-    """Three within 3 s do not; the fourth, 3 s after the first, does."""
+def test_failures_over_three_seconds_open_it() -> None:
+    """Failures that span 3 s without an answer open the breaker."""
     one = breaker()
     assert [one.failed(now) for now in (0.0, 1.0, 2.9)] == [False] * 3
     assert one.failed(3.0)
 
 
 def test_open_it_lets_one_call_through_a_pause() -> None:
-    """After 1 s, then 2 s after that one failed, then 4 s, then never more than 5 s."""
+    """An open breaker allows one call after pauses of 1, 2, 4 and then always 5 s."""
     one = breaker(failures=1)
     one.failed(0.0)
     now = 0.0
@@ -41,7 +41,7 @@ def test_open_it_lets_one_call_through_a_pause() -> None:
 
 
 def test_a_probe_that_hangs_does_not_keep_the_next_from_going() -> None:
-    """The first pause is 1 s: a probe goes each second as long as none has failed."""
+    """While no probe has failed, one is sent each second."""
     one = breaker(failures=1)
     one.failed(0.0)
     for now in (1.0, 2.0, 3.0):
@@ -51,7 +51,7 @@ def test_a_probe_that_hangs_does_not_keep_the_next_from_going() -> None:
 
 
 def test_any_answer_closes_it() -> None:
-    """Once; the next outage starts with the short pause again."""
+    """An answer closes the breaker; the next outage starts with the shortest pause."""
     one = breaker(failures=1)
     one.failed(0.0)
     one.failed(1.0)
@@ -63,14 +63,14 @@ def test_any_answer_closes_it() -> None:
 
 
 def test_pauses_differ() -> None:
-    """Between a half and the whole: workers that lost the same judge do not come back at the same moment."""
+    """Jitter shortens a pause by up to a half, so that workers do not retry together."""
     one = Breaker(failures=1, longest_pause_seconds=5, chance=lambda: 0.0)
     one.failed(0.0)
     assert one.next_try_at == pytest.approx(0.5)
 
 
 def test_it_can_be_opened_for_a_given_time() -> None:
-    """Where a configuration cannot work, or the endpoint asks for an hour."""
+    """`trip` opens the breaker for a given time; a shorter trip does not reduce it."""
     one = breaker()
     assert one.trip(0.0, 300)
     assert not one.trip(0.0, 10)

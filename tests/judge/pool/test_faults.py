@@ -1,6 +1,4 @@
-"""What happens to verdicts when a real server misbehaves: the stated outcome, nothing lost, every call
-counted.
-"""
+"""A real server misbehaves: every event gets its stated outcome, and every call is counted."""
 
 from __future__ import annotations
 
@@ -14,31 +12,24 @@ import pytest
 
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError
-from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge, Result
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import NEUTRAL_EVENT
 from schemas import RESULT, Failed
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
-from tests.judge.tasks import make_task
+from tests.judge.tasks import TONE, make_task
 
-METRIC = PackMetric(
-    "tone",
-    parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"),
-    score_range=(1, 5),
-)
 JSON = {"Content-Type": "application/json"}
 GOOD = Answer()
 CALL_SECONDS = 0.5
 LONG_CALL_SECONDS = 4.0
-"""Where calls are counted and many run at a time: a busy machine must not make one more of them late."""
+"""For tests that count many concurrent calls: on a busy machine no call may time out."""
 DEADLINE_SECONDS = 60.0
 
 
 def dated(seconds: int) -> dict[str, str]:
-    """`Retry-After` as a date, by a clock that is an hour wrong."""
+    """`Retry-After` as a date of a clock that is an hour slow."""
     wrong = datetime.now(UTC) - timedelta(hours=1)
     return {
         "Date": format_datetime(wrong, usegmt=True),
@@ -50,7 +41,7 @@ def dated(seconds: int) -> dict[str, str]:
 async def judging(
     *servers: FakeOpenAI, call_seconds: float = CALL_SECONDS
 ) -> AsyncIterator[tuple[ReliableJudge, EndpointPool]]:
-    """A judge over the servers, in order; the first is `primary`, the others `spare-1`, ..."""
+    """A judge over the servers in order: `primary`, `spare-1`, ..."""
     chats = [
         OpenAIChat(
             endpoint=f"spare-{number}" if number else "primary",
@@ -68,7 +59,7 @@ async def judging(
     )
     pool = EndpointPool([Endpoint(chat, call_seconds=call_seconds) for chat in chats], patience=patience)
     try:
-        yield ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in chats}, pool), pool
+        yield ReliableJudge({chat.endpoint: Judge(TONE, chat) for chat in chats}, pool), pool
     finally:
         pool.stop()
         for chat in chats:
@@ -76,12 +67,12 @@ async def judging(
 
 
 def probes(server: FakeOpenAI) -> int:
-    """Calls that were for no event, to find out whether the endpoint judges at all."""
+    """The number of neutral calls that tested the endpoint."""
     return sum(one["messages"][-1]["content"] == NEUTRAL_EVENT.answer for one in server.requests)
 
 
 async def judged(judge: ReliableJudge, *texts: str) -> list[Result]:
-    """All of them; each result is what its schema says."""
+    """Judge all texts and validate each result against its schema."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         results = await asyncio.gather(*(judge.judge(make_task("tone", answer=text)) for text in texts))
     for result in results:
@@ -122,13 +113,12 @@ PASSING = {
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING.keys())
 async def test_what_passes_is_tried_again(fault: Answer) -> None:
-    """Two failures, then the verdict: three calls, and the result says three."""
+    """After two temporary failures the third call gives the verdict, and the result counts three tries."""
     async with fake_openai(fault, fault, GOOD) as server, judging(server) as (judge, pool):
         (result,) = await judged(judge, "a")
         assert result.status == "scored"
         assert result.judge is not None
-        # After the second failure, with no answer to anybody else, the endpoint is asked whether it answers
-        # at all.
+        # After the second failure a neutral call may test the endpoint.
         own = [one for one in server.requests if one["messages"][-1]["content"] == "a"]
         assert len(own) == result.judge.tries == 3
         assert len(server.requests) - len(own) <= 1
@@ -141,8 +131,8 @@ FAULT_SECONDS = 1.5
 
 @pytest.mark.slow
 async def test_what_stays_costs_few_calls_and_no_event() -> None:
-    """Each fault for a while, under load: no result, no storm, and once it is over every event has its
-    verdict.
+    """During each lasting fault the calls are bounded and no event gets a result; afterwards every event is
+    scored.
     """
 
     async def stays(name: str, fault: Answer) -> None:
@@ -156,8 +146,7 @@ async def test_what_stays_costs_few_calls_and_no_event() -> None:
             ]
             await asyncio.sleep(FAULT_SECONDS)
             assert not any(one.done() for one in tasks), name
-            # Ten failures, or six pauses, and the breaker opens; then two probes a second, each with a
-            # check.
+            # Ten failures or six pauses open the breaker; then two probes a second, each with a check.
             assert len(server.requests) <= EVENTS_AT_ONCE + 10 + 4 * FAULT_SECONDS, name
             server.answers = [GOOD]
             async with asyncio.timeout(DEADLINE_SECONDS):
@@ -170,7 +159,9 @@ async def test_what_stays_costs_few_calls_and_no_event() -> None:
 
 
 async def test_a_date_to_come_back_at_is_kept() -> None:
-    """By the server's own clock, however wrong: no call within the second that it asks for."""
+    """A `Retry-After` date is read by the server's own clock: no call is made within the second that it
+    states.
+    """
     busy = Answer(status=429, body=b"{}", headers={**JSON, **dated(1)})
     async with fake_openai(busy, GOOD) as server, judging(server) as (judge, _):
         loop = asyncio.get_running_loop()
@@ -203,7 +194,7 @@ FINAL = {
 async def test_what_is_wrong_with_one_event_is_its_result(
     answer: Answer, error_type: str, calls: int
 ) -> None:
-    """A Failed with its reason after exactly this many calls, and the breaker stays closed."""
+    """The event fails with its reason after exactly this many calls, and the breaker stays closed."""
     async with fake_openai(answer) as server, judging(server) as (judge, pool):
         (result,) = await judged(judge, "a")
         assert isinstance(result, Failed)
@@ -213,7 +204,7 @@ async def test_what_is_wrong_with_one_event_is_its_result(
 
 
 async def test_a_model_that_calls_itself_otherwise_is_recorded() -> None:
-    """Asked and answered stand side by side; the evaluator is the one that was asked."""
+    """The result records the requested and the answering model; the evaluator names the requested one."""
     async with (
         fake_openai(Answer(body=completion(model="fake-1-quantised"))) as server,
         judging(server) as (judge, _),
@@ -227,7 +218,7 @@ async def test_a_model_that_calls_itself_otherwise_is_recorded() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_configuration_that_cannot_work_stops_it(status: int) -> None:
-    """After one call for the event and two for a neutral one; nothing is decided about the event."""
+    """After one call for the event and two neutral ones the configuration error is raised."""
     answer = Answer(status=status, body=b'{"error": {"message": "no such model"}}')
     async with fake_openai(answer) as server, judging(server) as (judge, _):
         with pytest.raises(JudgeConfigurationError, match=f"primary answered {status}"):
@@ -238,8 +229,8 @@ async def test_a_configuration_that_cannot_work_stops_it(status: int) -> None:
 @pytest.mark.parametrize(
     "fault", [Answer(hang=True), Answer(status=500), Answer(drop=True)], ids=["hang", "500", "reset"]
 )
-async def test_one_event_that_never_gets_an_answer_holds_nobody_up(fault: Answer) -> None:
-    """The others are judged at once; it ends as no_answer, by what the endpoint does for others."""
+async def test_one_event_that_never_gets_an_answer_delays_no_other(fault: Answer) -> None:
+    """An event that only fails ends as `no_answer` while the others are scored."""
     async with fake_openai(GOOD) as server, judging(server) as (judge, pool):
         server.by_word["poison"] = fault
         *others, poison = await judged(judge, *(["fine"] * 40), "poison")
@@ -254,7 +245,7 @@ async def test_one_event_that_never_gets_an_answer_holds_nobody_up(fault: Answer
 
 @pytest.mark.slow
 async def test_the_spare_judges_while_the_first_is_broken() -> None:
-    """Every fault in turn at the first endpoint: all events are judged, and each says by whom."""
+    """While the first endpoint fails, every event is scored and names its endpoint."""
     faults = [fault for name, fault in PASSING.items() if "seconds" not in name] * 3
     async with (
         fake_openai(*faults) as first,
@@ -268,15 +259,13 @@ async def test_the_spare_judges_while_the_first_is_broken() -> None:
             assert result.judge.fallback == (result.judge.endpoint == "spare-1")
             assert result.evaluator.model == result.judge.model_asked
         tries = sum(result.judge.tries for result in results if result.judge)
-        # Each call that was made is on the result that it was made for.
+        # Every call is counted on its result.
         assert tries == len(first.requests) + len(second.requests) - probes(first) - probes(second)
         assert probes(first) + probes(second) <= len(faults)
 
 
 async def test_every_fault_in_turn_loses_nothing() -> None:
-    """One endpoint, 200 events, each third call meets the next fault: 200 verdicts, and no more calls than
-    that takes.
-    """
+    """200 events with a fault at each third call give 200 verdicts and at most one extra try a fault."""
     faults = list(PASSING.values())
     script = [answer for fault in faults for answer in (GOOD, GOOD, fault)]
     async with (

@@ -1,4 +1,4 @@
-"""A second call for a slow one, on a clock that jumps."""
+"""A hedged (second) call for a slow one, in virtual time."""
 
 from __future__ import annotations
 
@@ -9,32 +9,25 @@ import pytest
 
 from judge.chat import ChatReply, ChatRequest
 from judge.errors import EventError, JudgeUnavailableError
-from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
 from judge.pool.attempt import Attempt
 from judge.pool.hedging import ask_twice
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge, Result
 from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Usage
-from tests.judge.tasks import make_task
-from tests.judge.virtual_time import run_virtually
+from tests.judge.tasks import TONE, make_task
+from tests.judge.virtual_time import run_virtually, virtually
 
-METRIC = PackMetric(
-    "tone",
-    parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"),
-    score_range=(1, 5),
-)
 AFTER_SECONDS = 5.0
 CALL_SECONDS = 30.0
 BROKEN = JudgeUnavailableError("closed the connection")
 
 Answered = tuple[float, JudgeUnavailableError | EventError | None]
-"""Seconds until a call ends, and the error with which it does."""
+"""Seconds until a call ends, and its error, if any."""
 
 
 class Server:
-    """Each call is answered as the next in a row says, the last one again and again."""
+    """Answers calls in the order of a script and repeats its last line."""
 
     endpoint, model = "primary", "m"
 
@@ -64,7 +57,7 @@ class Server:
 def judged(
     server: Server, texts: Sequence[str] = ("a",), *, max_in_flight: int = 8
 ) -> tuple[list[Result], list[float], float, EndpointPool]:
-    """The results; when calls were sent and all was over, in seconds from the beginning; and the pool."""
+    """The results, the times of the calls and of the end in seconds from the start, and the pool."""
 
     async def scenario() -> tuple[list[Result], list[float], float, EndpointPool]:
         now = asyncio.get_running_loop().time
@@ -75,18 +68,18 @@ def judged(
             chance=lambda: 1.0,
             clock=now,
         )
-        judge = ReliableJudge({"primary": Judge(METRIC, server)}, pool, hedge_after_seconds=AFTER_SECONDS)
+        judge = ReliableJudge({"primary": Judge(TONE, server)}, pool, hedge_after_seconds=AFTER_SECONDS)
         began = now()
         results = await asyncio.gather(*(judge.judge(make_task("tone", answer=text)) for text in texts))
         over = now() - began
-        assert pool.chats[0].is_free(ChatRequest(messages=()))  # no slot stays taken
+        assert pool.chats[0].is_free(ChatRequest(messages=()))  # every slot is released
         return results, [at - began for at in server.sent_at], over, pool
 
     return run_virtually(scenario())
 
 
 def test_a_call_that_is_answered_in_time_is_made_once() -> None:
-    """4 s: nobody asks again."""
+    """A call that ends within the limit is not hedged."""
     (result,), sent, over, _ = judged(Server((4.0, None)))
     assert isinstance(result, Scored)
     assert result.judge is not None
@@ -95,8 +88,8 @@ def test_a_call_that_is_answered_in_time_is_made_once() -> None:
 
 
 def test_a_slow_call_is_made_again_and_the_first_reply_counts() -> None:
-    """The first would take 20 s, the second, after 5, takes 2: over after 7, two tries,
-    the first given up.
+    """The first call would take 20 s; the second, sent after 5 s, takes 2: the verdict comes at 7 s with two
+    tries, and the first call is cancelled.
     """
     server = Server((20.0, None), (2.0, None))
     (result,), sent, over, _ = judged(server)
@@ -107,7 +100,7 @@ def test_a_slow_call_is_made_again_and_the_first_reply_counts() -> None:
 
 
 def test_the_first_may_still_be_the_first() -> None:
-    """It takes 6 s, the second would take 20: over after 6."""
+    """The first call ends after 6 s, before its hedge; the hedge is cancelled."""
     server = Server((6.0, None), (20.0, None))
     (result,), sent, over, _ = judged(server)
     assert result.status == "scored"
@@ -120,14 +113,14 @@ def test_the_first_may_still_be_the_first() -> None:
     ids=["the first", "the second"],
 )
 def test_where_one_breaks_off_the_other_is_waited_for(answers: tuple[Answered, Answered]) -> None:
-    """Over after 15 s either way, and no third call."""
+    """If one of the calls fails, the other decides: the verdict comes at 15 s, without a third call."""
     (result,), sent, over, _ = judged(Server(*answers))
     assert result.status == "scored"
     assert (sent, over) == ([0.0, 5.0], 15.0)
 
 
 def test_where_both_break_off_it_is_tried_again_as_ever() -> None:
-    """After 8 s and a pause of 1 s: a third call."""
+    """If both calls fail, a third one follows after a pause of 1 s."""
     (result,), sent, _, _ = judged(Server((7.0, BROKEN), (3.0, BROKEN), (1.0, None)))
     assert isinstance(result, Scored)
     assert result.judge is not None
@@ -135,14 +128,14 @@ def test_where_both_break_off_it_is_tried_again_as_ever() -> None:
 
 
 def test_a_call_that_breaks_off_soon_is_not_doubled() -> None:
-    """After 1 s, and a pause of 1 s: the second call is an ordinary one."""
+    """A call that fails before the hedge is due is retried as usual."""
     (result,), sent, over, _ = judged(Server((1.0, BROKEN), (2.0, None)))
     assert result.status == "scored"
     assert (sent, over) == ([0.0, 2.0], 4.0)
 
 
 def test_a_refusal_by_either_is_the_result() -> None:
-    """The second refuses after 2 s: nobody waits for the first."""
+    """A refusal by the hedge is the result at once."""
     server = Server((20.0, None), (2.0, EventError("content_refused", "no")))
     (result,), _, over, pool = judged(server)
     assert isinstance(result, Failed)
@@ -151,14 +144,14 @@ def test_a_refusal_by_either_is_the_result() -> None:
 
 
 def test_a_busy_endpoint_is_not_asked_twice() -> None:
-    """Four calls of 10 s, two at a time: all slots are taken, so four calls and no more."""
+    """Without a free slot no call is hedged: four calls of 10 s, two at a time, take 20 s."""
     results, sent, over, _ = judged(Server((10.0, None)), ["a", "b", "c", "d"], max_in_flight=2)
     assert {result.status for result in results} == {"scored"}
     assert (len(sent), over) == (4, 20.0)
 
 
 def test_both_keep_the_time_of_one() -> None:
-    """Neither answers: cut after 30 s together, and retried."""
+    """Both calls share one time limit of 30 s and are then retried."""
     server = Server((100.0, None), (100.0, None), (1.0, None))
     (result,), sent, _, _ = judged(server)
     assert result.status == "scored"
@@ -167,18 +160,15 @@ def test_both_keep_the_time_of_one() -> None:
     assert server.given_up == 2
 
 
-def test_a_verdict_given_up_leaves_no_slot_taken() -> None:
-    """Cancelled while both calls are under way: both end."""
-
-    async def scenario() -> None:
-        server = Server((20.0, None))
-        pool = EndpointPool([Endpoint(server)], clock=asyncio.get_running_loop().time)
-        call = ask_twice(pool.chats[0], ChatRequest(messages=()), Attempt(), after_seconds=AFTER_SECONDS)
-        calling = asyncio.create_task(call)
-        await asyncio.sleep(AFTER_SECONDS + 1)
-        calling.cancel()
-        await asyncio.wait({calling})
-        assert (len(server.sent_at), server.given_up) == (2, 2)
-        assert pool.chats[0].is_free(ChatRequest(messages=()))
-
-    run_virtually(scenario())
+@virtually
+async def test_a_verdict_given_up_leaves_no_slot_taken() -> None:
+    """Cancelling a hedged verdict cancels both calls and releases the slot."""
+    server = Server((20.0, None))
+    pool = EndpointPool([Endpoint(server)], clock=asyncio.get_running_loop().time)
+    call = ask_twice(pool.chats[0], ChatRequest(messages=()), Attempt(), after_seconds=AFTER_SECONDS)
+    calling = asyncio.create_task(call)
+    await asyncio.sleep(AFTER_SECONDS + 1)
+    calling.cancel()
+    await asyncio.wait({calling})
+    assert (len(server.sent_at), server.given_up) == (2, 2)
+    assert pool.chats[0].is_free(ChatRequest(messages=()))

@@ -1,4 +1,4 @@
-"""A long task in parts, over a pool, on a clock that jumps."""
+"""A task that is judged in parts, over a pool, in virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.judge.virtual_time import run_virtually
 
 
 class Slow:
-    """A judge that takes 20 seconds a part, and first writes rubbish for the first of them."""
+    """A judge that takes 20 s a part and 5 s a repair turn; its first reply is invalid."""
 
     endpoint = "slow"
     model = "slow-1"
@@ -32,7 +32,7 @@ class Slow:
         self.calls = 0
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer late; a repair turn sooner."""
+        """Reply late."""
         self.calls += 1
         is_first = self.calls == 1
         repairs = request.messages[-1].content.startswith(REPAIR_BEGINNING)
@@ -46,11 +46,11 @@ class Slow:
 
 
 def test_each_part_has_the_time_of_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two parts of 20 seconds and a repair turn take 25 seconds of the 30 that a verdict may take.
+    """Two parts of 20 s and a repair turn take 25 s of the 30 s that a verdict may take.
 
-    All calls are booked.
+    All calls are counted.
     """
-    # A child process does not wait for a clock that jumps.
+    # A child process does not run in virtual time.
     monkeypatch.setattr(aside, "INLINE_BYTES", 1_000_000)
 
     async def scenario() -> Any:

@@ -1,4 +1,4 @@
-"""What happens to a verdict when endpoints fail, on a clock that jumps."""
+"""Verdicts while endpoints fail, in virtual time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 
 from judge.chat import ChatReply, ChatRequest, QuotaReport, RateLimits
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
-from judge.metrics.packs.metric import PackMetric
-from judge.metrics.packs.pack import parse_pack
 from judge.pool.observer import Unobserved
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge, Result
@@ -21,21 +19,16 @@ from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import NEUTRAL_EVENT
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import Failed, JudgeTask, Scored, Usage
-from tests.judge.tasks import make_task
-from tests.judge.virtual_time import run_virtually
+from tests.judge.tasks import TONE, make_task
+from tests.judge.virtual_time import virtually
 
-METRIC = PackMetric(
-    "tone",
-    parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"),
-    score_range=(1, 5),
-)
 NEUTRAL = NEUTRAL_EVENT.answer
-"""What the metric's prompt is for the event that tries an endpoint."""
+"""The metric's prompt for the neutral event, which tests an endpoint."""
 DOWN = JudgeUnavailableError("connection refused")
 HANG = object()
 
 Behaviour = Callable[["Server", str], Any]
-"""Says for a server and an answer's text what a call meets: an error, HANG, or a number of seconds until the
+"""Maps a server and the text of an answer to a call's outcome: an error, HANG, or the seconds until the
 reply."""
 
 
@@ -45,7 +38,7 @@ def now() -> float:
 
 @dataclass
 class Server:
-    """An endpoint that does what a test says."""
+    """An endpoint whose calls end as `behaviour` says."""
 
     behaviour: Behaviour
     endpoint: str = "primary"
@@ -57,7 +50,7 @@ class Server:
     async def complete(self, request: ChatRequest) -> ChatReply:
         text = request.messages[-1].content
         self.calls.append((now(), text))
-        own = text != NEUTRAL  # a neutral event takes no slot
+        own = text != NEUTRAL  # a neutral call takes no slot
         self.in_flight += own
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -80,7 +73,7 @@ class Server:
 
 
 class Notes(Unobserved):
-    """Keeps what a pool says."""
+    """Records what a pool reports."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
@@ -118,7 +111,7 @@ def pooled(
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return ReliableJudge({one.chat.endpoint: Judge(METRIC, one.chat) for one in given}, pool), pool, notes
+    return ReliableJudge({one.chat.endpoint: Judge(TONE, one.chat) for one in given}, pool), pool, notes
 
 
 async def judge_all(judge: ReliableJudge, texts: Sequence[str]) -> list[Result]:
@@ -126,481 +119,398 @@ async def judge_all(judge: ReliableJudge, texts: Sequence[str]) -> list[Result]:
 
 
 def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:
-    """An outage that ends."""
+    """An outage that ends at a moment."""
     return lambda *_: error if now() < moment else then
 
 
-def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
-    """One try, no fallback, and nothing waits."""
-
-    async def scenario() -> None:
-        server = Server(lambda *_: 1.0)
-        judge, pool, notes = pooled(server)
-        result = await judge.judge(task())
-        assert isinstance(result, Scored)
-        assert result.judge is not None
-        assert (result.judge.endpoint, result.judge.tries, result.judge.fallback) == ("primary", 1, False)
-        assert pool.trouble is None
-        assert notes.outcomes == {("primary", "scored"): 1}
-        assert notes.downs == [("primary", False)]
-
-    run_virtually(scenario())
+@virtually
+async def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
+    """A healthy endpoint is called once, without a fallback."""
+    server = Server(lambda *_: 1.0)
+    judge, pool, notes = pooled(server)
+    result = await judge.judge(task())
+    assert isinstance(result, Scored)
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.tries, result.judge.fallback) == ("primary", 1, False)
+    assert pool.trouble is None
+    assert notes.outcomes == {("primary", "scored"): 1}
+    assert notes.downs == [("primary", False)]
 
 
-def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
-    """500 events meet a judge that is down for an hour: no result before, all within 10 s after, no storm
-    meanwhile.
+@virtually
+async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
+    """500 events wait through an outage of an hour with few calls, and are scored within 17 s after it."""
+    back = now() + 3_600
+    server = Server(until(back, DOWN, then=1.0))
+    judge, pool, notes = pooled(server)
+    judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(500)]))
+    await asyncio.sleep(3_599)
+    assert pool.trouble == "connection refused"
+    # 64 at once (after the first 4), then at most a probe and a check each 2.5 s.
+    assert len(server.calls) <= 70 + 2 * 3_600 / 2.5
+    assert not judging.done()
+    results = await judging
+    assert {result.status for result in results} == {"scored"}
+    # A probe within 5 s, then 500 calls of 1 s, from 16 to 64 at a time: 16 + 32 + 64 * 7.1 = 500 in 10
+    # s.
+    assert now() - back <= 5 + 1 + 11
+    full = [moment for moment, _ in server.calls if moment >= back]
+    assert full[0] - back <= 5
+    assert server.most_in_flight == 64
+    assert notes.downs == [("primary", False), ("primary", True), ("primary", False)]
+
+
+@virtually
+async def test_the_spare_takes_over_and_says_so() -> None:
+    """After two failures of the first endpoint the spare judges: the result has its name, model and
+    fingerprint, and three tries.
     """
-
-    async def scenario() -> None:
-        back = now() + 3_600
-        server = Server(until(back, DOWN, then=1.0))
-        judge, pool, notes = pooled(server)
-        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(500)]))
-        await asyncio.sleep(3_599)
-        assert pool.trouble == "connection refused"
-        # 64 at once (after the first 4), then at most a probe and a check each half of 5 s.
-        assert len(server.calls) <= 70 + 2 * 3_600 / 2.5
-        assert not judging.done()
-        results = await judging
-        assert {result.status for result in results} == {"scored"}
-        # A probe within 5 s, then 500 calls of 1 s, from 16 at a time to 64: 16 + 32 + 64 * 7.1 = 500 in 10
-        # s.
-        assert now() - back <= 5 + 1 + 11
-        full = [moment for moment, _ in server.calls if moment >= back]
-        assert full[0] - back <= 5
-        assert server.most_in_flight == 64
-        assert notes.downs == [("primary", False), ("primary", True), ("primary", False)]
-
-    run_virtually(scenario())
+    first, spare = Server(lambda *_: DOWN), Server(lambda *_: 0.5, endpoint="spare", model="m-2")
+    judge, pool, _ = pooled(first, spare)
+    result = await judge.judge(task())
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.model_asked) == ("spare", "m-2")
+    assert (result.judge.fallback, result.judge.tries) == (True, 3)
+    assert result.evaluator.model == "m-2"
+    assert result.evaluator.fingerprint != Judge(TONE, first).evaluator.fingerprint
+    assert pool.trouble is None
 
 
-def test_the_spare_takes_over_and_says_so() -> None:
-    """Two failures at the first, then the spare: its name, its model, its own fingerprint, three tries."""
-
-    async def scenario() -> None:
-        first, spare = Server(lambda *_: DOWN), Server(lambda *_: 0.5, endpoint="spare", model="m-2")
-        judge, pool, _ = pooled(first, spare)
-        result = await judge.judge(task())
-        assert result.judge is not None
-        assert (result.judge.endpoint, result.judge.model_asked) == ("spare", "m-2")
-        assert (result.judge.fallback, result.judge.tries) == (True, 3)
-        assert result.evaluator.model == "m-2"
-        assert result.evaluator.fingerprint != Judge(METRIC, first).evaluator.fingerprint
-        assert pool.trouble is None
-
-    run_virtually(scenario())
-
-
-def test_the_preferred_endpoint_is_asked_again_when_it_is_back() -> None:
-    """While it is down each pause tries it once; afterwards all goes there."""
-
-    async def scenario() -> None:
-        back = now() + 60
-        first = Server(until(back, DOWN, then=0.1))
-        spare = Server(lambda *_: 0.1, endpoint="spare", model="m-2")
-        judge, _, notes = pooled(first, spare)
-        for _ in range(70):
-            await judge_all(judge, ["a"] * 5)
-            await asyncio.sleep(1)
-        late = [moment for moment, _ in spare.calls if moment > back + 5.5]
-        assert late == []
-        # The breaker opened at the tenth failure; then a probe each 5 s.
-        assert len([moment for moment, _ in first.calls if moment < back]) <= 10 + 5 + 60 / 5
-        assert notes.downs[-1] == ("primary", False)
-
-    run_virtually(scenario())
+@virtually
+async def test_the_preferred_endpoint_is_asked_again_when_it_is_back() -> None:
+    """A preferred endpoint that is down is probed after each pause; when it is back it gets every call."""
+    back = now() + 60
+    first = Server(until(back, DOWN, then=0.1))
+    spare = Server(lambda *_: 0.1, endpoint="spare", model="m-2")
+    judge, _, notes = pooled(first, spare)
+    for _ in range(70):
+        await judge_all(judge, ["a"] * 5)
+        await asyncio.sleep(1)
+    late = [moment for moment, _ in spare.calls if moment > back + 5.5]
+    assert late == []
+    # The breaker opens at the tenth failure; then a probe each 5 s.
+    assert len([moment for moment, _ in first.calls if moment < back]) <= 10 + 5 + 60 / 5
+    assert notes.downs[-1] == ("primary", False)
 
 
-def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
-    """20 calls at 4 at a time and 1 s each take 5 s; the spare is not asked."""
-
-    async def scenario() -> None:
-        first, spare = Server(lambda *_: 1.0), Server(lambda *_: 0.1, endpoint="spare")
-        judge, _, _ = pooled(Endpoint(first, max_in_flight=4), spare)
-        started = now()
-        await judge_all(judge, ["a"] * 20)
-        assert spare.calls == []
-        assert first.most_in_flight == 4
-        assert now() - started == pytest.approx(5.0, abs=0.1)
-
-    run_virtually(scenario())
+@virtually
+async def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
+    """A busy endpoint is not left for the spare: 20 calls of 1 s, 4 at a time, take 5 s."""
+    first, spare = Server(lambda *_: 1.0), Server(lambda *_: 0.1, endpoint="spare")
+    judge, _, _ = pooled(Endpoint(first, max_in_flight=4), spare)
+    started = now()
+    await judge_all(judge, ["a"] * 20)
+    assert spare.calls == []
+    assert first.most_in_flight == 4
+    assert now() - started == pytest.approx(5.0, abs=0.1)
 
 
-def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
-    """With the first hanging and the spare slow, never more than 8 under way."""
-
-    async def scenario() -> None:
-        first, spare = Server(lambda *_: HANG), Server(lambda *_: 1.0, endpoint="spare")
-        judge, pool, _ = pooled(first, spare, max_in_flight=8, timeout_seconds=5)
-        watching = asyncio.create_task(judge_all(judge, ["a"] * 40))
-        most = 0
-        while not watching.done():
-            most = max(most, first.in_flight + spare.in_flight)
-            await asyncio.sleep(0.05)
-        assert most == 8
-        assert {result.status for result in watching.result()} == {"scored"}
-        pool.stop()
-
-    run_virtually(scenario())
+@virtually
+async def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
+    """At most `max_in_flight` calls run over all endpoints together."""
+    first, spare = Server(lambda *_: HANG), Server(lambda *_: 1.0, endpoint="spare")
+    judge, pool, _ = pooled(first, spare, max_in_flight=8, timeout_seconds=5)
+    watching = asyncio.create_task(judge_all(judge, ["a"] * 40))
+    most = 0
+    while not watching.done():
+        most = max(most, first.in_flight + spare.in_flight)
+        await asyncio.sleep(0.05)
+    assert most == 8
+    assert {result.status for result in watching.result()} == {"scored"}
+    pool.stop()
 
 
 @pytest.mark.parametrize("told", ["limit", "retry-after"])
-def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
-    """300 events at a server that grants 60 a minute: at least 90% of it used, at most
-    2% refused, none lost.
+@virtually
+async def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
+    """At a server with 60 calls a minute at least 90% of them are used and at most 2% of the calls are
+    refused.
     """
+    began, used = now(), Counter[int]()
 
-    async def scenario() -> None:
-        began, used = now(), Counter[int]()
+    def grant(_: Server, __: str) -> Any:
+        window = int((now() - began) // 60)
+        reset = 60 - (now() - began) % 60
+        left = 60 - used[window]
+        report = RateLimits(QuotaReport(60, max(0, left - 1), reset)) if told == "limit" else None
+        if left <= 0:
+            refused.append(now())
+            return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=reset, limits=report)
+        used[window] += 1
+        return (0.7, report)
 
-        def grant(_: Server, __: str) -> Any:
-            window = int((now() - began) // 60)
-            reset = 60 - (now() - began) % 60
-            left = 60 - used[window]
-            report = RateLimits(QuotaReport(60, max(0, left - 1), reset)) if told == "limit" else None
-            if left <= 0:
-                refused.append(now())
-                return JudgeUnavailableError(
-                    "429", kind="rate_limited", retry_after_seconds=reset, limits=report
-                )
-            used[window] += 1
-            return (0.7, report)
-
-        refused: list[float] = []
-        server = Server(grant)
-        judge, _, _ = pooled(server)
-        results = await judge_all(judge, [str(number) for number in range(300)])
-        minutes = (now() - began) / 60
-        assert {result.status for result in results} == {"scored"}
-        assert 300 / minutes >= 0.9 * 60
-        assert len(refused) <= 0.02 * len(server.calls)
-
-    run_virtually(scenario())
+    refused: list[float] = []
+    server = Server(grant)
+    judge, _, _ = pooled(server)
+    results = await judge_all(judge, [str(number) for number in range(300)])
+    minutes = (now() - began) / 60
+    assert {result.status for result in results} == {"scored"}
+    assert 300 / minutes >= 0.9 * 60
+    assert len(refused) <= 0.02 * len(server.calls)
 
 
-def test_tokens_a_minute_are_kept_to() -> None:
-    """6,000 tokens a minute and calls of about 1,000: 97 a second make one call in 10 s after the first."""
-
-    async def scenario() -> None:
-        server = Server(lambda *_: 0.1)
-        judge, _, _ = pooled(Endpoint(server, tokens_per_minute=6_000))
-        started = now()
-        await judge_all(judge, ["x" * 4_000] * 7)
-        assert now() - started == pytest.approx(6 * 1_000 / 97, rel=0.05)
-
-    run_virtually(scenario())
+@virtually
+async def test_tokens_a_minute_are_kept_to() -> None:
+    """6,000 tokens a minute (97 a second after the safety margin) give a call of 1,000 tokens each 10 s."""
+    server = Server(lambda *_: 0.1)
+    judge, _, _ = pooled(Endpoint(server, tokens_per_minute=6_000))
+    started = now()
+    await judge_all(judge, ["x" * 4_000] * 7)
+    assert now() - started == pytest.approx(6 * 1_000 / 97, rel=0.05)
 
 
-def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
-    """A minute of bare 429: everybody pauses together, 0.5 s, 1 s, 2 s ..., and then all is judged."""
-
-    async def scenario() -> None:
-        back = now() + 60
-        server = Server(until(back, JudgeUnavailableError("429", kind="rate_limited")))
-        judge, _, _ = pooled(server)
-        results = await judge_all(judge, [str(number) for number in range(200)])
-        assert {result.status for result in results} == {"scored"}
-        assert all(result.judge is not None and result.judge.tries <= 12 for result in results)
-        # Four; then pauses with 32, 16, 8, 4, 2, 1, 1 ... calls in between.
-        assert len([moment for moment, _ in server.calls if moment < back]) <= 90
-
-    run_virtually(scenario())
+@virtually
+async def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
+    """Without `Retry-After` all calls pause together for 0.5, 1, 2 ... s."""
+    back = now() + 60
+    server = Server(until(back, JudgeUnavailableError("429", kind="rate_limited")))
+    judge, _, _ = pooled(server)
+    results = await judge_all(judge, [str(number) for number in range(200)])
+    assert {result.status for result in results} == {"scored"}
+    assert all(result.judge is not None and result.judge.tries <= 12 for result in results)
+    # Four; then 32, 16, 8, 4, 2, 1, 1 ... calls between the pauses.
+    assert len([moment for moment, _ in server.calls if moment < back]) <= 90
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
-def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
-    """A minute in which every call is refused for a second: few calls, and within 10 s the speed of before,
-    64 a second.
-    """
-
-    async def scenario() -> None:
-        began = now()
-        down, back = began + working_seconds, began + working_seconds + 60
-        busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
-        server = Server(lambda *_: busy if down <= now() < back else 1.0)
-        judge, _, _ = pooled(server)
-        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(6_000)]))
-        await asyncio.sleep(working_seconds + 60)
-        # Twice 64 that set out together, then one a second, and probes once the breaker is open.
-        assert len([moment for moment, _ in server.calls if moment >= down]) <= 2 * 64 + 60
-        await asyncio.sleep(10)
-        asked = len(server.calls)
-        await asyncio.sleep(5)
-        assert len(server.calls) - asked >= 0.9 * 64 * 5
-        assert {result.status for result in await judging} == {"scored"}
-
-    run_virtually(scenario())
+@virtually
+async def test_an_outage_as_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
+    """After a minute of 429 with few calls, the rate is back at 64 a second within 10 s."""
+    began = now()
+    down, back = began + working_seconds, began + working_seconds + 60
+    busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+    server = Server(lambda *_: busy if down <= now() < back else 1.0)
+    judge, _, _ = pooled(server)
+    judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(6_000)]))
+    await asyncio.sleep(working_seconds + 60)
+    # Twice 64 concurrent calls, then one a second, and probes once the breaker is open.
+    assert len([moment for moment, _ in server.calls if moment >= down]) <= 2 * 64 + 60
+    await asyncio.sleep(10)
+    asked = len(server.calls)
+    await asyncio.sleep(5)
+    assert len(server.calls) - asked >= 0.9 * 64 * 5
+    assert {result.status for result in await judging} == {"scored"}
 
 
 @pytest.mark.slow
-def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
-    """Others have used up 600 a minute, 40 s are left of it: from the next minute on at least 90% of what is
-    granted is used.
+@virtually
+async def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
+    """Other clients have used 600 calls of the first minute; from the next minute on at least 90% of the
+    limit is used.
     """
+    began, used = now(), Counter[int]({0: 600})
 
-    async def scenario() -> None:
-        began, used = now(), Counter[int]({0: 600})
+    def grant(_: Server, __: str) -> Any:
+        window, into = divmod(now() - began + 20, 60)
+        if used[int(window)] >= 600:
+            return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=60 - into)
+        used[int(window)] += 1
+        return 0.7
 
-        def grant(_: Server, __: str) -> Any:
-            window, into = divmod(now() - began + 20, 60)
-            if used[int(window)] >= 600:
-                return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=60 - into)
-            used[int(window)] += 1
-            return 0.7
-
-        judge, _, _ = pooled(Server(grant))
-        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(3_200)]))
-        await asyncio.sleep(40 + 5 * 60)
-        assert sum(used[minute] for minute in range(1, 6)) >= 0.9 * 5 * 600
-        assert {result.status for result in await judging} == {"scored"}
-
-    run_virtually(scenario())
+    judge, _, _ = pooled(Server(grant))
+    judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(3_200)]))
+    await asyncio.sleep(40 + 5 * 60)
+    assert sum(used[minute] for minute in range(1, 6)) >= 0.9 * 5 * 600
+    assert {result.status for result in await judging} == {"scored"}
 
 
-def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
-    """Ten refusals of 2 s each, with a budget of 10 s: the call that is granted has its time."""
+@virtually
+async def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
+    """Ten refusals of 2 s each do not reduce the time budget of 10 s of the granted call."""
+    server = Server(lambda *_: 4.0)
+    answer = server.complete
 
-    async def scenario() -> None:
-        server = Server(lambda *_: 4.0)
-        answer = server.complete
+    async def refused_first(request: ChatRequest) -> ChatReply:
+        if len(server.calls) < 10:
+            server.calls.append((now(), ""))
+            await asyncio.sleep(2)
+            raise JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+        return await answer(request)
 
-        async def refused_first(request: ChatRequest) -> ChatReply:
-            if len(server.calls) < 10:
-                server.calls.append((now(), ""))
-                await asyncio.sleep(2)
-                raise JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
-            return await answer(request)
-
-        server.complete = refused_first  # type: ignore[method-assign]  # what a call meets depends on its number here
-        judge, _, notes = pooled(server, timeout_seconds=10)
-        result = await judge.judge(task())
-        assert result.judge is not None
-        assert notes.outcomes["primary", "scored"] == 1
-        # After six it is down, and four neutral events are refused before one is judged.
-        assert notes.outcomes["primary", "rate_limited"] == 6
-
-    run_virtually(scenario())
+    server.complete = refused_first  # type: ignore[method-assign]  # what a call meets depends on its number here
+    judge, _, notes = pooled(server, timeout_seconds=10)
+    result = await judge.judge(task())
+    assert result.judge is not None
+    assert notes.outcomes["primary", "scored"] == 1
+    # Six open the breaker; four neutral calls are refused before one is judged.
+    assert notes.outcomes["primary", "rate_limited"] == 6
 
 
-def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_asked() -> None:
-    """A pause longer than the time budget is an outage; without a spare the pool says so."""
-
-    async def scenario() -> None:
-        busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
-        first, spare = Server(until(now() + 600, busy)), Server(lambda *_: 0.1, endpoint="spare")
-        judge, _, _ = pooled(first, spare)
-        (result,) = await judge_all(judge, ["a"])
-        assert result.judge is not None
-        assert result.judge.fallback
-        lonely = Server(until(now() + 600, busy))
-        judge, pool, _ = pooled(lonely)
-        started = now()
-        judging = asyncio.create_task(judge.judge(task()))
-        await asyncio.sleep(300)
-        assert pool.trouble == "quota used up"
-        assert len(lonely.calls) == 1
-        await judging
-        assert 600 <= now() - started <= 602
-
-    run_virtually(scenario())
+@virtually
+async def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_asked() -> None:
+    """A `Retry-After` above the time budget is an outage; without a spare the pool reports it."""
+    busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
+    first, spare = Server(until(now() + 600, busy)), Server(lambda *_: 0.1, endpoint="spare")
+    judge, _, _ = pooled(first, spare)
+    (result,) = await judge_all(judge, ["a"])
+    assert result.judge is not None
+    assert result.judge.fallback
+    lonely = Server(until(now() + 600, busy))
+    judge, pool, _ = pooled(lonely)
+    started = now()
+    judging = asyncio.create_task(judge.judge(task()))
+    await asyncio.sleep(300)
+    assert pool.trouble == "quota used up"
+    assert len(lonely.calls) == 1
+    await judging
+    assert 600 <= now() - started <= 602
 
 
-def test_one_event_that_always_hangs_is_given_up_while_others_are_judged() -> None:
-    """With a hundred others judged in each timeout, three timeouts are enough.
-
-    The result says how many tries.
-    """
-
-    async def scenario() -> None:
-        server = Server(lambda _, text: HANG if text == "poison" else 0.1)
-        judge, pool, notes = pooled(server, timeout_seconds=30)
-        poison = asyncio.create_task(judge.judge(task("poison")))
-        started = now()
-        while not poison.done():
-            await judge_all(judge, ["a"] * 10)
-            await asyncio.sleep(1)
-        result = poison.result()
-        assert isinstance(result, Failed)
-        assert result.error_type == "no_answer"
-        assert result.judge is not None
-        assert result.judge.tries == 3
-        assert now() - started <= 3 * 30 + 5
-        assert pool.trouble is None
-        assert notes.downs == [("primary", False)]
-
-    run_virtually(scenario())
-
-
-def test_one_event_that_always_hangs_is_given_up_on_an_idle_endpoint_too() -> None:
-    """Nobody else asks anything: the endpoint is asked whether it answers at all, and it does."""
-
-    async def scenario() -> None:
-        server = Server(lambda _, text: HANG if text == "poison" else 0.1)
-        judge, pool, _ = pooled(server, timeout_seconds=30)
-        result = await asyncio.wait_for(judge.judge(task("poison")), 3_600)
-        assert isinstance(result, Failed)
-        assert result.error_type == "no_answer"
-        # The first failure counts nothing, each further one with its check (1/10): 1 + 6.
-        assert result.judge is not None
-        assert result.judge.tries == 7
-        assert pool.trouble is None
-
-    run_virtually(scenario())
-
-
-def test_an_event_that_fails_in_an_outage_is_never_given_up() -> None:
-    """Two hours of timeouts and errors for everybody: still waiting, then judged."""
-
-    async def scenario() -> None:
-        back = now() + 7_200
-        server = Server(lambda *_: 0.1 if now() >= back else HANG if int(now()) % 2 else DOWN)
-        judge, _, _ = pooled(server, timeout_seconds=10)
-        results = await judge_all(judge, [str(number) for number in range(30)])
-        assert {result.status for result in results} == {"scored"}
-        assert 0 <= now() - back <= 30
-
-    run_virtually(scenario())
-
-
-def test_a_call_gets_no_more_time_than_the_budget_has_left() -> None:
-    """Of 30 s the first call takes 20 and fails.
-
-    The second is cut after the 9.5 s that the pause of 0.5 s leaves.
-    """
-
-    async def scenario() -> None:
-        server = Server(lambda *_: 1.0)
-        judge, _, _ = pooled(server, timeout_seconds=30)
-
-        async def slow(request: ChatRequest) -> ChatReply:
-            server.calls.append((now(), request.messages[-1].content))
-            if len(server.calls) == 1:
-                await asyncio.sleep(20)
-                raise JudgeUnavailableError("closed the connection")
-            if len(server.calls) == 2:
-                await asyncio.sleep(20)
-            return ChatReply(text='{"score": 4}', model="m", usage=Usage(), seconds=1)
-
-        server.complete = slow  # type: ignore[method-assign]  # what a call meets depends on its number here
-        began = now()
-        result = await judge.judge(task())
-        assert result.status == "scored"
-        # Between the two, at 30, the endpoint is asked whether it answers at all.
-        starts = [moment - began for moment, text in server.calls if text == "a"]
-        # 20 + 0.5 = 20.5; 20.5 + 9.5 = 30, and a pause of 1 s before the new budget.
-        assert starts == pytest.approx([0, 20.5, 31.0])
-
-    run_virtually(scenario())
-
-
-def test_an_endpoint_that_times_out_is_passed_over_at_once() -> None:
-    """A timeout costs enough time: the spare is next."""
-
-    async def scenario() -> None:
-        first, spare = Server(lambda *_: HANG), Server(lambda *_: 0.1, endpoint="spare")
-        judge, _, _ = pooled(Endpoint(first, call_seconds=10), spare, timeout_seconds=30)
-        began = now()
-        result = await judge.judge(task())
-        assert result.judge is not None
-        assert (result.judge.endpoint, result.judge.tries) == ("spare", 2)
-        assert now() - began == pytest.approx(10.1)
-
-    run_virtually(scenario())
-
-
-def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> None:
-    """Where a spare is left it judges; where none ever answered, the error names each."""
-
-    async def scenario() -> None:
-        first = Server(lambda *_: JudgeConfigurationError("401 from primary"))
-        spare = Server(lambda *_: 0.1, endpoint="spare")
-        judge, pool, notes = pooled(first, spare)
-        results = await judge_all(judge, ["a"] * 10)
-        assert {result.judge.endpoint for result in results if result.judge} == {"spare"}
-        # Those that were sent before a neutral event was refused, too.
-        assert len([text for _, text in first.calls if text == "a"]) <= 6
-        assert ("primary", True) in notes.downs
-        pool.stop()
-        spare = Server(lambda *_: JudgeConfigurationError("404 from spare"), endpoint="spare")
-        judge, pool, _ = pooled(first, spare)
-        with pytest.raises(JudgeConfigurationError, match=r"401 from primary; 404 from spare"):
-            await judge.judge(task())
-        pool.stop()
-
-    run_virtually(scenario())
-
-
-def test_a_refusal_of_one_event_is_its_result_and_no_failure_of_the_endpoint() -> None:
-    """100 refusals in a row: each is a Failed after one call, and the endpoint is up."""
-
-    async def scenario() -> None:
-        refused = EventError("content_refused", "no")
-        server = Server(lambda _, text: 0.1 if text == NEUTRAL else refused)
-        judge, pool, _ = pooled(server)
-        results = await judge_all(judge, ["a"] * 100)
-        assert {result.status for result in results} == {"failed"}
-        assert len([text for _, text in server.calls if text == "a"]) == 100
-        assert pool.trouble is None
-
-    run_virtually(scenario())
-
-
-def test_what_needs_no_call_is_decided_during_an_outage() -> None:
-    """Nobody needs to be asked about a blank answer."""
-
-    async def scenario() -> None:
-        server = Server(lambda *_: DOWN)
-        judge, pool, _ = pooled(server, breaker_failures=1)
-        waiting = asyncio.create_task(judge.judge(task()))
+@virtually
+async def test_one_event_that_always_hangs_is_given_up_while_others_are_judged() -> None:
+    """If the other events are scored, three timeouts are enough to abandon one event."""
+    server = Server(lambda _, text: HANG if text == "poison" else 0.1)
+    judge, pool, notes = pooled(server, timeout_seconds=30)
+    poison = asyncio.create_task(judge.judge(task("poison")))
+    started = now()
+    while not poison.done():
+        await judge_all(judge, ["a"] * 10)
         await asyncio.sleep(1)
-        assert pool.trouble is not None
-        result = await asyncio.wait_for(judge.judge(task(" ")), 1)
-        assert result.status == "unscored"
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-
-    run_virtually(scenario())
-
-
-def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
-    """Cancelled while waiting for a turn, in a call, and in a pause: the next ones are
-    judged all the same.
-    """
-
-    async def scenario() -> None:
-        server = Server(lambda _, text: HANG if text == "hang" else 0.1)
-        judge, pool, _ = pooled(server, max_in_flight=2)
-        stuck = [asyncio.create_task(judge.judge(task("hang"))) for _ in range(5)]
-        await asyncio.sleep(3)
-        assert server.in_flight == 2
-        for one in stuck[::-1]:
-            one.cancel()
-        await asyncio.gather(*stuck, return_exceptions=True)
-        assert server.in_flight == 0
-        results = await judge_all(judge, ["a"] * 10)
-        assert {result.status for result in results} == {"scored"}
-        assert [len(chat.admission.waiting) for chat in pool.chats] == [0]
-
-    run_virtually(scenario())
+    result = poison.result()
+    assert isinstance(result, Failed)
+    assert result.error_type == "no_answer"
+    assert result.judge is not None
+    assert result.judge.tries == 3
+    assert now() - started <= 3 * 30 + 5
+    assert pool.trouble is None
+    assert notes.downs == [("primary", False)]
 
 
-def test_an_overloaded_endpoint_is_asked_less() -> None:
-    """It bears 8 calls at a time and answers 503 to more: few are refused in the long
-    run, and none is lost.
-    """
+@virtually
+async def test_one_event_that_always_hangs_is_given_up_on_an_idle_endpoint_too() -> None:
+    """Without other events, neutral calls prove that the endpoint answers."""
+    server = Server(lambda _, text: HANG if text == "poison" else 0.1)
+    judge, pool, _ = pooled(server, timeout_seconds=30)
+    result = await asyncio.wait_for(judge.judge(task("poison")), 3_600)
+    assert isinstance(result, Failed)
+    assert result.error_type == "no_answer"
+    # The first failure does not count; each further one counts with its check (1/10): 1 + 6.
+    assert result.judge is not None
+    assert result.judge.tries == 7
+    assert pool.trouble is None
 
-    async def scenario() -> None:
-        busy = JudgeUnavailableError("503", kind="overloaded")
-        server = Server(lambda one, _: busy if one.in_flight > 8 else 1.0)
-        judge, _, notes = pooled(server)
-        results = await judge_all(judge, [str(number) for number in range(1_000)])
-        assert {result.status for result in results} == {"scored"}
-        refused = notes.outcomes["primary", "overloaded"]
-        assert refused <= 0.25 * len(server.calls)
 
-    run_virtually(scenario())
+@virtually
+async def test_an_event_that_fails_in_an_outage_is_never_given_up() -> None:
+    """Two hours of timeouts and errors abandon no event."""
+    back = now() + 7_200
+    server = Server(lambda *_: 0.1 if now() >= back else HANG if int(now()) % 2 else DOWN)
+    judge, _, _ = pooled(server, timeout_seconds=10)
+    results = await judge_all(judge, [str(number) for number in range(30)])
+    assert {result.status for result in results} == {"scored"}
+    assert 0 <= now() - back <= 30
+
+
+@virtually
+async def test_a_call_gets_no_more_time_than_the_budget_has_left() -> None:
+    """The first call takes 20 of 30 s; the second is cut after the 9.5 s that a pause of 0.5 s leaves."""
+    server = Server(lambda *_: 1.0)
+    judge, _, _ = pooled(server, timeout_seconds=30)
+
+    async def slow(request: ChatRequest) -> ChatReply:
+        server.calls.append((now(), request.messages[-1].content))
+        if len(server.calls) == 1:
+            await asyncio.sleep(20)
+            raise JudgeUnavailableError("closed the connection")
+        if len(server.calls) == 2:
+            await asyncio.sleep(20)
+        return ChatReply(text='{"score": 4}', model="m", usage=Usage(), seconds=1)
+
+    server.complete = slow  # type: ignore[method-assign]  # what a call meets depends on its number here
+    began = now()
+    result = await judge.judge(task())
+    assert result.status == "scored"
+    # At 30 s a neutral call tests the endpoint.
+    starts = [moment - began for moment, text in server.calls if text == "a"]
+    # 20 + 0.5 = 20.5; 20.5 + 9.5 = 30, and a pause of 1 s before the new budget.
+    assert starts == pytest.approx([0, 20.5, 31.0])
+
+
+@virtually
+async def test_an_endpoint_that_times_out_is_passed_over_at_once() -> None:
+    """After one timeout the spare is called."""
+    first, spare = Server(lambda *_: HANG), Server(lambda *_: 0.1, endpoint="spare")
+    judge, _, _ = pooled(Endpoint(first, call_seconds=10), spare, timeout_seconds=30)
+    began = now()
+    result = await judge.judge(task())
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.tries) == ("spare", 2)
+    assert now() - began == pytest.approx(10.1)
+
+
+@virtually
+async def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> None:
+    """A misconfigured endpoint is left for the spare; if none ever answered, the error names each."""
+    first = Server(lambda *_: JudgeConfigurationError("401 from primary"))
+    spare = Server(lambda *_: 0.1, endpoint="spare")
+    judge, pool, notes = pooled(first, spare)
+    results = await judge_all(judge, ["a"] * 10)
+    assert {result.judge.endpoint for result in results if result.judge} == {"spare"}
+    # Including those that were sent before a neutral call was refused.
+    assert len([text for _, text in first.calls if text == "a"]) <= 6
+    assert ("primary", True) in notes.downs
+    pool.stop()
+    spare = Server(lambda *_: JudgeConfigurationError("404 from spare"), endpoint="spare")
+    judge, pool, _ = pooled(first, spare)
+    with pytest.raises(JudgeConfigurationError, match=r"401 from primary; 404 from spare"):
+        await judge.judge(task())
+    pool.stop()
+
+
+@virtually
+async def test_a_refusal_of_one_event_is_its_result_and_no_failure_of_the_endpoint() -> None:
+    """100 consecutive refusals fail 100 events after one call each, and the endpoint stays up."""
+    refused = EventError("content_refused", "no")
+    server = Server(lambda _, text: 0.1 if text == NEUTRAL else refused)
+    judge, pool, _ = pooled(server)
+    results = await judge_all(judge, ["a"] * 100)
+    assert {result.status for result in results} == {"failed"}
+    assert len([text for _, text in server.calls if text == "a"]) == 100
+    assert pool.trouble is None
+
+
+@virtually
+async def test_what_needs_no_call_is_decided_during_an_outage() -> None:
+    """A blank answer is unscored without a call, also during an outage."""
+    server = Server(lambda *_: DOWN)
+    judge, pool, _ = pooled(server, breaker_failures=1)
+    waiting = asyncio.create_task(judge.judge(task()))
+    await asyncio.sleep(1)
+    assert pool.trouble is not None
+    result = await asyncio.wait_for(judge.judge(task(" ")), 1)
+    assert result.status == "unscored"
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+@virtually
+async def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
+    """A verdict cancelled while it waits or calls releases its slot."""
+    server = Server(lambda _, text: HANG if text == "hang" else 0.1)
+    judge, pool, _ = pooled(server, max_in_flight=2)
+    stuck = [asyncio.create_task(judge.judge(task("hang"))) for _ in range(5)]
+    await asyncio.sleep(3)
+    assert server.in_flight == 2
+    for one in stuck[::-1]:
+        one.cancel()
+    await asyncio.gather(*stuck, return_exceptions=True)
+    assert server.in_flight == 0
+    results = await judge_all(judge, ["a"] * 10)
+    assert {result.status for result in results} == {"scored"}
+    assert [len(chat.admission.waiting) for chat in pool.chats] == [0]
+
+
+@virtually
+async def test_an_overloaded_endpoint_is_asked_less() -> None:
+    """An endpoint that answers 503 above 8 concurrent calls refuses at most a quarter of 1,000."""
+    busy = JudgeUnavailableError("503", kind="overloaded")
+    server = Server(lambda one, _: busy if one.in_flight > 8 else 1.0)
+    judge, _, notes = pooled(server)
+    results = await judge_all(judge, [str(number) for number in range(1_000)])
+    assert {result.status for result in results} == {"scored"}
+    refused = notes.outcomes["primary", "overloaded"]
+    assert refused <= 0.25 * len(server.calls)
 
 
 PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPrice(10.0, 0.0)})
@@ -608,7 +518,7 @@ PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPr
 
 @dataclass
 class Paid:
-    """An endpoint that says what each call used: the lines of a script, the last of which is repeated."""
+    """An endpoint that reports usage; it repeats the last line of its script."""
 
     endpoint: str
     lines: list[Any]
@@ -635,63 +545,51 @@ def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return ReliableJudge({one.endpoint: Judge(METRIC, one, prices=PRICES) for one in endpoints}, pool), notes
+    return ReliableJudge({one.endpoint: Judge(TONE, one, prices=PRICES) for one in endpoints}, pool), notes
 
 
-def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
-    """A reply to repair and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD
-    a million.
-    """
-
-    async def scenario() -> None:
-        judge, notes = paid_pool(Paid("primary", ["?", DOWN, "?", DOWN]), Paid("spare", ['{"score": 3}']))
-        result = await judge.judge(task())
-        assert isinstance(result, Scored)
-        assert result.judge is not None
-        assert result.judge.endpoint == "spare"
-        assert result.usage.input_tokens == 300
-        assert result.cost_usd == pytest.approx(1_200e-6)
-        assert notes.tokens == {("primary", True): 200, ("primary", False): 7, ("spare", True): 100}
-
-    run_virtually(scenario())
+@virtually
+async def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
+    """The result adds the usage of failed calls: 100 + 100 tokens at 1 USD and 100 at 10 USD a million."""
+    judge, notes = paid_pool(Paid("primary", ["?", DOWN, "?", DOWN]), Paid("spare", ['{"score": 3}']))
+    result = await judge.judge(task())
+    assert isinstance(result, Scored)
+    assert result.judge is not None
+    assert result.judge.endpoint == "spare"
+    assert result.usage.input_tokens == 300
+    assert result.cost_usd == pytest.approx(1_200e-6)
+    assert notes.tokens == {("primary", True): 200, ("primary", False): 7, ("spare", True): 100}
 
 
-def test_what_an_error_says_was_used_is_counted_once() -> None:
-    """A reply cut at its limit, with 40 tokens, and before it a page without a completion, with 5."""
+@virtually
+async def test_what_an_error_says_was_used_is_counted_once() -> None:
+    """The usage of errors is counted once: 5 tokens of an empty reply and 40 of a cut one."""
 
-    async def scenario() -> None:
-        def reply(tokens: int) -> ChatReply:
-            return ChatReply("", "m", Usage(input_tokens=tokens), 0.1)
+    def reply(tokens: int) -> ChatReply:
+        return ChatReply("", "m", Usage(input_tokens=tokens), 0.1)
 
-        empty = JudgeUnavailableError("no choices", reply=reply(5))
-        cut = EventError("reply_cut", "cut", reply=reply(40))
-        judge, notes = paid_pool(Paid("primary", [empty, cut]))
-        result = await judge.judge(task())
-        assert isinstance(result, Failed)
-        assert result.error_type == "reply_cut"
-        assert result.usage.input_tokens == 45
-        assert result.cost_usd == pytest.approx(45e-6)
-        assert notes.tokens == {("primary", True): 45}
-
-    run_virtually(scenario())
+    empty = JudgeUnavailableError("no choices", reply=reply(5))
+    cut = EventError("reply_cut", "cut", reply=reply(40))
+    judge, notes = paid_pool(Paid("primary", [empty, cut]))
+    result = await judge.judge(task())
+    assert isinstance(result, Failed)
+    assert result.error_type == "reply_cut"
+    assert result.usage.input_tokens == 45
+    assert result.cost_usd == pytest.approx(45e-6)
+    assert notes.tokens == {("primary", True): 45}
 
 
-def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
-    """Each try breaks off after a reply to repair, while checks are answered: 100 tokens
-    an attempt, and 7 a check.
-    """
-
-    async def scenario() -> None:
-        script: list[Any] = ["?", DOWN] * 50
-        judge, notes = paid_pool(Paid("primary", script))
-        result = await judge.judge(task())
-        assert isinstance(result, Failed)
-        assert result.error_type == "no_answer"
-        tries = (100 - len(script)) // 2
-        assert result.usage.input_tokens == 100 * tries
-        assert result.cost_usd == pytest.approx(100e-6 * tries)
-        assert notes.tokens["primary", True] == 100 * tries
-        assert notes.tokens["primary", False] % 7 == 0
-        assert notes.tokens["primary", False] > 0
-
-    run_virtually(scenario())
+@virtually
+async def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
+    """An abandoned event carries 100 tokens an attempt, but not the 7 tokens of each neutral call."""
+    script: list[Any] = ["?", DOWN] * 50
+    judge, notes = paid_pool(Paid("primary", script))
+    result = await judge.judge(task())
+    assert isinstance(result, Failed)
+    assert result.error_type == "no_answer"
+    tries = (100 - len(script)) // 2
+    assert result.usage.input_tokens == 100 * tries
+    assert result.cost_usd == pytest.approx(100e-6 * tries)
+    assert notes.tokens["primary", True] == 100 * tries
+    assert notes.tokens["primary", False] % 7 == 0
+    assert notes.tokens["primary", False] > 0

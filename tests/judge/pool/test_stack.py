@@ -1,4 +1,4 @@
-"""What judges, opened and closed as one."""
+"""The judging stack is opened and closed as one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from judge.metrics.coverage.metric import Coverage
 from judge.pool.pool import Endpoint
 from judge.pool.stack import JudgingStack
 from judge.verdict.cache import MemoryCache
-from tests.judge.pool.test_reliable import METRIC as TONE
 from tests.judge.pool.test_reliable import Server, now
-from tests.judge.tasks import make_task
-from tests.judge.virtual_time import run_virtually
+from tests.judge.tasks import TONE, make_task
+from tests.judge.virtual_time import virtually
 
 
 class NotedCache(MemoryCache):
-    """Says whether it was closed."""
+    """Records whether it was closed."""
 
     closed = False
 
@@ -28,7 +27,7 @@ class NotedCache(MemoryCache):
 
 
 async def test_what_was_opened_is_closed_and_what_was_lent_is_not() -> None:
-    """Endpoints and cache; a borrowed endpoint stays its owner's."""
+    """The stack closes its endpoints and cache, and leaves a borrowed endpoint open."""
     own, lent, cache = ScriptedChat([]), ScriptedChat([], endpoint="lent"), NotedCache(1)
     async with JudgingStack([Endpoint(own), Endpoint(lent, borrowed=True)], cache=cache):
         assert not own.closed
@@ -36,9 +35,7 @@ async def test_what_was_opened_is_closed_and_what_was_lent_is_not() -> None:
 
 
 async def test_the_smallest_window_counts_at_every_endpoint() -> None:
-    """What is cut does not depend on which endpoint answers: both get the same words,
-    fewer than there are.
-    """
+    """The smallest context window cuts the texts for every endpoint."""
     chats = [ScriptedChat(["{}"] * 9, endpoint=name) for name in ("wide", "narrow")]
     endpoints = [Endpoint(chats[0], context_tokens=100_000), Endpoint(chats[1], context_tokens=9_000)]
     reference = "".join(f"The tower number {number} stands in the town. " for number in range(2_000))
@@ -51,7 +48,7 @@ async def test_the_smallest_window_counts_at_every_endpoint() -> None:
 
 
 async def test_an_evaluator_tries_once() -> None:
-    """Its errors are the caller's: nothing waits for an endpoint that cannot answer."""
+    """An evaluator raises the endpoint's error without a retry."""
     chat = ScriptedChat([JudgeUnavailableError("gone")])
     async with JudgingStack([Endpoint(chat)]) as stack:
         with pytest.raises(JudgeUnavailableError, match="gone"):
@@ -59,9 +56,9 @@ async def test_an_evaluator_tries_once() -> None:
 
 
 async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
-    """In its own order, with its own parameters over theirs.
+    """A metric uses the endpoints that it names, in its order, and its parameters override theirs.
 
-    The other endpoint is not asked, and the evaluator says so.
+    An unknown name is an error.
     """
     large, small = (
         ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
@@ -90,27 +87,23 @@ async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
             stack.judge(TONE, endpoints=["medium"])
 
 
-def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged() -> None:
-    """The pool says why, for not everything can be judged.
-
-    The metric is judged when one of its endpoints is back.
+@virtually
+async def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged() -> None:
+    """A metric waits while its only endpoint is down; others are judged, and the pool reports the trouble
+    until it is over.
     """
-
-    async def scenario() -> None:
-        began = now()
-        down = JudgeUnavailableError("gone")
-        small = Server(lambda *_: down if now() - began < 60 else 0.1, endpoint="small")
-        large = Server(lambda *_: 0.1, endpoint="large")
-        async with JudgingStack([Endpoint(large), Endpoint(small)], clock=now) as stack:
-            everywhere, there = stack.judge(TONE), stack.judge(TONE, endpoints=["small"])
-            waiting = [asyncio.create_task(there.judge(make_task("tone"))) for _ in range(20)]
-            await asyncio.sleep(30)
-            assert stack.pool.trouble == "gone"
-            assert (await everywhere.judge(make_task("tone"))).status == "scored"
-            assert not any(one.done() for one in waiting)
-            results = await asyncio.gather(*waiting)
-            assert {one.judge.endpoint for one in results if one.judge} == {"small"}
-            assert str(stack.pool.trouble) == "None"
-            assert now() - began <= 70
-
-    run_virtually(scenario())
+    began = now()
+    down = JudgeUnavailableError("gone")
+    small = Server(lambda *_: down if now() - began < 60 else 0.1, endpoint="small")
+    large = Server(lambda *_: 0.1, endpoint="large")
+    async with JudgingStack([Endpoint(large), Endpoint(small)], clock=now) as stack:
+        everywhere, there = stack.judge(TONE), stack.judge(TONE, endpoints=["small"])
+        waiting = [asyncio.create_task(there.judge(make_task("tone"))) for _ in range(20)]
+        await asyncio.sleep(30)
+        assert stack.pool.trouble == "gone"
+        assert (await everywhere.judge(make_task("tone"))).status == "scored"
+        assert not any(one.done() for one in waiting)
+        results = await asyncio.gather(*waiting)
+        assert {one.judge.endpoint for one in results if one.judge} == {"small"}
+        assert str(stack.pool.trouble) == "None"
+        assert now() - began <= 70

@@ -6,7 +6,7 @@ from judge.pool.suspicion import Suspicion
 
 
 def failures_needed(*, answered: int, failed: int) -> int | None:
-    """How many failures prove it, up to a thousand."""
+    """The number of failures that prove the event at fault, up to 1,000."""
     doubt = Suspicion()
     for count in range(1, 1_001):
         doubt.failed(others_answered=answered, others_failed=failed)
@@ -18,7 +18,7 @@ def failures_needed(*, answered: int, failed: int) -> int | None:
 @pytest.mark.parametrize(
     ("answered", "failed", "needed"),
     [
-        (0, 0, None),  # nobody else was asked: nothing is known
+        (0, 0, None),  # no other call: nothing is known
         (0, 500, None),  # an outage
         (1000, 0, 3),  # 0.01 ** 3 = 1e-6
         (99, 0, 3),
@@ -28,5 +28,7 @@ def failures_needed(*, answered: int, failed: int) -> int | None:
     ],
 )
 def test_an_event_is_given_up_on_evidence(answered: int, failed: int, needed: int | None) -> None:
-    """When one like the others would have failed so often with less than one in a million."""
+    """An event is abandoned if its failures have a probability below one in a million at the rate of the
+    others.
+    """
     assert failures_needed(answered=answered, failed=failed) == needed

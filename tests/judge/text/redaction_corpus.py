@@ -1,8 +1,7 @@
-"""300 texts with data that must not leave the process, and 300 that only look like it.
+"""300 texts with sensitive data and 300 that resemble it.
 
-Keys, numbers and people are made up or come from ranges that are reserved for examples. Forms are paired with
-carriers in turn, so that each kind stands in prose, in a line of a log, in JSON and in characters that only
-look plain.
+Keys, numbers and people are invented or from ranges reserved for examples. Forms are paired with carriers in
+turn: prose, log lines, JSON and lookalike characters.
 """
 
 from __future__ import annotations
@@ -98,18 +97,18 @@ _CARRIERS: Final = (
 
 
 def _hidden(text: str) -> str:
-    """With a character of no width in the middle."""
+    """With a zero-width character in the middle."""
     middle = len(text) // 2
     return f"{text[:middle]}\u200b{text[middle:]}"
 
 
 def _wide(text: str) -> str:
-    """In full-width forms, as an input method for Japanese writes them."""
+    """In full-width forms, as Japanese input methods write them."""
     return "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
 
 
 def _unbroken(text: str) -> str:
-    """With blanks that do not break a line, and another hyphen."""
+    """With no-break spaces and another hyphen."""
     return text.replace(" ", "\u00a0").replace("-", "\u2011")
 
 
@@ -125,9 +124,9 @@ def _positives() -> list[tuple[Kind, str, str]]:
         if len(found) == 300:
             return found
         disguise = _DISGUISES[place // len(forms) * 2 + place % 2] if place < 3 * len(forms) else str
-        # A key block keeps its form: its lines are plain by its own standard.
+        # A key block is not varied: its standard allows plain lines only.
         parts = [part if "-----" in form else disguise(part) for part in form.split("~")]
-        # "198.51.100.23~:8080": a port follows the data.
+        # "198.51.100.23~:8080": the data ends before the port.
         data = parts[0] if len(parts) == 1 or form.endswith("~:8080") else parts[1]
         text = carrier.format("".join(parts))
         found.append((kind, data, text))

@@ -1,7 +1,7 @@
-"""561 texts with data, written apart from the rules and from the other corpus.
+"""561 texts with sensitive data, written independently of the rules and the other corpus.
 
-They follow what people, programs and formats write. Between `~` and `~` stands what must go. Keys, numbers
-and people are made up or come from ranges that are reserved for examples; check digits are right.
+They follow the forms of people, programs and file formats. The data is enclosed in `~`. Keys, numbers and
+people are invented or from ranges reserved for examples; check digits are valid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""604 texts of answers, pages and records without data, held out as `redaction_held_out` is."""
+"""604 texts of answers, pages and records without sensitive data, held out like `redaction_held_out`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of citations, names of documents, and what is not understood."""
+"""Citation forms, document names, and text that resembles a citation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMED = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))
     ],
 )  # fmt: skip
 def test_the_forms_that_are_read(tag: str, pages: tuple[int, ...]) -> None:
-    """None of a tag stays in its claim, nor in the answer without tags."""
+    """Each form is read as its pages and removed from the claim."""
     answer = f"The tower is tall. {tag}"
     assert [(claim.text, claim.pages) for claim in tagged_claims(answer, NAMED)] == [
         ("The tower is tall.", pages)
@@ -53,19 +53,19 @@ def test_the_forms_that_are_read(tag: str, pages: tuple[int, ...]) -> None:
      ("(source: unknown)", ("(source: unknown)",))],
 )  # fmt: skip
 def test_what_is_not_understood(text: str, unread: tuple[str, ...]) -> None:
-    """What looks like a citation is told."""
+    """A bracket that resembles a citation is reported as unread."""
     answer = f"The tower is tall. {text}"
     assert tagged_claims(answer) == ()
     assert unread_citations(answer) == unread
 
 
 def test_numbers_beside_page_tags_are_footnotes_of_something_else() -> None:
-    """Only where an answer has no other citation they count."""
+    """Bare numbers cite pages only if the answer has no page tags."""
     assert cited_pages("A is b [4]. [Page 1] C is d [5]. [Page 2]") == (1, 2)
 
 
 def test_a_list_of_sources_and_footnotes_are_no_claims() -> None:
-    """They cite only where nothing else does."""
+    """A source list cites pages only if the text has no citations; it makes no claims."""
     listed = (
         "A is b [1]. C is d [^2].\n\nSources:\n[1] Handbook, page 9\n[2] Other\n\n[^2]: A footnote "
         "that says much."
@@ -90,7 +90,7 @@ def test_a_list_of_sources_and_footnotes_are_no_claims() -> None:
     ],
 )
 def test_every_page_has_a_number(context: dict[str, str], numbers: dict[int, str]) -> None:
-    """Its own, else its place; and keeps it when others are left behind."""
+    """A page has the number of its name, else of its position, and keeps it when it is selected alone."""
     sources = read_sources(context)
     assert sources.texts == numbers
     for page, text in numbers.items():
@@ -98,14 +98,14 @@ def test_every_page_has_a_number(context: dict[str, str], numbers: dict[int, str
 
 
 def test_names_are_compared_without_case_and_separators() -> None:
-    """And bounded."""
+    """Names are compared without case and separators, up to 200 characters."""
     assert normal_name(" My_Doc 3 ") == normal_name("my-doc-3")
     assert len(normal_name("x" * 10_000)) == 200
 
 
 @given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source", max_size=60))
 def test_nothing_breaks_it(answer: str) -> None:
-    """Every claim stands where it says, and the answer without tags keeps every place."""
+    """Claims have correct offsets, and removing citations keeps the length, for any text."""
     for citing in (USUAL, NAMED, Citing(pattern=r"a(\d)")):
         for claim in (*tagged_claims(answer, citing), *untagged_segments(answer, citing)):
             assert answer[claim.start : claim.end] == claim.text
@@ -113,5 +113,5 @@ def test_nothing_breaks_it(answer: str) -> None:
 
 
 def test_a_pattern_with_bounded_time_is_taken() -> None:
-    """As it is."""
+    """A pattern with bounded repetition is accepted unchanged."""
     assert safe_pattern(r"<<(\w{1,40})(?:, ?\w{1,40}){0,9}>>") == r"<<(\w{1,40})(?:, ?\w{1,40}){0,9}>>"

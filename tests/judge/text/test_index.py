@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - characters that look alike are what is tested
+# ruff: noqa: RUF001 - the test data has lookalike characters
 from __future__ import annotations
 
 import unicodedata
@@ -43,9 +43,9 @@ from tests.judge.messy import MESSY
     ],
 )  # fmt: skip
 def test_a_span_is_found_whatever_its_form(text: str, span: str, found: str) -> None:
-    """Case, white space, unseen characters, quotes, dashes and Unicode form do not matter.
+    """Case, white space, invisible characters, quotes, dashes and Unicode form do not matter.
 
-    Offsets are the original's.
+    Offsets refer to the original text.
     """
     place = TextIndex(text).find(span)
     assert place is not None
@@ -77,19 +77,19 @@ def test_a_span_is_found_whatever_its_form(text: str, span: str, found: str) -> 
     ],
 )
 def test_a_span_within_a_word_or_a_blank_one_is_not_found(text: str, span: str) -> None:
-    """A part of a longer word or number is another word; nothing is not in its text."""
+    """Parts of words or numbers and blank spans are not found."""
     assert TextIndex(text).find(span) is None
 
 
 def test_all_places_are_found_and_none_overlaps() -> None:
-    """In order; "a a" stands twice in "a a a a", not three times."""
+    """Matches are in order and do not overlap."""
     assert list(TextIndex("a a a a b").find_all("A A")) == [(0, 3), (4, 7)]
 
 
 @given(MESSY, MESSY, MESSY)
 def test_what_is_in_a_text_is_found_at_its_place(before: str, span: str, after: str) -> None:
-    """A span between spaces is found, and what stands at the place found reads like the span."""
-    # An accent at the beginning would belong to the space before it: no span anybody gives.
+    """A span between spaces is found at a place with the same normal form."""
+    # A leading accent would combine with the space before it.
     assume(not unicodedata.combining(normalise(span)[:1] or "x"))
     text = f"{before} {span} {after}"
     place = TextIndex(text).find(span)
@@ -102,19 +102,18 @@ def test_what_is_in_a_text_is_found_at_its_place(before: str, span: str, after: 
 
 @given(MESSY | st.text())
 def test_texts_that_read_alike_have_one_form(text: str) -> None:
-    """The form does not change when it is normalised again, nor with Unicode's composition or case."""
+    """Normalisation is idempotent and independent of Unicode composition and case."""
     form = normalise(text)
     assert normalise(form) == form
     for changed in (unicodedata.normalize("NFC", text), unicodedata.normalize("NFKC", text), text.casefold()):
-        # What unseen characters keep apart composes only once they are gone; this is about the texts without
-        # any.
+        # Invisible characters prevent composition, so only texts without any are compared.
         if neutralize(text) == text:
             assert normalise(changed) == form
 
 
 @given(MESSY | st.text())
 def test_offsets_only_grow_and_stay_in_the_text(text: str) -> None:
-    """Every position leads back to the text; marks alone may change places, within their character."""
+    """Original offsets stay in the text and increase, except among the marks of one character."""
     index = TextIndex(text)
     offsets = [index.original(position) for position in range(len(index.normal) + 1)]
     assert all(0 <= offset <= len(text) for offset in offsets)
@@ -130,7 +129,7 @@ def test_offsets_only_grow_and_stay_in_the_text(text: str) -> None:
         "北" * 100_000],
 )  # fmt: skip
 def test_hostile_repetition_is_dealt_with(text: str) -> None:
-    """Long runs of one thing end in an answer soon (the suite's time limit would tell)."""
+    """Long repetitions finish within the suite's time limit."""
     index = TextIndex(text)
     assert index.find(text[:50_000] + "x") is None
     index.find(text[:50_001])
@@ -154,7 +153,7 @@ def test_hostile_repetition_is_dealt_with(text: str) -> None:
     ],
 )
 def test_blank_is_what_shows_nothing(text: str | None, blank: bool) -> None:
-    """White space, NUL, unseen and broken characters alone say nothing."""
+    """Only white space, NUL, invisible and broken characters make a text blank."""
     assert is_blank(text) is blank
 
 
@@ -171,17 +170,14 @@ def test_blank_is_what_shows_nothing(text: str | None, blank: bool) -> None:
         ("“naïve” 北京 🙂", "“naïve” 北京 🙂"),
     ],
 )
-def test_what_nobody_sees_is_not_sent(text: str, clean: str) -> None:
-    """Controls become spaces, line ends one kind, unseen characters vanish, the visible stays."""
+def test_control_characters_are_not_sent(text: str, clean: str) -> None:
+    """Controls become spaces, line ends become newlines, invisible characters are removed."""
     assert neutralize(text) == clean
 
 
 @given(MESSY | st.text())
 def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
-    """Neutralizing twice is neutralizing once; it can be encoded.
-
-    A span of the clean text is found in the original.
-    """
+    """`neutralize` is idempotent, gives encodable text and keeps the normal form."""
     clean = neutralize(text)
     assert neutralize(clean) == clean
     clean.encode()
@@ -189,6 +185,6 @@ def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
 
 
 def test_a_quotation_is_short_and_on_one_line() -> None:
-    """Hostile text in a message neither breaks lines nor fills the log."""
+    """A quotation in a message is one line of bounded length."""
     assert quoted("a\nb\x00\u202ec") == '"a b c"'
     assert quoted("x" * 500) == '"' + "x" * 119 + '…"'

@@ -33,12 +33,12 @@ GERMAN = (
         ("think", "things", False),
         ("strait", "straight", False),
         ("drivers", "driveway", False),
-        ("art", "arts", False),  # a stem has four letters
+        ("art", "arts", False),  # a stem needs four letters
         ("same", "same", True),
     ],
 )
 def test_forms_of_one_word(one: str, other: str, alike: bool) -> None:
-    """A common beginning and usual endings; more than that two words of one beginning do not show."""
+    """Two words are forms of one if they share a stem and have usual endings."""
     assert (one in Vocabulary([other])) is alike
     assert (other in Vocabulary([one])) is alike
 
@@ -56,24 +56,24 @@ def test_forms_of_one_word(one: str, other: str, alike: bool) -> None:
     ],
 )
 def test_significant_digits(word: str, digits: str | None) -> None:
-    """1.8 million and 1,800,000 agree, and so do seven and 7."""
+    """Equal significant digits agree: 1.8 million and 1,800,000, seven and 7."""
     assert significant(word) == digits
 
 
 def test_how_many_words_are_needed() -> None:
-    """One in eight, rounded up, at least one."""
+    """One word in eight is needed, rounded up."""
     assert [needed(count) for count in (1, 8, 9, 16, 17)] == [1, 1, 2, 2, 3]
 
 
 def test_own_words_are_what_the_question_does_not_say() -> None:
-    """Neither yes and no nor footnote marks are among them."""
+    """Own words exclude words of the question, yes and no, and footnote marks."""
     known = Vocabulary(["where", "tower"])
     own = own_words("Yes, the towers [5] stand in Paris since 1889.", known)
     assert [word.text for word in own] == ["stand", "paris", "since", "1889"]
 
 
 def test_tags_are_blanked_in_place() -> None:
-    """Every other character stays where it was."""
+    """A removed tag leaves spaces, so every other character keeps its offset."""
     text = "It is old. Evidence: [Page 1] [Pages 2-3] And [sic] big."
     assert without_tags(text) == "It is old." + " " * 32 + "And [sic] big."
 
@@ -82,8 +82,8 @@ def test_tags_are_blanked_in_place() -> None:
     ("text", "answer", "question", "cannot"),
     [
         (ENGLISH, GERMAN, GERMAN, True),
-        (ENGLISH, GERMAN, ENGLISH, False),  # an answer in a language of its own is nobody's
-        (ENGLISH, GERMAN, "Wer hat den Turm gebaut?", False),  # too short to tell a Latin language
+        (ENGLISH, GERMAN, ENGLISH, False),  # the answer is in neither language
+        (ENGLISH, GERMAN, "Wer hat den Turm gebaut?", False),  # too short to detect a language
         (ENGLISH, ENGLISH, ENGLISH, False),
         (ENGLISH, "東京は日本の首都です。", "日本の首都はどこですか。", True),
         (ENGLISH, "解答", "Where is it?", False),
@@ -92,7 +92,9 @@ def test_tags_are_blanked_in_place() -> None:
     ],
 )
 def test_which_texts_cannot_be_compared(text: str, answer: str, question: str, cannot: bool) -> None:
-    """Only where the answer is surely in the question's language and the text surely in another."""
+    """Texts are incomparable if the answer is surely in the question's language and the text surely in
+    another.
+    """
     assert cannot_be_compared(text, answer, question=question) is cannot
 
 
@@ -135,7 +137,7 @@ QUESTION = "Where is the tower, and when was it completed?"
     ],
 )
 def test_a_match_shares_a_word_that_the_question_does_not_have(answer: str, matched: bool) -> None:
-    """Whatever the judge says, and however the answer turns the question round."""
+    """A match needs a shared word that is not in the question."""
     outcome = _coverage(REFERENCE, answer, QUESTION, facts=[("The tower stands in Paris", answer)])
     assert outcome.evidence["facts"][0]["matched"] is matched
 
@@ -144,14 +146,14 @@ def test_a_match_shares_a_word_that_the_question_does_not_have(answer: str, matc
     ("answer", "matched"),
     [
         ("In March 1889.", True),
-        ("In 1889.", True),  # a number says much
+        ("In 1889.", True),  # a number is specific
         ("In March 1925.", False),  # the numbers differ
         ("There is a fair every week.", False),  # one common word of three or more
         ("For the fair in March.", True),
     ],
 )
 def test_one_common_word_does_not_state_a_sentence(answer: str, matched: bool) -> None:
-    """Unless it is a number or a name."""
+    """One shared common word is not a match; a number or a name is."""
     span = "It was completed in March 1889 for the fair"
     outcome = _coverage(REFERENCE, answer, QUESTION, facts=[(span, answer)])
     assert outcome.evidence["facts"][0]["matched"] is matched
@@ -167,14 +169,18 @@ ABOUT_TEETH = "Dentists assess teeth every week and advise patients on brushing,
 @pytest.mark.parametrize(
     ("question", "answer", "matched"),
     [
-        ("What is an EHCP?", ABOUT_TEETH, False),  # of 9 words assess, year or every are there by chance
-        ("What is an EHCP?", f"On the EHCP: {ABOUT_TEETH}", True),  # it speaks of what was asked
-        ("What is an EHCP?", "They assess it every year.", True),  # short: it need not repeat the question
+        ("What is an EHCP?", ABOUT_TEETH, False),  # chance matches: assess, every, year
+        ("What is an EHCP?", f"On the EHCP: {ABOUT_TEETH}", True),  # it mentions the subject of the question
+        (
+            "What is an EHCP?",
+            "They assess it every year.",
+            True,
+        ),  # a short answer need not repeat the question
         (
             "Which document helps pupils?",
             ABOUT_TEETH,
             True,
-        ),  # the reference has no word of the question either
+        ),  # the reference shares no word with the question
         (
             "What is an EHCP?",
             "Local authorities assess needs every year and review each plan for children.",
@@ -185,7 +191,7 @@ ABOUT_TEETH = "Dentists assess teeth every week and advise patients on brushing,
 def test_an_answer_on_something_else_must_say_half_of_a_sentence(
     question: str, answer: str, matched: bool
 ) -> None:
-    """A text on something else has some of the words of any long sentence."""
+    """An answer on another subject matches only with half of a sentence's words."""
     span = "Local authorities assess needs and review the plan every year in spring."
     outcome = _coverage(PLAN, answer, question, facts=[(span, answer)])
     assert outcome.evidence["facts"][0]["matched"] is matched
@@ -196,17 +202,17 @@ def test_an_answer_on_something_else_must_say_half_of_a_sentence(
     [
         ("Here is a step-by-step process.", "Let's think about this step by step.", False),
         ("Here is a step-by-step process.", "Step by step.", True),
-        ("No answer is known.", "No answer.", True),  # the reference refuses, too
+        ("No answer is known.", "No answer.", True),  # the reference is a refusal too
     ],
 )
 def test_a_refusal_or_an_opening_states_nothing(reference: str, answer: str, matched: bool) -> None:
-    """Whatever words it shares with the reference."""
+    """A refusal or an opening phrase is no match, whatever words it shares."""
     outcome = _coverage(reference, answer, "How do I lay asphalt?", facts=[(reference, answer)])
     assert outcome.evidence["facts"][0]["matched"] is matched
 
 
 def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
-    """Each sentence within a span must be borne out."""
+    """Each sentence of a span must be supported."""
     outcome = _coverage(
         REFERENCE, "It stands in Paris.", QUESTION, facts=[(REFERENCE, "It stands in Paris.")]
     )
@@ -215,9 +221,7 @@ def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
 
 @pytest.mark.parametrize("fact", [[], [("Paris", "in Paris")]])
 def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
-    """A judge that calls all that was missed a conclusion does not get the facts' whole
-    weight for one word.
-    """
+    """Conclusions without facts are dropped, so one matched word does not get the weight of all facts."""
     reference = (
         "It stands in Paris. Therefore visitors from all over the world come to see it and spend a lot "
         "of money there."
@@ -235,9 +239,7 @@ def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
 
 
 def test_what_repeats_the_question_counts_beside_what_says_more() -> None:
-    """A yes-or-no question's own words are worth something only where the answer also
-    says more than they do.
-    """
+    """Words of a yes-or-no question count only if the answer also says more."""
     reference = "The tower is in Paris. It weighs 7300 tonnes."
     question = "Is the tower in Paris?"
     for answer, matched in (
@@ -278,21 +280,21 @@ def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUEST
         ("It was painted by 40 people. [Page 1]", "It was painted by 40 people.", 1),  # the numbers differ
         ("I do not know. [Page 1]", "I do not know.", 1),
         ("Where is the tower? [Page 1]", "Where is the tower?", 1),
-        ("The tower, completed. [Page 1]", "The tower", 1),  # all of it stands in the question
+        ("The tower, completed. [Page 1]", "The tower", 1),  # every word is in the question
         (
             "In Paris robots dance all night through the streets. [Page 1]",
             "Paris",
             3,
-        ),  # the rest is added, unsupported
+        ),  # the rest is added as unsupported
     ],
 )
 def test_a_page_must_bear_a_claim_out(answer: str, claim: str, score: int) -> None:
-    """By words that the question does not have, in the sentences around the span."""
+    """Support needs words beyond the question in the sentences around the quotation."""
     assert _relevance(answer, claim, "The tower stands on the Champ de Mars in Paris.").score == score
 
 
 def test_an_answer_must_be_about_the_question() -> None:
-    """What a page bears out and nobody asked is not relevant, whatever the judge says."""
+    """A supported answer that is not about the question scores 1."""
     outcome = _relevance("It was painted brown by 25 people. [Page 1]", "It was painted brown by 25 people.",
                          "It was painted brown by 25 people.",
                          question="How do yeast cells feed on sugars?")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Text from events on a terminal, and a result's reason in one line."""
+"""Event text on a terminal, and the reason of a result in one line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.streams.results import failed, scored, unscored
         ("two\nlines\tand  more ", "two lines and more"),
         ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
         ("a\u202eb", r"a\u202eb"),  # a right-to-left override
-        ("\ud800", r"\ud800"),  # a lone surrogate, which no terminal can be sent
+        ("\ud800", r"\ud800"),  # a lone surrogate cannot be encoded
         ("bell\x07 nul\x00", r"bell\x07 nul\x00"),
         ("Zürich 東京", "Zürich 東京"),
         ("[bold]not markup[/bold]", "[bold]not markup[/bold]"),
     ],
 )
-def test_shows_text_without_letting_it_act(text: str, shown: str) -> None:
-    """White space becomes single spaces, and what does not print becomes its escape."""
+def test_text_is_printed_without_control_sequences(text: str, shown: str) -> None:
+    """White space becomes single spaces; unprintable characters become escapes."""
     assert printable(text) == shown
 
 
@@ -33,13 +33,13 @@ def test_shows_text_without_letting_it_act(text: str, shown: str) -> None:
     ("limit", "shown"), [(11, "hello world"), (10, "hello wor…"), (7, "hello…"), (1, "…")]
 )
 def test_cuts_to_its_limit(limit: int, shown: str) -> None:
-    """The ellipsis is part of the limit, and no space stands before it."""
+    """The limit includes the ellipsis, and no space precedes it."""
     assert printable("hello world", limit) == shown
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_is_always_one_printable_line_within_its_limit(text: str, limit: int) -> None:
-    """Whatever comes in."""
+    """Any text becomes one printable, encodable line within the limit."""
     shown = printable(text, limit)
     assert shown.isprintable()
     assert len(shown) <= limit
@@ -47,7 +47,7 @@ def test_is_always_one_printable_line_within_its_limit(text: str, limit: int) ->
 
 
 def test_a_justification_is_shown_as_it_is() -> None:
-    """Within its limit."""
+    """The reason of a scored result is its justification, cut to the limit."""
     assert reason_of(scored(1, 4, justification="Two claims\nare not supported.")) == (
         "Two claims are not supported."
     )
@@ -55,7 +55,7 @@ def test_a_justification_is_shown_as_it_is() -> None:
 
 
 def test_a_rationale_is_cut_to_its_counts() -> None:
-    """The formula at its end is left out."""
+    """The reason of a coverage result is its counts without the formula."""
     rationale = [
         "Fact: 1 of 2 facts correctly matched.",
         "Conclusion: 0 of 0 conclusions correctly matched.",
@@ -70,12 +70,12 @@ def test_a_rationale_is_cut_to_its_counts() -> None:
 
 
 def test_other_results_say_their_reason() -> None:
-    """A failure with its detail."""
+    """Unscored results show their reason, failed ones also the detail."""
     assert reason_of(unscored(1)) == "no_claims"
     assert reason_of(failed(1)) == "content_refused: the filter said no"
 
 
 def test_a_verdict_of_another_form_has_none() -> None:
-    """Such as that of a prompt pack."""
+    """A verdict without a justification has an empty reason."""
     values = scored(1, 3).model_dump() | {"verdict": {"score": 3}}
     assert reason_of(Scored.model_validate(values)) == ""

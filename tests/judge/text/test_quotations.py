@@ -1,4 +1,4 @@
-"""Quotations that were not copied character by character, and those that were made up."""
+"""Inexact and invented quotations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CO\u2082-free water. The drug is not safe for small children in general. Das Ger
     ],
 )  # fmt: skip
 def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
-    """Each is found, and what is given back stands in the text."""
+    """An inexact quotation is found, and the result is the words of the text."""
     found = Quotable(PAGE).find(quotation)
     assert found is not None
     assert found.words == words
@@ -76,12 +76,12 @@ def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
 @pytest.mark.parametrize(
     "quotation",
     [
-        "The new treatment was effective in 1,300 patients",  # another number is no slip
-        "The drug is safe for small children in general",  # nor is a negation that is gone
+        "The new treatment was effective in 1,300 patients",  # another number
+        "The drug is safe for small children in general",  # a lost negation
         "Das Ger\u00e4t ist wasserdicht",
         "The old treatment was a complete failure in all patients",
-        "in 1,200 patients ... The new treatment",  # in the other order
-        "The ... was ... in ... of",  # single words can be joined to anything
+        "in 1,200 patients ... The new treatment",  # in reverse order
+        "The ... was ... in ... of",  # single words are too little
         "treatmen",
         "Page 7:",
         "1,20",
@@ -92,18 +92,18 @@ def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
     ],
 )
 def test_what_stands_nowhere(quotation: str) -> None:
-    """An invented quotation is not found, however near it comes."""
+    """An invented quotation is not found, even if it is similar."""
     assert Quotable(PAGE).find(quotation) is None
 
 
 def test_an_exact_quotation_is_found_at_all_its_places() -> None:
-    """A claim may be made twice."""
+    """Every occurrence of an exact quotation is found."""
     places = [found.place for found in Quotable("A b. A b. A b.").find_all("A b.")]
     assert places == [(0, 4), (5, 9), (10, 14)]
 
 
 def test_a_text_may_be_read_without_its_tags() -> None:
-    """Every character keeps its place."""
+    """A text with blanked tags gives offsets of the original."""
     text = "It is tall. [Page 1] It is old."
     found = Quotable(text, read=text.replace("[Page 1]", " " * 8)).find("It is tall. It is old.")
     assert found is not None
@@ -131,7 +131,7 @@ def test_a_text_may_be_read_without_its_tags() -> None:
     ],
 )  # fmt: skip
 def test_other_languages(text: str, quotation: str) -> None:
-    """Letters, accents and scripts without spaces."""
+    """Accents, other alphabets and scripts without spaces are compared."""
     assert Quotable(text).find(quotation) is not None
 
 
@@ -143,7 +143,7 @@ WORDS = st.lists(st.sampled_from(
 
 @given(WORDS | st.text(max_size=60), WORDS | st.text(max_size=60))
 def test_nothing_breaks_it(text: str, quotation: str) -> None:
-    """Whatever is found stands in the text; and a text is found in itself, if it has a letter or digit."""
+    """Every match of any two texts is a span of the text."""
     for found in Quotable(text).find_all(quotation):
         assert 0 <= found.start < found.end <= len(text)
         assert found.kind == "joined" or found.words == text[found.start : found.end]
@@ -160,7 +160,7 @@ def test_nothing_breaks_it(text: str, quotation: str) -> None:
     st.data(),
 )
 def test_one_slip_in_a_long_quotation_is_forgiven(words: list[str], data: st.DataObject) -> None:
-    """A letter that is gone or another: at most one of 24 letters or more."""
+    """A long quotation is found despite one lost or changed letter."""
     text = " ".join(words)
     place = data.draw(st.integers(0, len(text) - 1))
     changed = text[:place] + data.draw(st.sampled_from(["", "x"])) + text[place + 1 :]

@@ -33,17 +33,17 @@ from judge.text.redaction import KINDS, Kind, Redactor
     ],
 )  # fmt: skip
 def test_what_is_replaced(kind: Kind, text: str, redacted: str) -> None:
-    """What has the form of such data, and nothing that only resembles it; no other kind is touched."""
+    """A redactor replaces data of its own kind, and nothing that only resembles it."""
     assert Redactor([kind]).redact(text) == redacted
 
 
 def test_no_kind_changes_nothing() -> None:
-    """It is off by default."""
+    """A redactor without kinds changes nothing."""
     assert Redactor([]).redact("a@example.com") == "a@example.com"
 
 
 def test_a_page_tag_stays() -> None:
-    """Redaction must not take an answer's evidence away."""
+    """Redaction keeps page tags."""
     text = "It is 330 m tall. Evidence: [Page 7] [Pages 2-4]"
     assert Redactor(KINDS).redact(text) == text
 
@@ -57,10 +57,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=30).map(" ".join))
 def test_twice_is_once(text: str) -> None:
-    """Tasks are redacted when they are made and when they are judged.
-
-    With blanks between, the second finds nothing.
-    """
+    """Redaction is idempotent, because tasks are redacted when built and when judged."""
     redactor = Redactor(KINDS)
     once = redactor.redact(text)
     assert redactor.redact(once) == once
@@ -68,7 +65,7 @@ def test_twice_is_once(text: str) -> None:
 
 @given(st.text() | st.lists(PIECES, max_size=30).map("".join))
 def test_no_text_breaks_anything(text: str) -> None:
-    """Whatever stands next to what, no whole address or key is left."""
+    """Any text is redacted without an error, and no whole address is left."""
     redacted = Redactor(KINDS).redact(text)
     assert " a@example.com " not in redacted
 
@@ -77,11 +74,11 @@ def test_no_text_breaks_anything(text: str) -> None:
     "piece", ["1 ", "1-", "a.", "a@", "::", "1.", "password ", "://a:", "eyJ", "-----BEGIN "]
 )
 def test_repetition_costs_little(piece: str) -> None:
-    """Hostile repetition is read in time (the test's own limit is what would break)."""
+    """Hostile repetition is redacted within the suite's time limit."""
     Redactor(KINDS).redact(piece * 20_000)
 
 
 def test_telephone_numbers_in_a_row_are_all_replaced() -> None:
-    """A plus begins a number, whatever digits stand before it."""
+    """A plus starts a new phone number directly after another."""
     number = "+44 20 7946 0958"
     assert Redactor(KINDS).redact(" ".join([number] * 4)) == " ".join(["[phone]"] * 4)

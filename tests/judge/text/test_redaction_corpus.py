@@ -14,7 +14,7 @@ from tests.judge.text.redaction_corpus import NEGATIVES, POSITIVES
 REDACTOR = Redactor(KINDS)
 MOST_MISSED, MOST_MISTAKEN = 3, 3
 HELD_OUT_MISSED = 10
-"""Of 300 each: one in a hundred, as docs/robustness.md says."""
+"""The rates of docs/robustness.md."""
 
 
 def _core(text: str) -> str:
@@ -23,35 +23,33 @@ def _core(text: str) -> str:
 
 
 def _leaks(data: str, redacted: str) -> bool:
-    """Whether half of the data, or six characters where that is more, are still there."""
+    """Whether half of the data, or at least six characters of it, are left."""
     wanted, left = _core(data), _core(re.sub(r"\[[a-z]+\]", "|", redacted))
     size = min(max(6, len(wanted) // 2), len(wanted))
     return any(wanted[start : start + size] in left for start in range(len(wanted) - size + 1))
 
 
 def test_the_corpus_is_what_the_page_says() -> None:
-    """300 different texts each; every kind that is known by its form has its share."""
+    """The corpus has 300 different texts of each sort, with every kind of data."""
     assert len({text for _, _, text in POSITIVES}) == len(set(NEGATIVES)) == 300
     assert {kind for kind, _, _ in POSITIVES} == set(KINDS)
 
 
 def test_data_is_found_however_it_is_written() -> None:
-    """In prose, logs and JSON, in full-width forms, with characters of no width and
-    blanks that do not break.
-    """
+    """At most 3 of 300 texts leak data, in prose, logs, JSON, full-width forms and zero-width characters."""
     missed = [(kind, text) for kind, data, text in POSITIVES if _leaks(data, REDACTOR.redact(text))]
     assert len(missed) <= MOST_MISSED, missed
 
 
 def test_what_only_looks_like_data_stays() -> None:
-    """Dates, versions, measures, references and talk about passwords are what answers are made of."""
+    """At most 3 of 300 texts without data are changed."""
     mistaken = [text for text in NEGATIVES if REDACTOR.redact(text) != neutralize(text)]
     assert len(mistaken) <= MOST_MISTAKEN, mistaken
 
 
 def test_what_was_held_out_is_found_and_stays() -> None:
-    """Forms that were not written with the rules: in HTML, addresses and JSON, in digits of other scripts,
-    national, spelled, cut by signs and lines; and what resembles them. The rates of docs/robustness.md.
+    """At most 10 of 561 held-out texts leak data, and none of 604 without data is changed, as
+    docs/robustness.md states.
     """
     missed = []
     for texts in held_out.POSITIVES.values():
@@ -83,7 +81,7 @@ def test_what_was_held_out_is_found_and_stays() -> None:
         ("phones", "+44  20 7946  0958", "[phone]"),
         ("emails", "john@example\uff61com", "[email]"),
         ("emails", "john@example&#46;com", "[email]"),
-        # Marks over characters, and letters of other alphabets.
+        # Combining marks and letters of other alphabets.
         ("emails", "<j\u0336o\u0336hn@\u0336example.\u0336c\u0336om\u0336>", "<[email]>"),
         ("cards", "(4\u0301111\u0336 1111 1111 1111\u20dd)", "([card])"),
         ("phones", "e\u0301+44 20\u0301 7946 0958", "e\u0301+44 20\u0301 7946 0958"),  # part of a word
@@ -96,14 +94,12 @@ def test_what_was_held_out_is_found_and_stays() -> None:
     ],
 )
 def test_a_text_is_normalised_before_it_is_redacted(kind: Kind, text: str, redacted: str) -> None:
-    """What the judge is sent is cleaned: what nobody sees must not carry data past the redaction and then
-    vanish.
-    """
+    """Invisible and lookalike characters do not hide data from redaction."""
     assert Redactor([kind]).redact(text) == redacted
 
 
 def test_names_need_an_engine() -> None:
-    """Forms do not report a name; what finds them is given, or the kind is refused."""
+    """The kind `names` needs an engine; with one, its spans are replaced."""
     with pytest.raises(ValueError, match="names needs an engine"):
         Redactor(["names"])
     named = Redactor(["names"], find_names=lambda text: iter([(0, 3)] if text.startswith("Ada") else []))

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - characters that look alike are what is tested
+# ruff: noqa: RUF001 - the test data has lookalike characters
 from __future__ import annotations
 
 from itertools import pairwise
@@ -28,13 +28,13 @@ from tests.judge.messy import MESSY
     ],
 )  # fmt: skip
 def test_sentences(text: str, expected: list[str]) -> None:
-    """Stops end a sentence, but not after abbreviations, initials, list marks and within numbers."""
+    """Stops end a sentence, except after abbreviations, initials and list marks and within numbers."""
     assert [text[start:end] for start, end in sentences(text)] == expected
 
 
 @given(MESSY | st.text())
 def test_sentences_hold_every_letter_once(text: str) -> None:
-    """In order, apart from one another, and no letter or digit is lost."""
+    """Sentences are ordered and disjoint and contain every letter and digit."""
     places = sentences(text)
     assert all(start < end for start, end in places)
     assert all(one[1] <= other[0] for one, other in pairwise(places))

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - dashes and brackets that look alike are what is tested
+# ruff: noqa: RUF001 - the test data has lookalike dashes and brackets
 from __future__ import annotations
 
 import pytest
@@ -75,7 +75,7 @@ def _untagged(answer: str) -> list[str]:
     ],
 )
 def test_the_forms_people_write(tag: str, pages: tuple[int, ...]) -> None:
-    """Each is read as its pages, and none of it stays in the claim."""
+    """Each form of a page tag is read as its pages and removed from the claim."""
     assert _tagged(f"The tower is tall. {tag}") == [("The tower is tall.", pages)]
     assert _untagged(f"The tower is tall. {tag}") == []
 
@@ -85,7 +85,7 @@ def test_the_forms_people_write(tag: str, pages: tuple[int, ...]) -> None:
         "[2019]", "(7)", "[Page 7", "Page 7]"]
 )  # fmt: skip
 def test_what_is_no_tag(text: str) -> None:
-    """Other brackets are text."""
+    """Other brackets stay text."""
     assert _tagged(f"The tower is tall. {text}") == []
     assert len(_untagged(f"The tower is tall. {text}")) == 1
 
@@ -96,22 +96,22 @@ def test_what_is_no_tag(text: str) -> None:
         # Several claims on a line.
         ("A is b. [Page 1] C is d. [Page 2]", [("A is b.", (1,)), ("C is d.", (2,))], []),
         ("A is b [Page 1], and c is d [Page 2].", [("A is b", (1,)), ("and c is d", (2,))], []),
-        # A line that is only a tag belongs to the text line before, blank lines between or not.
+        # A line with only a tag belongs to the previous line of text, even across blank lines.
         ("A is b.\nEvidence: [Page 1]", [("A is b.", (1,))], []),
         ("A is b.\r\n\r\n  [Page 1]\r\nC.", [("A is b.", (1,))], ["C."]),
         ("A is b. [Page 1]\n[Page 2]\n[Page 3]", [("A is b.", (1, 2, 3))], []),
-        # A tag with nothing before it.
+        # A tag without text before it.
         ("[Page 1]\nA is b.", [], ["A is b."]),
         ("[Page 1] A is b.\n[Page 2] C is d.", [("A is b.", (1,)), ("C is d.", (2,))], []),
         ("A is b.\n[Page 1] C is d. [Page 2]", [("A is b.", (1,)), ("C is d.", (2,))], []),
-        # Text without a tag is a segment, line by line.
+        # Each line without a tag is a segment.
         ("Here is what I found:\n- A is b. [Page 1]\nI hope this helps.", [("A is b.", (1,))],
          ["Here is what I found:", "I hope this helps."]),
         ("A is b. [Page 1] And more", [("A is b.", (1,))], ["And more"]),
-        # List marks are not part of a claim, numbers that begin one are.
+        # A claim excludes list marks but includes a leading number.
         ("1. A is b. [Page 1]\n* C. [Page 2]\n1889 was it. [Page 3]",
          [("A is b.", (1,)), ("C.", (2,)), ("1889 was it.", (3,))], []),
-        # The words around a tag are only its lead-in where they are one.
+        # Words like "evidence" are removed only as the lead-in of a tag.
         ("It has many sources [Page 1]", [("It has many sources", (1,))], []),
         ("There is no evidence [Page 1]\nEvidence [Page 2]", [("There is no evidence", (1, 2))], []),
         ("", [], []),
@@ -121,18 +121,18 @@ def test_what_is_no_tag(text: str) -> None:
 def test_a_tag_ends_the_claim_before_it(
     answer: str, tagged: list[tuple[str, tuple[int, ...]]], untagged: list[str]
 ) -> None:
-    """Which text belongs to which tag."""
+    """A tag belongs to the claim before it."""
     assert _tagged(answer) == tagged
     assert _untagged(answer) == untagged
 
 
 def test_cited_pages_are_named_once_in_order_of_mention() -> None:
-    """Over all claims."""
+    """Cited pages are listed once, in order of mention."""
     assert cited_pages("A [Page 9]. B [Pages 2-3]\nC [Page 9] [Page 1]\n[Page 4]") == (9, 2, 3, 1, 4)
 
 
 def test_a_tag_without_any_claim_cites_nothing() -> None:
-    """There is nothing that it could be evidence for."""
+    """A tag without a claim cites no page."""
     assert cited_pages("Evidence: [Page 1]") == ()
 
 
@@ -147,13 +147,13 @@ def test_a_tag_without_any_claim_cites_nothing() -> None:
     ],
 )
 def test_hostile_numbers_are_bounded(tag: str, first: int, count: int) -> None:
-    """Ranges are cut to their first pages, endless digits are no page that exists."""
+    """Ranges are cut to their first pages; huge numbers become MAX_PAGE."""
     (claim,) = tagged_claims(f"A. {tag}")
     assert (claim.pages[0], len(claim.pages)) == (first, count)
 
 
 def test_all_ranges_of_an_answer_are_bounded_together() -> None:
-    """Beyond the bound each range is read as its first page."""
+    """Above the limit of an answer each range counts as its first page."""
     claims = tagged_claims("\n".join(f"A. [Pages {n}-{n + 998}]" for n in range(1000)))
     assert len(claims) == 1000
     assert sum(len(claim.pages) for claim in claims) <= MAX_ANSWER_PAGES + 1000
@@ -174,13 +174,13 @@ def test_all_ranges_of_an_answer_are_bounded_together() -> None:
     ],
 )
 def test_hostile_repetition_is_dealt_with(answer: str) -> None:
-    """No form of nesting or repetition takes long (the suite's time limit would tell)."""
+    """Long repetitions finish within the suite's time limit."""
     tagged_claims(answer)
 
 
 @given(PIECES | st.text())
 def test_every_claim_stands_where_it_says(answer: str) -> None:
-    """In order, apart from one another, verbatim, never blank; tagged and untagged are distinguished."""
+    """Claims are ordered, disjoint, verbatim and never blank; only tagged ones have pages."""
     tagged, untagged = tagged_claims(answer), untagged_segments(answer)
     both = sorted((*tagged, *untagged), key=lambda claim: claim.start)
     end = 0
@@ -213,11 +213,11 @@ def test_every_claim_stands_where_it_says(answer: str) -> None:
     ],
 )
 def test_page_names_are_read_leniently(key: str, number: int | None) -> None:
-    """As producers write them."""
+    """Common spellings of a page name give its number."""
     assert page_number(key) == number
 
 
 @given(st.integers(0, MAX_PAGE - 1))
 def test_the_canonical_name_is_read_back(page: int) -> None:
-    """`page_key` and `page_number` are each other's reverse."""
+    """`page_key` and `page_number` are inverse."""
     assert page_number(page_key(page)) == page

@@ -44,10 +44,10 @@ WORDS = st.builds(lambda stem, ending: stem + ending, STEMS, ENDINGS)
 
 
 def _are_forms(one: str, other: str) -> bool:
-    """Whether two normalised words look like forms of one word: a common beginning, then usual endings.
+    """Whether two normalised words share a start and have usual endings.
 
-    Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof.
-    Endings in letters beyond ASCII are mistaken for usual where they are short.
+    This is stricter than `share_stem`, under which "think" and "things" match: here that would be a proof.
+    Short endings beyond ASCII count as usual.
     """
     if one == other:
         return True
@@ -59,5 +59,5 @@ def _are_forms(one: str, other: str) -> bool:
 
 @given(st.lists(WORDS, max_size=8), WORDS)
 def test_a_vocabulary_finds_what_comparing_all_words_finds(words: list[str], word: str) -> None:
-    """The look-up by stems is the comparison with each word, in a few steps."""
+    """The look-up by stems equals a comparison with every word."""
     assert (word in Vocabulary(words)) is any(_are_forms(word, other) for other in words)

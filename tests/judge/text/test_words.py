@@ -21,14 +21,14 @@ from judge.text.words import content_words, share_stem, words
     ],
 )
 def test_words(text: str, expected: list[str]) -> None:
-    """Normalised; numbers keep their decimals; scripts without spaces go character by character."""
+    """Words are normalised; numbers keep decimals; scripts without spaces are split by character."""
     assert [unicodedata.normalize("NFC", word.text) for word in words(text)] == [
         unicodedata.normalize("NFC", normalise(word)) for word in expected
     ]
 
 
 def test_content_words_leave_out_what_says_nothing() -> None:
-    """Stop words and single letters go; numbers, negations and Han characters stay."""
+    """Stop words and single letters are dropped; numbers, negations and Han characters stay."""
     text = "It is not a cat of 7 and 中 x B."
     assert [(word.text, text[word.start : word.end]) for word in content_words(text)] == [
         ("not", "not"),
@@ -45,7 +45,7 @@ def test_content_words_leave_out_what_says_nothing() -> None:
         ("completed", "completion", True),  # complet|ed, complet|ion
         ("photosynthesis", "photosynthetic", True),
         ("paris", "parisian", True),
-        ("cat", "cats", False),  # the common beginning has three letters only
+        ("cat", "cats", False),  # the common start has only three letters
         ("internet", "international", False),  # seven letters beyond "intern"
         ("tower", "town", False),
         ("18890", "18891", False),  # numbers have no stem
@@ -53,6 +53,6 @@ def test_content_words_leave_out_what_says_nothing() -> None:
     ],
 )
 def test_forms_of_a_word(one: str, other: str, alike: bool) -> None:
-    """Equal, or a long common beginning with short endings."""
+    """Words match if they are equal or have a long common start and short endings."""
     assert share_stem(one, other) is alike
     assert share_stem(other, one) is alike

@@ -49,13 +49,13 @@ def _broken() -> None:
 
 
 async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
-    """No process is started, and nothing is copied, for what takes milliseconds."""
+    """Short texts are read in the process, long ones in a child process."""
     assert await aside.read(aside.INLINE_BYTES, 1, _pid) == os.getpid()
     assert await aside.read(LONG, 20, _pid) != os.getpid()
 
 
 async def test_what_a_function_raises_comes_back() -> None:
-    """A refusal keeps its detail, which the judge is told; any other error its type."""
+    """An `InvalidVerdictError` keeps its detail, any other error its type."""
     with pytest.raises(InvalidVerdictError, match="score is missing"):
         await aside.read(LONG, 20, _refused, "score is missing")
     with pytest.raises(RuntimeError, match="KeyError: 'no'"):
@@ -63,7 +63,7 @@ async def test_what_a_function_raises_comes_back() -> None:
 
 
 async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() -> None:
-    """The child is killed: nothing that a text makes the code do outlives the bound."""
+    """A call beyond its time limit kills the child; the next call gets a new one."""
     before = await aside.read(LONG, 20, _pid)
     with pytest.raises(EventError, match=r"longer than 0\.2 s") as caught:
         await aside.read(LONG, 0.2, _never_ends)
@@ -73,7 +73,7 @@ async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() 
 
 
 async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
-    """The bound is the child's: the worker does not grow, and the next text is read by a new child."""
+    """A call above the memory limit fails alone; a new child reads the next text."""
     with pytest.raises(EventError, match="need more than 160 MiB"):
         await aside.read(LONG, 20, _hold, 2 * aside.MAX_MEMORY_BYTES)
     with pytest.raises(EventError, match="need more than 160 MiB"):
@@ -83,14 +83,14 @@ async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
 
 @pytest.mark.slow
 async def test_a_child_that_has_held_much_is_replaced() -> None:
-    """What an interpreter does not give back to the machine goes with the process."""
+    """A child that has held much memory is replaced."""
     before = await aside.read(LONG, 20, _pid)
     assert await aside.read(LONG, 20, _hold, aside.KEPT_BYTES) == aside.KEPT_BYTES
     assert await aside.read(LONG, 20, _pid) != before
 
 
 async def test_what_cannot_be_sent_is_bounded_too() -> None:
-    """A metric of the caller's own program need not be importable elsewhere: a thread runs it."""
+    """A function that cannot be pickled runs in a thread, with the same time limit."""
     assert await aside.read(LONG, 20, lambda: os.getpid()) == os.getpid()  # noqa: PLW0108 - a lambda is the point
     with pytest.raises(EventError, match="longer than"):
         await aside.read(LONG, 0.05, lambda: time.sleep(0.5))
@@ -98,7 +98,7 @@ async def test_what_cannot_be_sent_is_bounded_too() -> None:
 
 @dataclass(frozen=True)
 class Endless:
-    """A metric that never comes to an end with a reply."""
+    """A metric whose `interpret` does not end for one reply."""
 
     name: str = "endless"
     score_range: tuple[int, int] = (1, 5)
@@ -120,7 +120,7 @@ class Endless:
         return ChatRequest(())
 
     def interpret(self, _: object, reply: str) -> Outcome:
-        """Run forever on one word."""
+        """Loop forever for one reply."""
         while reply == "hostile " * LONG:
             pass
         return ScoredOutcome({"score": 3}, 3)
@@ -128,7 +128,7 @@ class Endless:
 
 @pytest.mark.slow
 async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
-    """Whatever a judge writes, the event has its outcome, and the next is judged."""
+    """A reply whose reading takes too long fails with `verification_timeout`; the next event is scored."""
     chat = ScriptedChat(["hostile " * LONG, "honest " * LONG])
     judge = Judge(Endless(), chat, verification_seconds=5)  # type: ignore[arg-type]  # its mode is a text
     first = await judge.judge(make_task("endless"))
@@ -138,7 +138,7 @@ async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
 
 
 async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
-    """Aside, redacted and with a pack or without, a verdict is the same."""
+    """A verdict of a child process equals one of the process itself."""
     metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
     page = "Rain fell on 3 days in May. " * 2_000
     reply = (
@@ -159,7 +159,7 @@ async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
 
 
 async def test_a_reply_beyond_all_bounds_is_not_read() -> None:
-    """It is refused by its size, and may be repaired like any other that does not hold."""
+    """A reply above 1,000,000 characters is an invalid verdict."""
     chat = ScriptedChat(["{" * (MAX_REPLY_CHARS + 1)])
     judge = Judge(build_metric("coverage"), chat, repair_attempts=0)
     result = await judge.judge(make_task("coverage", reference="It is that."))

@@ -26,14 +26,14 @@ from tests.judge.verdict.test_evaluator import Told, pack_metric
 
 @pytest.fixture(params=["memory", "file"])
 def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VerdictCache]:
-    """Both implementations keep the same contract."""
+    """Each implementation of the cache."""
     made: VerdictCache = MemoryCache(3) if request.param == "memory" else FileCache(tmp_path / "verdicts", 3)
     yield made
     made.close()
 
 
 def test_what_was_put_is_there_and_nothing_else(cache: VerdictCache) -> None:
-    """The last entry under a key counts."""
+    """`get` returns the last entry of a key, or None."""
     assert cache.get("a") is None
     cache.put("a", b"1")
     cache.put("a", b"2")
@@ -41,11 +41,11 @@ def test_what_was_put_is_there_and_nothing_else(cache: VerdictCache) -> None:
 
 
 def test_the_least_recently_used_goes_first(cache: VerdictCache) -> None:
-    """Reading is use."""
+    """The least recently used entries are evicted; reading counts as use."""
     for key in "abc":
         cache.put(key, key.encode())
     assert cache.get("a") == b"a"
-    for key in "def":  # three more: a file is trimmed at each third entry when three is its bound
+    for key in "def":  # three more: a file with a limit of three is trimmed at each third entry
         cache.put(key, key.encode())
     assert [cache.get(key) for key in "abcdef"] == [None, None, None, b"d", b"e", b"f"]
     cache.get("d")
@@ -57,7 +57,7 @@ def test_the_least_recently_used_goes_first(cache: VerdictCache) -> None:
 
 
 def test_a_file_outlives_its_worker(tmp_path: Path) -> None:
-    """Several may share it."""
+    """A cache file is shared by instances and outlives them."""
     first, second = FileCache(tmp_path / "verdicts", 10), FileCache(tmp_path / "verdicts", 10)
     first.put("a", b"1")
     assert second.get("a") == b"1"
@@ -71,7 +71,7 @@ def test_a_file_outlives_its_worker(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_written_with_a_larger_bound_is_trimmed(tmp_path: Path) -> None:
-    """At the end at the latest."""
+    """A file above the limit is trimmed when it is closed."""
     large = FileCache(tmp_path / "verdicts", 100)
     for number in range(20):
         large.put(str(number), b"x")
@@ -94,10 +94,10 @@ def corrupt_version(path: Path) -> None:
 
 
 @pytest.mark.parametrize("corrupt", [corrupt_whole, corrupt_version])
-def test_a_file_that_cannot_be_read_is_put_aside_and_begun_anew(
+def test_an_unreadable_file_is_moved_and_recreated(
     corrupt: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a warning; what was in it is kept, because it may be another's."""
+    """An unreadable file is kept under another name, with a warning, and a new one is created."""
     path = tmp_path / "verdicts"
     corrupt(path)
     content = path.read_bytes()
@@ -110,17 +110,17 @@ def test_a_file_that_cannot_be_read_is_put_aside_and_begun_anew(
     cache.close()
 
 
-def test_a_file_that_breaks_while_in_use_is_begun_anew(
+def test_a_file_that_breaks_while_in_use_is_recreated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody who judges notices more than a verdict that has to be given again."""
+    """A file that breaks while in use is moved and recreated; the verdict is computed again."""
     path = tmp_path / "verdicts"
     cache = FileCache(path, 1000)
     for number in range(500):
         cache.put(str(number), b"x" * 500)
     cache.close()
     content = bytearray(path.read_bytes())
-    # The first page holds the schema; damage what comes after it.
+    # The first page holds the schema; the pages after it are damaged.
     content[4096:] = bytes(255 - byte for byte in content[4096:])
     path.write_bytes(content)
     with caplog.at_level(logging.WARNING, "judge"):
@@ -132,15 +132,15 @@ def test_a_file_that_breaks_while_in_use_is_begun_anew(
     cache.close()
 
 
-def test_a_file_that_takes_nothing_more_is_told_of_once_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """On a full disk, here a bound on the pages: old entries are read; three writes fail, with one line."""
+def test_failed_writes_are_logged_once_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """On a full disk (a page limit here) entries can be read; three failed writes are counted, with one log
+    line.
+    """
     failures: list[int] = []
     cache = FileCache(tmp_path / "verdicts", 10_000, lambda: failures.append(1))
     cache.put("first", b"1")
     assert cache._database is not None
-    cache._database.execute("PRAGMA max_page_count = 1")  # SQLite makes of it as many as there are
+    cache._database.execute("PRAGMA max_page_count = 1")  # SQLite raises it to the present number
     with caplog.at_level(logging.WARNING, "judge"):
         for number in range(3):
             cache.put(str(number), b"x" * 100_000)
@@ -151,7 +151,7 @@ def test_a_file_that_takes_nothing_more_is_told_of_once_and_counted(
 
 
 def test_another_workers_write_is_no_failure(tmp_path: Path) -> None:
-    """What it keeps us from is as good as not there."""
+    """An entry that another worker's lock keeps from being written is not a failure."""
     failures: list[int] = []
     cache = FileCache(tmp_path / "verdicts", 10, lambda: failures.append(1))
     other = sqlite3.connect(tmp_path / "verdicts", isolation_level=None)
@@ -164,7 +164,7 @@ def test_another_workers_write_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
-    """A mistaken setting must not cost anybody's data."""
+    """A database of another program is refused and not changed."""
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE theirs (x)")
@@ -175,12 +175,12 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_made_is_a_matter_of_configuration(tmp_path: Path) -> None:
-    """The error says where to look."""
+    """The error names the missing folder."""
     with pytest.raises(JudgeConfigurationError, match="its folder exists"):
         FileCache(tmp_path / "nowhere" / "verdicts", 3)
 
 
-# What Judge does with it.
+# How Judge uses it.
 
 REPLY = ChatReply(text='{"score": 4}', model="m-1-2026", usage=Usage(input_tokens=100, output_tokens=9),
     seconds=0.5)  # fmt: skip
@@ -195,7 +195,7 @@ def judge_with(
 
 
 async def test_the_same_texts_are_judged_once(cache: VerdictCache) -> None:
-    """The second result says that it is cached, costs nothing, and is the second event's in all else."""
+    """A cached result is marked, costs nothing and otherwise belongs to the second event."""
     judge, chat = judge_with(cache, REPLY)
     first = await judge.judge(task_for(judge.metric))
     again = task_for(judge.metric).model_copy(
@@ -216,7 +216,7 @@ async def test_the_same_texts_are_judged_once(cache: VerdictCache) -> None:
 
 
 async def test_evidence_and_corrections_are_kept_too(cache: VerdictCache) -> None:
-    """Of scored and unscored results alike."""
+    """Evidence and corrections of scored and unscored results are cached."""
     told = Correction(kind="span_missing", detail="x")
     outcomes: list[Outcome] = [
         ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (told,)),
@@ -233,7 +233,7 @@ async def test_evidence_and_corrections_are_kept_too(cache: VerdictCache) -> Non
 
 
 async def test_a_failure_is_not_kept(cache: VerdictCache) -> None:
-    """What went wrong once may go right the next time; and what needs no call needs no cache."""
+    """Failures are not cached."""
     judge, chat = judge_with(cache, EventError("content_refused", "no"), "bad", REPLY, repair_attempts=0)
     task = task_for(judge.metric)
     kinds = [type(await judge.judge(task)) for _ in range(4)]
@@ -243,8 +243,8 @@ async def test_a_failure_is_not_kept(cache: VerdictCache) -> None:
     assert blank.judge is None
 
 
-async def test_another_evaluator_asks_anew(cache: VerdictCache) -> None:
-    """Another prompt, model or parameter is another series."""
+async def test_another_evaluator_has_other_entries(cache: VerdictCache) -> None:
+    """Another prompt or parameter misses the cache."""
     for metric, arguments in (
         (pack_metric(), {}),
         (pack_metric("A: {answer}"), {}),
@@ -259,7 +259,7 @@ async def test_another_evaluator_asks_anew(cache: VerdictCache) -> None:
     "entry", [b"", b"{", b"[]", b"null", b'{"status": "scored"}', b'{"judge": {}}', b"\xff"]
 )
 async def test_an_entry_that_cannot_be_read_is_as_good_as_none(cache: VerdictCache, entry: bytes) -> None:
-    """It came from a file, after all; the verdict is given again and kept."""
+    """An unreadable entry is a miss and is replaced."""
     judge, chat = judge_with(cache, REPLY)
     task = task_for(judge.metric)
     cache.put(judge._key(task), entry)
@@ -284,7 +284,7 @@ TASKS = st.builds(
 
 @given(TASKS, TASKS)
 def test_keys_are_equal_exactly_where_the_texts_are(one: JudgeTask, other: JudgeTask) -> None:
-    """Whatever stands in them, and in the order in which pages are shown."""
+    """Keys are equal exactly if texts, page order, fingerprint and context window are equal."""
 
     def key(task: JudgeTask, **changes: Any) -> str:
         return cache_key(task, **({"fingerprint": "f", "context_tokens": None} | changes))
@@ -297,6 +297,6 @@ def test_keys_are_equal_exactly_where_the_texts_are(one: JudgeTask, other: Judge
 
 
 def test_lone_surrogates_have_a_key() -> None:
-    """JSON cannot carry them, and yet no text may raise."""
+    """A text with a lone surrogate has a key."""
     task = task_for(Coverage()).model_copy(update={"answer": "\ud800"})
     assert len(cache_key(task, fingerprint="f", context_tokens=None)) == 64

@@ -27,7 +27,7 @@ def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) ->
 
 
 class Told(PackMetric):
-    """A metric that does as it is told, where a pack's metric would not do it."""
+    """A metric with a scripted outcome."""
 
     def __init__(self, outcome: Callable[[], Outcome]) -> None:
         pack = parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p")
@@ -45,7 +45,7 @@ def judge_with(metric: PackMetric, *lines: Line, **arguments: Any) -> tuple[Judg
 
 
 async def test_a_scored_result_says_who_judged_when_and_at_what_cost() -> None:
-    """Everything the task carried, and everything the call told."""
+    """A scored result carries the task's data and the call's judge, usage, cost and times."""
     reply = ChatReply(
         text='{"score": 4}',
         model="m-1-2026",
@@ -88,7 +88,7 @@ async def test_a_scored_result_says_who_judged_when_and_at_what_cost() -> None:
 
 
 async def test_nothing_to_judge_costs_no_call() -> None:
-    """No judge, no seconds, no cost."""
+    """A blank answer is unscored without a call, time or cost."""
     judge, chat = judge_with(pack_metric())
     result = await judge.judge(task_for(judge.metric, answer=" "))
     assert isinstance(result, Unscored)
@@ -102,7 +102,7 @@ async def test_nothing_to_judge_costs_no_call() -> None:
 
 
 async def test_evidence_and_corrections_reach_the_result() -> None:
-    """Also where the reply shows that there is nothing to score."""
+    """Scored and unscored results carry evidence and corrections."""
     correction = Correction(kind="span_missing", detail="x")
     judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (correction,))), "x")
     scored = await judge.judge(task_for(judge.metric))
@@ -116,7 +116,7 @@ async def test_evidence_and_corrections_reach_the_result() -> None:
 
 
 async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
-    """Its tokens and seconds are on the result; the detail is bounded."""
+    """An invalid verdict keeps its usage and seconds; its detail is bounded."""
     reply = ChatReply(text="x" * 9000, model="m-1", usage=Usage(output_tokens=7), seconds=0.5)
     judge, _ = judge_with(pack_metric(), reply, repair_attempts=0)
     result = await judge.judge(task_for(judge.metric))
@@ -137,7 +137,7 @@ async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
 async def test_an_error_of_one_event_becomes_its_result(
     error: Exception, error_type: str, detail: str
 ) -> None:
-    """Our own mistakes too: the stream continues."""
+    """An error of one event, internal errors included, becomes a failed result."""
     judge, _ = judge_with(pack_metric(), error)
     result = await judge.judge(task_for(judge.metric))
     assert isinstance(result, Failed)
@@ -149,9 +149,7 @@ async def test_an_error_of_one_event_becomes_its_result(
 
 
 async def test_a_reply_that_is_cut_is_paid_for() -> None:
-    """A reply that does not hold, and one that ends at its limit: the tokens and seconds of both, 10 + 20 and
-    1 + 2.
-    """
+    """An invalid reply and a cut one are added up: 10 + 20 output tokens and 1 + 2 seconds."""
     prices = PriceTable({"m-1": ModelPrice(1.0, 4.0)})
     first = ChatReply("?", "m-1", Usage(input_tokens=100, output_tokens=10), 1.0)
     cut = ChatReply('{"sc', "m-1", Usage(input_tokens=150, output_tokens=20), 2.0)
@@ -167,8 +165,8 @@ async def test_a_reply_that_is_cut_is_paid_for() -> None:
     assert result.judge.tries == 2
 
 
-async def test_a_metrics_outcome_that_is_no_result_is_our_own_mistake() -> None:
-    """It does not escape as a validation error."""
+async def test_an_invalid_outcome_is_an_internal_error() -> None:
+    """An outcome that violates the schema is an internal error."""
     judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": float("nan")}, 2)), "x")
     result = await judge.judge(task_for(judge.metric))
     assert isinstance(result, Failed)
@@ -177,14 +175,14 @@ async def test_a_metrics_outcome_that_is_no_result_is_our_own_mistake() -> None:
 
 @pytest.mark.parametrize("error", [JudgeUnavailableError("down"), JudgeConfigurationError("no key")])
 async def test_what_concerns_every_event_is_raised(error: JudgeError) -> None:
-    """Nothing is decided about this one."""
+    """Outages and configuration errors are raised."""
     judge, _ = judge_with(pack_metric(), error)
     with pytest.raises(type(error)):
         await judge.judge(task_for(judge.metric))
 
 
 async def test_cancellation_passes_through() -> None:
-    """Shutdown makes no result."""
+    """Cancellation is raised and makes no result."""
 
     class Hanging(ScriptedChat):
         async def complete(self, request: ChatRequest) -> ChatReply:
@@ -202,14 +200,14 @@ async def test_cancellation_passes_through() -> None:
 
 
 async def test_a_task_of_another_metric_is_refused() -> None:
-    """Its result would carry a wrong name."""
+    """A task of another metric raises ValueError."""
     judge, _ = judge_with(pack_metric())
     with pytest.raises(ValueError, match="task of told"):
         await judge.judge(task_for(Told(lambda: UnscoredOutcome("no_claims"))))
 
 
 def test_the_fingerprint_changes_with_whatever_makes_a_number() -> None:
-    """And with nothing else: equal configurations make one series."""
+    """The fingerprint depends on prompt, name, range, model and parameters, and on nothing else."""
 
     def fingerprint(metric: PackMetric, *, model: str = "m", **parameters: Any) -> str:
         return Judge(metric, ScriptedChat([], model=model), parameters=parameters).evaluator.fingerprint

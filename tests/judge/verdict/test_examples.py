@@ -1,4 +1,4 @@
-"""Worked examples of a pack, judged by the metric that uses it."""
+"""Checks of a pack's worked examples by the metric that uses it."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def relevance(score: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("texts", "score", "told"),
     [
-        (MEDICATIONS, 2, ()),  # one of two claims is on the page it cites
+        (MEDICATIONS, 2, ()),  # 1 of 2 claims is on its page
         (ON_THEIR_PAGES, 5, ()),
         (ON_THEIR_PAGES, "5.0", ()),
-        ({**MEDICATIONS, "answer": "I cannot answer that."}, None, ()),  # no claim, no score
+        ({**MEDICATIONS, "answer": "I cannot answer that."}, None, ()),  # no claim
         ({**MEDICATIONS, "answer": "Metformin."}, 4, ("says 4 and would be published as 1", "cites")),
         (MEDICATIONS, 7, ("would have to repair", "from 1 to 5")),
     ],
 )
 def test_examples_of_relevance(texts: dict[str, Any], score: object, told: tuple[str, ...]) -> None:
-    """What comes out otherwise is told with its number, both scores and the reason; nothing else is."""
+    """An example with another published score gives a warning with its number, both scores and the reason."""
     given = pack(
         "{question} {answer} {context}",
         {**ON_THEIR_PAGES, "reply": relevance(5)},
@@ -73,7 +73,7 @@ def test_examples_of_relevance(texts: dict[str, Any], score: object, told: tuple
     ],
 )
 def test_examples_of_coverage(score: int, counts: list[str], told: str | None) -> None:
-    """An example whose counts give another score than it says teaches the judge a repair turn."""
+    """An example whose counts contradict its score gives a warning."""
     given = pack(
         "{question} {answer} {reference}", {**STARTED, "reply": {"score": score, "rationale": counts}}
     )
@@ -84,7 +84,7 @@ def test_examples_of_coverage(score: int, counts: list[str], told: str | None) -
 
 @pytest.mark.parametrize(("quote", "fine"), [("In 2021", True), ("In 1999", False)])
 def test_examples_of_ones_own_metric(quote: str, fine: bool) -> None:
-    """What an example quotes must stand in its texts, as it must in an event's."""
+    """A quotation of an example must be in its texts."""
     example = {"question": "When?", "answer": "In 2021.", "reply": {"score": True, "words": quote}}
     given = pack("{question} {answer}", example, result="boolean", quotes={"words": "answer"})
     warnings = list(example_warnings(build_metric("dated", pack=given), given))

@@ -23,7 +23,7 @@ from tests.judge.built_tasks import task_for
     ("text", "tokens"),
     [
         ("", 0),
-        # 9 letters at 0.3 and one stop: 2.7 + 1, rounded up.
+        # 9 letters at 0.3 and a stop: 2.7 + 1, rounded up.
         ("A few words.", 4),
         # 4 digits, a point, a line end.
         ("19.85\n", 6),
@@ -37,20 +37,20 @@ from tests.judge.built_tasks import task_for
     ],
 )
 def test_tokens_are_estimated_from_characters(text: str, tokens: int) -> None:
-    """By the weights that the module names."""
+    """Tokens are estimated with the weights of the module."""
     assert estimated_tokens(text) == tokens
 
 
 @given(st.text(), st.text())
 def test_the_estimate_of_a_whole_is_that_of_its_parts(one: str, other: str) -> None:
-    """But for rounding, so that texts can be measured one by one."""
+    """The estimate is additive, except for rounding."""
     parts = estimated_tokens(one) + estimated_tokens(other)
     assert parts - 1 <= estimated_tokens(one + other) <= parts
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 1000), max_size=8), st.integers(0, 5000))
 def test_shares_are_fair_and_use_the_room(sizes: dict[str, int], room: int) -> None:
-    """Nobody gets more than another who was cut; nothing is cut while there is room."""
+    """Shares are fair among cut texts, and nothing is cut while there is room."""
     given_ = shares(sizes, room)
     assert given_.keys() == sizes.keys()
     assert sum(given_.values()) <= room
@@ -83,7 +83,7 @@ TEXT = " ".join(SENTENCES)
 
 
 def test_what_fits_is_left_alone() -> None:
-    """To the last token."""
+    """A request of exactly the limit is not cut."""
     task = task_for(Coverage(), reference=TEXT)
     request = plain(task)
     assert isinstance(request, ChatRequest)
@@ -93,7 +93,7 @@ def test_what_fits_is_left_alone() -> None:
 
 
 def test_of_a_reference_the_beginning_is_kept() -> None:
-    """Whole sentences; the reply is interpreted against what was sent, and the result says what was not."""
+    """A reference keeps its first sentences; the result records the cut."""
     task = task_for(Coverage(), reference=TEXT)
     request = plain(task)
     assert isinstance(request, ChatRequest)
@@ -109,7 +109,7 @@ def test_of_a_reference_the_beginning_is_kept() -> None:
 
 
 def test_of_a_page_the_sentences_nearest_to_its_claims_are_kept() -> None:
-    """In their order, with marks at the gaps; claims that cite another page do not count."""
+    """A page keeps the sentences nearest to the claims that cite it, in order, with marks at gaps."""
     page = " ".join(
         [*SENTENCES[:2], "The tower was completed in 1889 in Paris.", *SENTENCES[2:], "The tower is green."]
     )
@@ -131,7 +131,7 @@ def test_of_a_page_the_sentences_nearest_to_its_claims_are_kept() -> None:
 
 
 def test_pages_that_no_claim_cites_keep_their_beginning() -> None:
-    """As those of a prompt pack may be."""
+    """An uncited page keeps its first sentences."""
     task = task_for(Relevance(), answer="x [Page 1]", context={"Page-1": TEXT}).model_copy(
         update={"answer": "x"}
     )
@@ -144,7 +144,7 @@ def test_pages_that_no_claim_cites_keep_their_beginning() -> None:
 
 @pytest.mark.parametrize("reference", ["Short. " * 3, "x" * 9000, TEXT])
 def test_what_cannot_be_cut_to_fit_is_too_long(reference: str) -> None:
-    """A question or an answer goes whole or not at all, and so does a sentence; the remedy is named."""
+    """Questions, answers and single sentences are not cut; the error names the remedy."""
     task = task_for(Coverage(), question="why? " * 500, reference=reference)
     with pytest.raises(EventError, match="context_tokens") as caught:
         fitted(task, 800)
@@ -159,7 +159,7 @@ def test_what_cannot_be_cut_to_fit_is_too_long(reference: str) -> None:
 def test_whatever_the_texts_the_request_fits_or_the_event_is_too_long(
     pages: list[str], reference: str | None, limit_tokens: int
 ) -> None:
-    """And what was cut is whole sentences of the texts, and said."""
+    """Any request fits its limit after cutting, or the event fails with `context_too_long`."""
     context = {f"Page-{number}": text for number, text in enumerate(pages, 1)}
     answer = "".join(f"This is said. [Page {number}]\n" for number in range(1, len(pages) + 1)) or "x"
     task = task_for(Relevance(), answer=answer).model_copy(
@@ -201,7 +201,7 @@ def judge_of(metric: Metric, reply: str, context_tokens: int | None) -> tuple[Ju
 
 
 async def test_a_cut_reference_is_judged_for_what_was_sent() -> None:
-    """The rest is not checked against the answer, and the result says that it was cut."""
+    """Only the sent part of a reference is verified, and the result records the cut."""
     reference = f"The tower is green. {words(1500, 'Filler')}. {words(1500, 'Other')}."
     judge, chat = judge_of(Coverage(), reply_for(task_for(Coverage())), 3000)
     result = await judge.judge(task_for(judge.metric, answer="The tower is green.", reference=reference))
@@ -213,7 +213,7 @@ async def test_a_cut_reference_is_judged_for_what_was_sent() -> None:
 
 
 async def test_a_quotation_is_verified_against_the_whole_page() -> None:
-    """What the judge copies from what it was sent stands there, too."""
+    """A quotation of a cut page is verified against the whole page."""
     page = f"{words(1500, 'Filler')}. The tower is green and high. {words(1500, 'Other')}."
     claim = {
         "claim_span": "The tower is green.",
@@ -236,7 +236,7 @@ async def test_a_quotation_is_verified_against_the_whole_page() -> None:
 
 
 async def test_an_answer_that_does_not_fit_costs_no_call() -> None:
-    """It fails with the remedy; without a configured window the endpoint is left to find out."""
+    """An answer that does not fit fails without a call; without a configured window it is sent."""
     answer = "The tower is green. " * 1000
     judge, chat = judge_of(Coverage(), reply_for(task_for(Coverage())), 3000)
     result = await judge.judge(task_for(judge.metric, answer=answer, reference="The tower is green."))

@@ -32,14 +32,14 @@ def guarded(metric: Metric, *, limits: TextLimits | None = None, redact: bool = 
 
 
 def test_a_task_is_made_of_redacted_texts() -> None:
-    """The task's topic is outside the process, too."""
+    """A task holds redacted texts."""
     for metric in (Coverage(), Relevance()):
         assert "@" not in repr(guarded(metric).select(EVENT))
     assert guarded(Coverage(), redact=False).select(EVENT) == Coverage().select(EVENT)
 
 
 def test_what_redaction_leaves_is_a_task_still() -> None:
-    """A role of unseen characters would be empty, one of short addresses longer than a task may carry."""
+    """Redacted roles and names stay within the limits of the task's schema."""
     turns = [ChatMessage(role=role, content="Hi") for role in ("\u200b", "::1 " * 8)]
     calls = (ToolCall(name="::1 " * 50),)
     inputs = Inputs(question="q", answer="a", messages=tuple(turns), tool_calls=calls)
@@ -50,7 +50,7 @@ def test_what_redaction_leaves_is_a_task_still() -> None:
 
 
 def test_a_task_of_an_older_worker_is_redacted_before_it_is_sent() -> None:
-    """Tasks may have been waiting in Kafka since before redaction was turned on."""
+    """A task that was built without redaction is redacted before it is sent."""
     task = make_task("coverage", question=EVENT.question, answer=EVENT.answer, reference=EVENT.reference)
     request = guarded(Coverage()).prepare(task)
     assert isinstance(request, ChatRequest)
@@ -59,7 +59,7 @@ def test_a_task_of_an_older_worker_is_redacted_before_it_is_sent() -> None:
 
 
 async def test_spans_are_verified_against_what_was_sent() -> None:
-    """A judge quotes the redacted texts; the result holds nothing else."""
+    """Quotations are verified against the redacted texts, and the result holds no other."""
     answer, reference = EVENT.answer, EVENT.reference or ""
     redact = Redactor(KINDS).redact
     chat = ScriptedChat([json.dumps(coverage_evidence(reference=redact(reference), answer=redact(answer)))])
@@ -73,7 +73,7 @@ async def test_spans_are_verified_against_what_was_sent() -> None:
 
 
 def test_redaction_starts_another_series() -> None:
-    """Other texts give other scores, so that the evaluator's fingerprint must differ."""
+    """Redaction changes `scoring_version`."""
     assert guarded(Coverage()).scoring_version != Coverage().scoring_version
     assert guarded(Coverage(), redact=False).scoring_version == Coverage().scoring_version
 
@@ -82,7 +82,7 @@ def test_redaction_starts_another_series() -> None:
     ("name", "length", "fails"), [("answer", 10, False), ("answer", 11, True), ("question", 6, True)]
 )
 async def test_a_text_beyond_its_bound_is_not_judged(name: str, length: int, fails: bool) -> None:
-    """Nothing is cut in silence: the result says which text, how long, and what the bound is."""
+    """A text above its limit fails; the detail names text, limit and setting."""
     metric = guarded(Coverage(), limits=TextLimits(question=5, answer=10), redact=False)
     chat = ScriptedChat([json.dumps(coverage_evidence(reference="r", answer="x"))])
     texts = {"question": "q", "answer": "a", name: "x" * length}
@@ -97,7 +97,7 @@ async def test_a_text_beyond_its_bound_is_not_judged(name: str, length: int, fai
 
 
 def test_page_names_and_labels_are_redacted_too() -> None:
-    """A pack prints them; and two names that become one keep both pages."""
+    """Page names and labels are redacted; equal names are numbered."""
     task = make_task(
         "coverage", context={"ada@example.com": "One.", "bob@example.com": "Two."}, reference="It is that."
     ).model_copy(update={"labels": {"user": "ada@example.com"}})
@@ -114,7 +114,7 @@ def test_page_names_and_labels_are_redacted_too() -> None:
 
 
 def test_a_context_is_bounded_before_anything_reads_it() -> None:
-    """By the characters that it is compared as: one ligature stands for eighteen."""
+    """The context is limited by its compared length: one ligature counts as 18 characters."""
     metric = guarded(Relevance(), limits=TextLimits(context=1_000), redact=False)
     fits = make_task("relevance", answer="So. [Page 1]", context={"Page-1": "a" * 990})
     assert isinstance(metric.prepare(fits), ChatRequest)
@@ -124,7 +124,7 @@ def test_a_context_is_bounded_before_anything_reads_it() -> None:
 
 
 def test_a_question_or_answer_that_is_too_long_is_cut_when_the_task_is_made() -> None:
-    """What shows that it is too long is kept, and the judge's result says so; nothing reads the rest."""
+    """A too long answer is cut to one character above its limit in the task, and fails when judged."""
     event = EVENT.model_copy(update={"answer": "a" * 5_000})
     metric = guarded(Coverage(), limits=TextLimits(answer=100))
     inputs = metric.select(event)

@@ -1,4 +1,4 @@
-"""The optional engine for names. With the extra `presidio` the real engine runs, on a model of two rules."""
+"""The optional engine for names. With the extra `presidio` the real engine runs on a model of two rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    """A model of spaCy's that knows two people by rules."""
+    """A spaCy model that knows two people by rules."""
     spacy = pytest.importorskip("spacy", reason="the extra presidio is not installed")
     language = spacy.blank("en")
     patterns = [{"label": "PERSON", "pattern": name} for name in ("Ada Lovelace", "Grace Hopper")]
@@ -32,7 +32,7 @@ def model(tmp_path: Path) -> str:
 
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="presidio is installed")
 def test_without_the_engine_it_is_an_error_that_says_how_to_get_it() -> None:
-    """At start, and not with the first event."""
+    """Without the engine the redactor is refused, and the error has the install command."""
     with pytest.raises(
         JudgeConfigurationError, match=r"pip install \"judgestream\[presidio\]\" and python -m spacy"
     ):
@@ -41,7 +41,7 @@ def test_without_the_engine_it_is_an_error_that_says_how_to_get_it() -> None:
 
 @NEEDS_ENGINE
 def test_names_are_replaced_as_they_are_written(model: str) -> None:
-    """By the engine, after the other kinds; a text longer than one part is read whole, no name is cut."""
+    """Names are replaced after the other kinds, also across the parts of a long text."""
     redactor = Redactor(["names", "emails"], find_names=partial(names.find, model=model))
     assert redactor.redact("Ada Lovelace (a@example.com) met Grace Hopper.") == "[name] ([email]) met [name]."
     text = "Ada Lovelace \u00e9crivit. " * 1_500  # 36,000 characters, four parts
@@ -50,7 +50,7 @@ def test_names_are_replaced_as_they_are_written(model: str) -> None:
 
 @NEEDS_ENGINE
 def test_a_model_that_is_missing_is_not_downloaded() -> None:
-    """Presidio would fetch half a gigabyte and install it."""
+    """A missing model is an error and is not downloaded."""
     with pytest.raises(JudgeConfigurationError, match="needs the language model no_such_model, which is not"):
         names.load("no_such_model")
 
@@ -67,7 +67,7 @@ def _load() -> None:
 
 
 async def test_what_a_model_holds_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child that has loaded one stays, and its texts have the memory that they have without one."""
+    """The memory of a loaded model does not count against the limit of a text."""
     monkeypatch.setattr(aside, "_kept_loaded", [_load])
     child = aside.Aside()
     try:

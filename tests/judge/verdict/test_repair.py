@@ -29,7 +29,7 @@ async def judged(*lines: Line, **arguments: Any) -> tuple[Scored | Unscored | Fa
 
 
 @pytest.mark.parametrize("wrong_replies", [1, 2])
-async def test_a_reply_that_is_mended_counts_with_all_its_tries(wrong_replies: int) -> None:
+async def test_a_repaired_reply_counts_all_its_calls(wrong_replies: int) -> None:
     """Tokens, seconds, tries and cost are those of all calls."""
     lines = [said('{"score": 9}')] * wrong_replies + [said('{"score": 4}')]
     result, chat = await judged(*lines)
@@ -46,7 +46,9 @@ async def test_a_reply_that_is_mended_counts_with_all_its_tries(wrong_replies: i
 
 
 async def test_a_repair_turn_carries_the_reply_and_what_is_wrong_with_it() -> None:
-    """After the request as it was, so that its beginning stays cached; only the last reply is shown."""
+    """A repair turn appends the last reply and its defect to the unchanged request, whose start stays
+    cacheable.
+    """
     _, chat = await judged('{"score": 9}', "nonsense", '{"score": 4}')
     first, second, third = (request.messages for request in chat.requests)
     assert second[: len(first)] == first
@@ -60,8 +62,8 @@ async def test_a_repair_turn_carries_the_reply_and_what_is_wrong_with_it() -> No
 
 
 @pytest.mark.parametrize(("attempts", "told"), [(0, ""), (1, "1 repair attempt)"), (2, "2 repair attempts)")])
-async def test_a_reply_that_is_not_mended_is_a_failure_with_its_text(attempts: int, told: str) -> None:
-    """No more calls than allowed; the detail says what was wrong and what the judge wrote, within a bound."""
+async def test_a_reply_that_is_not_repaired_is_a_failure_with_its_text(attempts: int, told: str) -> None:
+    """After the allowed attempts the detail has the defect and the end of the reply, within its limit."""
     result, chat = await judged(*[said("x" * 5000 + "the end")] * 3, repair_attempts=attempts)
     assert isinstance(result, Failed)
     assert result.error_type == "invalid_verdict"
@@ -74,7 +76,9 @@ async def test_a_reply_that_is_not_mended_is_a_failure_with_its_text(attempts: i
 
 
 async def test_an_event_that_fits_but_whose_repair_does_not_is_an_invalid_verdict() -> None:
-    """Not one that is too long: it was judged, and badly."""
+    """A repair turn that is too long leaves the verdict invalid; a first request that is too long is
+    `context_too_long`.
+    """
     result, chat = await judged(said("bad"), EventError("context_too_long", "too long"))
     assert isinstance(result, Failed)
     assert result.error_type == "invalid_verdict"
@@ -87,7 +91,7 @@ async def test_an_event_that_fits_but_whose_repair_does_not_is_an_invalid_verdic
 
 
 async def test_other_errors_of_a_repair_turn_are_what_they_are() -> None:
-    """A refusal is a refusal, and an outage decides nothing."""
+    """A refusal of the repair turn is `content_refused`; an outage is raised."""
     result, _ = await judged(said("bad"), EventError("content_refused", "no"))
     assert isinstance(result, Failed)
     assert (result.error_type, result.usage.input_tokens) == ("content_refused", 100)
@@ -97,7 +101,7 @@ async def test_other_errors_of_a_repair_turn_are_what_they_are() -> None:
 
 @pytest.mark.parametrize("reply", ["", " \n", "{" * 100_000, "\x00", "short"])
 def test_what_is_sent_back_is_bounded_and_never_empty(reply: str) -> None:
-    """Chat templates refuse empty turns; a runaway reply would fill the context."""
+    """The quoted reply is bounded and never empty, because chat templates refuse empty turns."""
     request = ChatRequest((ChatMessage("user", "judge"),))
     repair = repair_request(request, reply, InvalidVerdictError("wrong " * 1000))
     assert repair.messages[1].content.strip()
@@ -107,7 +111,7 @@ def test_what_is_sent_back_is_bounded_and_never_empty(reply: str) -> None:
 
 @given(st.text(max_size=3000), st.text(max_size=3000), st.integers(0, 5))
 def test_a_failure_keeps_the_replys_end_whole(problem: str, reply: str, attempts: int) -> None:
-    """Verdicts stand at the end; problem and reply together stay within the detail's bound."""
+    """The detail ends with the end of the reply, within its limit."""
     detail = not_mended(InvalidVerdictError(problem), reply, attempts=attempts).detail
     assert detail.endswith(reply[-(MAX_KEPT_CHARS - 1) :])
     assert len(detail) <= MAX_DETAIL_CHARS

@@ -1,4 +1,4 @@
-"""A module that no process survives."""
+"""A module whose import ends the process."""
 
 from __future__ import annotations
 

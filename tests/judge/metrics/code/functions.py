@@ -1,6 +1,6 @@
-"""Functions as a team writes them, sound and broken."""
+"""Sound and broken metric functions."""
 
-# ruff: noqa: ARG001 - a function may leave its event unread
+# ruff: noqa: ARG001 - a function may ignore its event
 from __future__ import annotations
 
 import asyncio
@@ -28,7 +28,7 @@ def has_context(event: QAEvent) -> bool:
 
 
 def nothing(event: QAEvent) -> None:
-    """No opinion."""
+    """Returns no verdict."""
 
 
 def sleeps(event: QAEvent) -> float:
@@ -61,12 +61,12 @@ def process(event: QAEvent) -> int:
 
 
 def forks(event: QAEvent) -> int:
-    """Two processes return; one of them was started by the other."""
+    """Returns in two processes, of which one is a fork."""
     return 0 if os.fork() == 0 else len(event.answer.split())
 
 
 def starts(event: QAEvent) -> int:
-    """What standard input holds is none of its business; the process that it starts stays behind."""
+    """Reads standard input and leaves a child process behind."""
     sys.stdin.read()
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]).pid
 

@@ -49,14 +49,14 @@ def outcome(check: Check, task: JudgeTask) -> ScoredOutcome:
     ],
 )
 def test_true_and_false(check: Check, answer: str, value: bool, score: int) -> None:
-    """What was found is the value; whether that is good makes its number."""
+    """`value` is whether the check matched; `score` is 1 if that is good."""
     found = outcome(check, make_task("x", answer=answer))
     assert (found.value, found.score, found.kind) == (value, score, "boolean")
     assert found.verdict["score"] is value
 
 
 def test_a_breach_of_the_schema_is_named() -> None:
-    """Where and what, for anyone who has to repair the product's prompt."""
+    """The justification names the path and the violated rule."""
     found = outcome(JsonValid(PERSON), make_task("x", answer='{"name": "A", "age": "old"}'))
     assert (
         found.verdict["justification"] == "the answer violates the schema: age: 'old' is not of type "
@@ -67,13 +67,13 @@ def test_a_breach_of_the_schema_is_named() -> None:
 @pytest.mark.parametrize(
     ("check", "task", "value"),
     [
-        # Three words; 12 characters; two sentences.
+        # 3 words; 12 characters; 2 sentences.
         (Length(), {"answer": "One two three."}, 3.0),
         (Length("characters"), {"answer": "One two thre"}, 12.0),
         (Length("sentences"), {"answer": "It rained. It stopped."}, 2.0),
         (Length(of="question"), {"question": "Why so?"}, 2.0),
         (Length(), {"answer": ""}, 0.0),
-        # Beyond the scale it counts as its end.
+        # A value above the scale counts as its upper end.
         (Length("characters", (0, 5)), {"answer": "123456"}, 5.0),
         # The longest common subsequence of "it rains now" and "it rains" has 2 words: 2 * 2 / (3 + 2).
         (Similarity(), {"answer": "It rains now", "reference": "it rains"}, 0.8),
@@ -82,7 +82,7 @@ def test_a_breach_of_the_schema_is_named() -> None:
     ],
 )
 def test_numbers(check: Check, task: dict[str, Any], value: float) -> None:
-    """Counts and shares; the exact figure stands beside one that was cut to the scale."""
+    """Counts and similarities; the evidence keeps the exact value of one that was clamped."""
     found = outcome(check, make_task("x", **task))
     assert (found.kind, found.value) == ("number", value)
     if isinstance(check, Length):
@@ -94,7 +94,7 @@ def labelled(labels: dict[str, str]) -> JudgeTask:
 
 
 def test_latency_and_cost_come_from_labels() -> None:
-    """In the unit that the producer writes; 1,500 ms are 1.5 s, and 90 s are the end of a scale of 60."""
+    """A label is scaled and clamped: 1,500 ms are 1.5 s; 90 s are the end of a scale of 60."""
     check = FromLabel("latency_ms", (0, 60), 0.001)
     assert outcome(check, labelled({"latency_ms": "1500"})).value == 1.5
     slow = outcome(check, labelled({"latency_ms": "90000"}))
@@ -104,7 +104,7 @@ def test_latency_and_cost_come_from_labels() -> None:
 
 @pytest.mark.parametrize("written", ["fast", "nan", "1e999"])
 def test_a_label_that_is_no_number_fails(written: str) -> None:
-    """The producer is wrong, and the result says so."""
+    """A label that is not a finite number is a `metric_error`."""
     with pytest.raises(EventError, match="label latency must be a number") as caught:
         FromLabel("latency", (0, 60)).outcome(labelled({"latency": written}))
     assert caught.value.error_type == "metric_error"
@@ -115,32 +115,32 @@ def test_a_label_that_is_no_number_fails(written: str) -> None:
     [Similarity(), Regex("a", of="reference"), Contains(("a",), of="reference"), Length(of="reference")],
 )
 def test_without_the_text_there_is_nothing_to_judge(check: Check) -> None:
-    """No number is made up for it."""
+    """A missing text is unscored as `missing_input`."""
     assert check.outcome(make_task("x")) == UnscoredOutcome("missing_input")
 
 
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(", "a{1001}", "a" * 1001])
 def test_a_pattern_that_is_not_linear_is_refused(pattern: str) -> None:
-    """The error says which dialect is meant."""
+    """A pattern outside RE2, invalid or too large is refused."""
     with pytest.raises(JudgeConfigurationError, match="pattern must be"):
         Regex(pattern)
 
 
 def test_a_hostile_pattern_takes_linear_time() -> None:
-    """With backtracking this would take 2^200,000 steps."""
+    """`(a+)+$` runs in linear time; backtracking would take 2^200,000 steps."""
     found = outcome(Regex("(a+)+$"), make_task("x", answer="a" * 200_000 + "b"))
     assert found.value is False
 
 
 def test_a_schema_that_is_none_is_refused() -> None:
-    """When the settings are read, not at the first event."""
+    """An invalid JSON Schema is refused at configuration."""
     for schema in ('{"type": 7}', "{", "[]"):
         with pytest.raises(JudgeConfigurationError, match="schema is not a JSON Schema"):
             JsonValid(schema)
 
 
 def test_a_schema_that_points_elsewhere_fetches_nothing() -> None:
-    """A reference that is not within the schema is an error of this metric."""
+    """A remote `$ref` is not fetched and is a `metric_error`."""
     check = JsonValid('{"$ref": "http://127.0.0.1:9/schema.json"}')
     with pytest.raises(EventError, match="cannot be applied") as caught:
         check.outcome(make_task("x", answer="{}"))
@@ -148,7 +148,7 @@ def test_a_schema_that_points_elsewhere_fetches_nothing() -> None:
 
 
 def test_only_what_the_check_looks_at_travels() -> None:
-    """A latency needs no text of anybody's."""
+    """A check selects only the texts that it reads."""
     event = QAEvent(event_id="e", question="q", answer="a", reference="r", context={"p": "t"})
     taken = CodeMetric("x", FromLabel("latency", (0, 60))).select(event)
     assert (taken.question, taken.answer, taken.reference, taken.context) == ("", "", None, None)
@@ -157,7 +157,7 @@ def test_only_what_the_check_looks_at_travels() -> None:
 
 
 def test_other_settings_are_another_evaluator() -> None:
-    """Numbers of two patterns must not be blended; the same pattern is the same in every process."""
+    """`scoring_version` depends on the settings and is the same in every process."""
     one, other = CodeMetric("x", Regex("a")), CodeMetric("x", Regex("b"))
     assert one.scoring_version != other.scoring_version
     # The first 12 digits of the SHA-256 of "Regex(pattern='a', of='answer', good=True)".
@@ -165,7 +165,7 @@ def test_other_settings_are_another_evaluator() -> None:
 
 
 def test_texts_are_redacted_before_a_check_reads_them() -> None:
-    """As for every metric."""
+    """A check sees the redacted text."""
     guarded = GuardedMetric(
         CodeMetric("x", Contains(("ada@example.com",))), redactor=Redactor(("emails",)), limits=TextLimits()
     )

@@ -30,7 +30,9 @@ UNIT = Scale((0.0, 1.0))
 def test_what_a_function_may_give(
     scale: Scale, value: object, kind: str, score: int, published: object
 ) -> None:
-    """The labels' numbers go from the best, 2, to 0."""
+    """Numbers, integers, booleans and labels are scored on their scale; the best of 3 labels is 2, the worst
+    0.
+    """
     found = scale.outcome(value, reason="so")
     assert (found.kind, found.score, found.value) == (kind, score, published)
     assert found.verdict["justification"] == "so"
@@ -51,21 +53,21 @@ def test_what_a_function_may_give(
     ],
 )
 def test_anything_else_fails(scale: Scale, value: object) -> None:
-    """The message names the type, the value and what may be."""
+    """A value outside the scale or of the wrong type is a `metric_error`."""
     with pytest.raises(EventError, match="the metric must give") as caught:
         scale.outcome(value)
     assert caught.value.error_type == "metric_error"
 
 
 def test_a_decimal_is_a_number() -> None:
-    """As is one of NumPy's, by its `item`."""
+    """A Decimal is accepted as a number."""
     outcome = Function(f"{HERE}:decimal", UNIT).outcome(make_task("decimal"))
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.value == 0.25
 
 
 def test_a_scale_that_is_none_is_refused() -> None:
-    """As a prompt pack's would be."""
+    """A scale with one label is refused."""
     with pytest.raises(PromptPackError, match="2 to 20 different labels"):
         read_scale(["only"], (0, 1))
 
@@ -73,7 +75,7 @@ def test_a_scale_that_is_none_is_refused() -> None:
 def test_nothing_of_a_module_runs_until_the_metric_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found, and its function in it, without importing the module or the packages around it."""
+    """The function is located without importing its module or packages; a missing name is an error."""
     package = tmp_path / "team_of_ours" / "quality"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").write_text("raise SystemExit('imported')")
@@ -94,7 +96,7 @@ def test_nothing_of_a_module_runs_until_the_metric_is_asked(
 
 
 def test_other_code_and_another_scale_are_another_evaluator() -> None:
-    """A longer bound on its time is not: it changes no number."""
+    """`scoring_version` depends on code and scale, not on the time limit."""
     one = CodeMetric("x", Function(f"{HERE}:words", UNIT))
     assert one.scoring_version == CodeMetric("x", Function(f"{HERE}:words", UNIT, seconds=60)).scoring_version
     for other in (Function(f"{HERE}:words", Scale((0, 9))), Function("tests.judge.tasks:make_task", UNIT)):
@@ -102,7 +104,7 @@ def test_other_code_and_another_scale_are_another_evaluator() -> None:
 
 
 def test_a_function_is_found_within_its_module() -> None:
-    """A deeper name, too; its event is the task's."""
+    """A function is called with the event of the task."""
     found = Function(f"{HERE}:words", Scale((0, 9))).outcome(make_task("x", answer="one two three"))
     assert isinstance(found, ScoredOutcome)
     assert found.value == 3.0

@@ -87,7 +87,7 @@ def _lines(outcome: ScoredOutcome) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_worked_case(facts: list[Given]) -> None:
-    """Two facts, no conclusion, one term: exactly the published verdict, however long the spans are."""
+    """Two facts, no conclusion and one term yield the published verdict for any span length."""
     outcome = _judge(_reply(facts=facts, terms=[TERM]))
     assert outcome.verdict == {
         "score": 5,
@@ -108,7 +108,7 @@ def test_the_worked_case(facts: list[Given]) -> None:
 
 
 def test_the_evidence_names_the_places() -> None:
-    """Offsets are those of the event's own texts, not of a normalised form."""
+    """Evidence offsets refer to the original texts, not to a normalised form."""
     reference, answer = "A  Tower\u00a0stands in Paris.", "In Paris a\u00adn old tower stands."
     outcome = _judge(
         _reply(facts=[("A tower stands in Paris", "a tower stands in paris", "an old Tower stands")]),
@@ -122,7 +122,7 @@ def test_the_evidence_names_the_places() -> None:
 
 
 def test_an_item_that_the_reference_does_not_have_is_dropped() -> None:
-    """An invented fact neither helps nor hurts."""
+    """An item that is not in the reference is dropped and does not change the score."""
     outcome = _judge(
         _reply(facts=[IN_PARIS, IN_1889, ("It is 330 m tall.", "It is 330 m tall.", None)], terms=[TERM])
     )
@@ -135,7 +135,7 @@ def test_an_item_that_the_reference_does_not_have_is_dropped() -> None:
     "answer_span", [None, "completed in 1889", "", "  ", "\u200b", "is", "in", ",", "art", "188"]
 )  # fmt: skip
 def test_a_match_that_the_answer_does_not_bear_out_is_none(answer_span: str | None) -> None:
-    """No span, one that is not there, one within a word, or one that says nothing: the fact is unmatched."""
+    """A missing, invented, partial-word or stop-word answer span leaves the fact unmatched."""
     item = _item(("It was completed in 1889.", "It was completed in 1889.", answer_span), matched=True)
     reply = json.loads(_reply(facts=[IN_PARIS], terms=[TERM]))
     reply["facts"].append(item)
@@ -155,14 +155,14 @@ def test_a_match_that_the_answer_does_not_bear_out_is_none(answer_span: str | No
     ],
 )
 def test_what_is_a_fact_is_no_conclusion(conclusion: Given) -> None:
-    """The same item, or the same span, listed twice stays a fact."""
+    """An item or span listed as fact and conclusion counts as a fact."""
     outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], conclusions=[conclusion], terms=[TERM]))
     assert _kinds(outcome) == ["both_fact_and_conclusion"]
     assert outcome.score == 5
 
 
 def test_a_duplicate_counts_once() -> None:
-    """Listing what was matched again does not dilute what was missed."""
+    """Duplicates of a matched item do not raise the ratio."""
     missed = ("It was completed in 1889.", "It was completed in 1889.", None)
     outcome = _judge(
         _reply(facts=[IN_PARIS, IN_PARIS, ("the EIFFEL tower is in Paris", *IN_PARIS[1:]), missed])
@@ -172,13 +172,13 @@ def test_a_duplicate_counts_once() -> None:
 
 
 def test_a_duplicate_that_contradicts_leaves_the_item_unmatched() -> None:
-    """What is ambiguous is not matched."""
+    """An item listed as matched and as unmatched is unmatched."""
     outcome = _judge(_reply(facts=[IN_PARIS, (IN_PARIS[0], IN_PARIS[1], None), IN_1889]))
     assert _lines(outcome)[0] == "Fact: 1 of 2 facts correctly matched."
 
 
 def test_two_facts_may_rest_on_one_sentence() -> None:
-    """They are two items, not a duplicate."""
+    """Two different items on one span are not duplicates."""
     outcome = _judge(
         _reply(facts=[("It is old.", "A big old tower", "old"), ("It is big.", "A big old tower", None)]),
         reference="A big old tower stands there.",
@@ -192,7 +192,7 @@ def test_two_facts_may_rest_on_one_sentence() -> None:
     "item", ["1889", "1,889.5", "in 1889", "the", "It was", "", " ", "\u200b", "1880s", "3rd", "…"]
 )
 def test_what_is_no_term_is_dropped(item: str) -> None:
-    """Numbers, stop words and blanks are not terms, whether matched or not."""
+    """Numbers, stop words and blanks are dropped from the terms."""
     outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], terms=[TERM, (item, "1889", None)]))
     assert _kinds(outcome) == ["not_a_term"]
     assert _lines(outcome)[2] == "Terminology: 1 of 1 terms correctly matched."
@@ -208,7 +208,7 @@ def test_what_is_no_term_is_dropped(item: str) -> None:
     ],
 )
 def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str]) -> None:
-    """In whatever inflection, but not in other words."""
+    """A term matches any inflection of its word, but no paraphrase."""
     outcome = _judge(
         _reply(
             facts=[("Plants use photosynthesis.", "Plants use photosynthesis", None)],
@@ -224,23 +224,22 @@ def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str])
 @pytest.mark.parametrize(
     ("reference", "answer", "added", "score_exact"),
     [
-        # "completed" is missing, the first sentence's words are all there: 0.35 + 0.21 + 0.09, times 5.
+        # The first sentence is covered, "completed" of the second is missing: 5 * (0.35 + 0.21 + 0.09).
         (REFERENCE, ANSWER, 2, "3.25"),
-        # Nothing matched: 0.21 times 5.
+        # Nothing matched: 5 * 0.21.
         (REFERENCE, "I do not know.", 2, "1.05"),
-        # One word is the whole reference.
+        # The reference is one word.
         ("Paris", "It is Lyon.", 1, "1.05"),
         ("Paris", "It is Paris.", 1, "5"),
-        # Sentences of one word each are checked against the judge all together: (0.7/3 + 0.21 + 0.09) * 5 =
-        # 8/3.
+        # One-word sentences are checked together: 5 * (0.7/3 + 0.21 + 0.09) = 8/3.
         ("Paris. London. Rome.", "Paris.", 3, "8/3"),
         ("Paris.\nRome.", "Oslo.", 2, "1.05"),
-        # A sentence that is repeated is one fact.
+        # A repeated sentence is one fact.
         ("It was completed in 1889. It was completed in 1889.", "Nothing.", 1, "1.05"),
-        # Stop words alone: then they are what counts.
+        # A reference of stop words is matched by them.
         ("The Who", "Some others", 1, "1.05"),
         ("The Who", "It is the Who.", 1, "5"),
-        # Signs alone.
+        # Symbols alone.
         ("🙂", "yes", 1, "1.05"),
         ("🙂", "🙂!", 1, "5"),
         # Scripts without spaces.
@@ -251,7 +250,7 @@ def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str])
 def test_a_judge_that_lists_nothing_gains_nothing(
     reference: str, answer: str, added: int, score_exact: str
 ) -> None:
-    """The reference's sentences themselves become the facts, matched only where the answer has all their
+    """If the judge lists nothing, the reference's sentences become facts, matched if the answer has all their
     words.
     """
     outcome = _judge(_reply(), reference=reference, answer=answer)
@@ -262,7 +261,7 @@ def test_a_judge_that_lists_nothing_gains_nothing(
 
 
 def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
-    """Elsewhere a span of stop words says nothing."""
+    """A span of stop words is valid if the reference has no other words."""
     outcome = _judge(
         _reply(facts=[("It is the Who.", "The Who", "the Who")]), reference="The Who", answer="It is the Who."
     )
@@ -271,7 +270,7 @@ def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
 
 
 def test_what_the_judge_leaves_out_is_added() -> None:
-    """A judge that lists only what was matched does not lift the score."""
+    """A fact that the judge omits is added as unmatched."""
     honest = _judge(
         _reply(facts=[IN_PARIS, ("It was completed in 1889.", "It was completed in 1889.", None)])
     )
@@ -282,15 +281,14 @@ def test_what_the_judge_leaves_out_is_added() -> None:
 
 
 def test_a_dropped_item_leaves_its_sentence_open() -> None:
-    """A paraphrase in place of a span does not account for the sentence."""
+    """An item whose span is a paraphrase does not account for its sentence."""
     outcome = _judge(_reply(facts=[IN_PARIS, ("1889", "finished in 1889", None)], terms=[TERM]))
     assert _kinds(outcome) == ["span_not_in_reference", "reference_not_accounted"]
 
 
 def test_half_of_a_sentence_accounts_for_it() -> None:
-    """Spans of facts and conclusions together must have half of a sentence's content words.
-
-    Terms do not count.
+    """A sentence is accounted for by spans of facts and conclusions with half of its content words; terms do
+    not count.
     """
     reference = "Alpha beta gamma delta epsilon zeta."
     half = _judge(
@@ -306,7 +304,7 @@ def test_half_of_a_sentence_accounts_for_it() -> None:
 
 
 def test_a_span_accounts_for_every_place_it_stands_at() -> None:
-    """A reference that says a thing twice needs it listed once."""
+    """One item accounts for every repetition of its span in the reference."""
     reference = "Paris is big and old. So we say: Paris is big and old."
     assert _judge(_reply(facts=[("a", "Paris is big and old", None)]), reference=reference).corrections == ()
 
@@ -321,9 +319,7 @@ def test_a_span_accounts_for_every_place_it_stands_at() -> None:
 def test_no_list_does_better_than_the_texts_allow(
     facts: list[Given], conclusions: list[Given], terms: list[Given]
 ) -> None:
-    """With an answer that has none of the reference's words nothing is ever matched, whatever the judge
-    claims.
-    """
+    """If the answer shares no word with the reference, no item is matched."""
     outcome = _judge(_reply(facts, conclusions, terms), answer="Bananas ripen quickly.")
     matched = [
         item
@@ -332,8 +328,7 @@ def test_no_list_does_better_than_the_texts_allow(
         if item["matched"]
     ]
     assert matched == []
-    # The neutral ratio of a reference without any fact is the metric's own rule: only then is there more to
-    # gain.
+    # Without any fact the metric's rule gives the neutral ratio; only then the score may exceed 1.
     assert outcome.score <= 1 or not outcome.evidence["facts"]
 
 
@@ -341,7 +336,7 @@ def test_no_list_does_better_than_the_texts_allow(
 
 
 def test_the_metric_is_one() -> None:
-    """It has the parts that the rest relies on."""
+    """Name, range, mode and versions of the metric are as published."""
     metric: Metric = Coverage()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
         "coverage", (0, 5), "evidence", "coverage-4, marks",
@@ -351,13 +346,13 @@ def test_the_metric_is_one() -> None:
 
 
 def test_an_event_gives_its_three_texts() -> None:
-    """And nothing else, the pages least of all."""
+    """The metric selects question, answer and reference, and no pages."""
     event = QAEvent(event_id="e", question="q", answer="a", reference="r", context={"Page-1": "p"})
     assert Coverage().select(event) == Inputs(question="q", answer="a", reference="r")
 
 
 def test_the_request() -> None:
-    """Constant instructions, then the fenced event; the schema in evidence mode only."""
+    """A request has constant instructions, the fenced event and, in evidence mode, the schema."""
     task = make_task("coverage", question="Where?\x00", reference=REFERENCE, answer=ANSWER)
     request = Coverage().prepare(task)
     assert isinstance(request, ChatRequest)
@@ -372,7 +367,7 @@ def test_the_request() -> None:
 
 
 def test_the_rendered_prompt() -> None:
-    """What is sent, to be read by people when it changes."""
+    """The rendered prompt equals its snapshot."""
     request = Coverage().prepare(
         make_task("coverage", question="Where is it, and from when?", reference=REFERENCE, answer=ANSWER)
     )
@@ -384,15 +379,15 @@ def test_the_rendered_prompt() -> None:
 @pytest.mark.parametrize("blank", ["", " \n", "\x00", "\u200b\ufeff", "\ud800"])
 @pytest.mark.parametrize("field", ["question", "answer", "reference"])
 def test_missing_input_is_not_asked_about(field: str, blank: str) -> None:
-    """No call, the forced verdict, and no number."""
-    # Built without validation, as no valid message can hold a lone surrogate.
+    """A blank text is unscored with the forced verdict, without a call."""
+    # `model_copy` skips validation: no valid message holds a lone surrogate.
     task = make_task("coverage", reference="r").model_copy(update={field: blank})
     for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=_PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
 
 
 def test_a_missing_reference_is_missing_input() -> None:
-    """None is as blank as blank."""
+    """A reference of None is missing input."""
     outcome = Coverage().prepare(make_task("coverage", reference=None))
     assert outcome == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
 
@@ -414,7 +409,7 @@ def test_a_missing_reference_is_missing_input() -> None:
     ],
 )
 def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
-    """The error tells the judge what to repair."""
+    """The error names the path of the invalid part."""
     reply = json.loads(_reply([IN_PARIS])) | change
     with pytest.raises(InvalidVerdictError) as error:
         _judge(json.dumps(reply))
@@ -423,7 +418,7 @@ def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
 
 
 def test_further_keys_and_prose_are_ignored() -> None:
-    """As models without strict output write."""
+    """Unknown keys and prose around the JSON are ignored."""
     reply = json.loads(_reply([IN_PARIS, IN_1889], terms=[TERM])) | {"thoughts": "hm"}
     reply["facts"][0]["confidence"] = 0.5
     assert _judge(f"Here it is:\n```json\n{json.dumps(reply)}\n```\nDone.").score == 5
@@ -453,7 +448,7 @@ REPLIES = st.text() | st.sampled_from(
 
 @given(REPLIES, st.sampled_from(["evidence", "verbatim"]))
 def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
-    """Whatever a judge writes is a verdict or an invalid one."""
+    """Any malformed reply raises `InvalidVerdictError`."""
     task = make_task("coverage", reference=REFERENCE, answer=ANSWER)
     with pytest.raises(InvalidVerdictError):
         Coverage(mode=mode).interpret(task, reply)
@@ -461,9 +456,7 @@ def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
 
 @given(st.text(), st.text(), st.text(), st.booleans())
 def test_no_span_breaks_anything(item: str, reference_span: str, answer_span: str, matched: bool) -> None:
-    """Odd characters in the judge's texts, lone surrogates among them, end in a result
-    that can be written.
-    """
+    """Arbitrary characters in a reply give a serialisable outcome."""
     given_item = _item((item, reference_span, answer_span), matched=matched)
     reply = json.loads(_reply()) | {"facts": [given_item], "conclusions": [given_item], "terms": [given_item]}
     for reference in (REFERENCE, reference_span + " x", "\ud800 half a pair"):
@@ -476,7 +469,7 @@ class _Pack:
     response_schema: ResponseSchema | None = None
 
     def check(self, reply: str) -> None:
-        """Nothing to check."""
+        """Accept every reply."""
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         return (
@@ -488,7 +481,7 @@ _PACK: Any = _Pack()
 
 
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
-    """Its messages, its hash, its schema; this metric's own checks."""
+    """A pack sets messages, hash and schema, and makes the metric verbatim."""
     metric = Coverage(pack=_PACK)
     assert (metric.mode, metric.prompt_hash, metric.schema_hash) == ("verbatim", "abcdefabcdef", "none")
     request = metric.prepare(make_task("coverage", question="q", reference="r", answer="a"))

@@ -45,7 +45,7 @@ def _item(sentence: str, answer: str) -> dict[str, Any]:
 
 
 def honest(reference: str, answer: str) -> str:
-    """What a judge says that lists each sentence as a fact."""
+    """The reply of a judge that lists each sentence as a fact."""
     facts = [_item(reference[start:end], answer) for start, end in sentences(reference)]
     term = {**_item("granite", "" if "granite" not in answer else "granite")}
     return json.dumps(
@@ -87,7 +87,7 @@ def judged(
     st.none() | st.just(2),
 )
 def test_a_split_loses_nothing(pieces: list[str], parts: int | None) -> None:
-    """Every sentence is in one part, in order; no part is much longer than the others, or than asked for."""
+    """A split keeps every sentence once and in order, and bounds the size or number of parts."""
     reference = " ".join(pieces)
     split = split_reference(reference, parts=parts)
     whole = [reference[start:end] for start, end in sentences(reference)]
@@ -102,7 +102,7 @@ def test_a_split_loses_nothing(pieces: list[str], parts: int | None) -> None:
 
 
 def test_a_short_reference_is_one_part() -> None:
-    """And costs one call."""
+    """A short reference costs one call."""
     chat = honest_chat(100_000)
     result = judged(chat, answer=SENTENCES[0], reference=" ".join(SENTENCES[:3]))
     assert isinstance(result, Scored)
@@ -111,7 +111,7 @@ def test_a_short_reference_is_one_part() -> None:
 
 @given(st.sets(st.integers(0, 101), max_size=102))
 def test_parts_give_the_verdict_of_one_list(said: set[int]) -> None:
-    """Merged exactly: items, evidence and score are those of a reply that lists everything."""
+    """Merged parts give the items, evidence and score of one reply that lists everything."""
     answer = " ".join(SENTENCES[place] for place in sorted(said)) or "I say nothing of it."
     metric = Coverage()
     task = task_for(metric, answer=answer, reference=" ".join(SENTENCES))
@@ -128,9 +128,9 @@ def test_parts_give_the_verdict_of_one_list(said: set[int]) -> None:
 
 @pytest.mark.slow
 def test_a_reference_of_5000_words_does_not_end_as_a_cut_reply() -> None:
-    """A judge with replies of 16,000 characters (4,096 tokens) judges it.
+    """A judge limited to 16,000 characters (4,096 tokens) a reply judges 5,610 words.
 
-    Half of the 102 different facts are in the answer.
+    The answer has half of the 102 facts.
     """
     chat = honest_chat(16_000)
     result = judged(chat, answer=" ".join(SENTENCES[:51]))
@@ -144,7 +144,7 @@ def test_a_reference_of_5000_words_does_not_end_as_a_cut_reply() -> None:
 
 
 def test_a_reply_that_is_cut_is_asked_for_in_halves() -> None:
-    """Of a short reference too; what was cut is paid for."""
+    """A cut reply is asked for again in halves, and its usage is counted."""
     chat = honest_chat(1_000)
     result = judged(chat, answer=SENTENCES[0], reference=" ".join(SENTENCES[:8]))
     assert isinstance(result, Scored)
@@ -154,8 +154,10 @@ def test_a_reply_that_is_cut_is_asked_for_in_halves() -> None:
 
 
 @pytest.mark.parametrize(("count", "calls"), [(1, 1), (2, 3), (64, 10)])
-def test_a_judge_that_never_comes_to_an_end_is_given_up(count: int, calls: int) -> None:
-    """After few calls: a single sentence cannot be split, and no part is halved more than twice more."""
+def test_a_judge_whose_replies_are_always_cut_fails(count: int, calls: int) -> None:
+    """After few calls the event fails with `reply_cut`: a sentence is not split, a part is halved at most
+    twice.
+    """
     chat = honest_chat(10)
     result = judged(chat, answer="x", reference=" ".join(SENTENCES[:count]))
     assert isinstance(result, Failed)
@@ -164,30 +166,30 @@ def test_a_judge_that_never_comes_to_an_end_is_given_up(count: int, calls: int) 
 
 
 def test_a_verbatim_reply_needs_no_parts() -> None:
-    """It has counts alone; nor has a pack any."""
+    """Verbatim mode does not split the reference."""
     task = task_for(Coverage(mode="verbatim"), answer="x", reference=LONG)
     assert Coverage(mode="verbatim").parts(task, halve=True) == (task,)
 
 
 def test_parts_are_redacted_before_they_are_split() -> None:
-    """What is to be redacted cannot be parted."""
+    """Redaction precedes the split."""
     metric = GuardedMetric(Coverage(), redactor=Redactor(("emails",)), limits=TextLimits())
     task = task_for(Coverage(), answer="x", reference=f"{LONG} Ask ada@example.com. {LONG}")
     assert not any("ada@" in (part.reference or "") for part in metric.parts(task))
 
 
 def test_the_organization_is_that_of_most_parts() -> None:
-    """Two of three; half is not most."""
+    """`similar` is true only if more than half of the parts say so."""
     replies = [json.loads(honest("The river Barael has 200 bridges.", "")) for _ in range(3)]
     for number in range(3):
         for place, reply in enumerate(replies):
             reply["organization"]["similar"] = place < number
         merged = json.loads(merge_replies([json.dumps(reply) for reply in replies]))
         assert merged["organization"]["similar"] is (number == 2)
-    assert len(merged["facts"]) == 1  # listed alike by all parts
+    assert len(merged["facts"]) == 1  # each part lists the same fact
 
 
 def test_a_part_that_is_no_list_is_refused() -> None:
-    """The evaluator has each part repaired before."""
+    """Merging an invalid part raises `InvalidVerdictError`."""
     with pytest.raises(InvalidVerdictError):
         merge_replies([honest("A b.", ""), "rubbish"])

@@ -50,10 +50,7 @@ def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
     ],
 )
 def test_the_judges_own_counts_are_recomputed(facts: str, organization: str, score_exact: str) -> None:
-    """A score that its own counts do not give is objected to, and corrected if need be.
-
-    One that they give is left alone.
-    """
+    """A score that does not follow from its counts is objected to and corrected; a consistent one is kept."""
     outcome = _verbatim(_own(2, facts=facts, organization=organization))
     assert outcome.score_exact == score_exact
     assert _kinds(outcome) == ["score_recomputed"]
@@ -90,7 +87,7 @@ def test_the_judges_own_counts_are_recomputed(facts: str, organization: str, sco
     ],
 )
 def test_counts_that_say_two_things_or_none_are_sent_back(line: int, instead: str) -> None:
-    """No score is taken from them; the error shows the form."""
+    """Ambiguous or missing counts are invalid; the error shows the expected form."""
     reply = json.loads(_own(5))
     reply["rationale"][line] = instead
     with pytest.raises(InvalidVerdictError, match=r"the rationale has .*Fact: 2 of 3"):
@@ -99,12 +96,12 @@ def test_counts_that_say_two_things_or_none_are_sent_back(line: int, instead: st
 
 @pytest.mark.parametrize("facts", ["2 of 2", "2 out of 2", "2/2 (2 of 2)"])
 def test_counts_in_other_words_are_read(facts: str) -> None:
-    """As people write them."""
+    """The counts are read with "of", "out of" and a slash."""
     assert _verbatim(_own(5, facts=facts)).score == 5
 
 
 def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:
-    """The metric prescribes it for missing input, and it is counted nowhere."""
+    """The forced zero that the metric prescribes for missing input is unscored."""
     task = make_task("coverage", question="Where is it?", reference=REFERENCE, answer=ANSWER)
     outcome = Coverage(mode="verbatim").interpret(task, json.dumps(dict(FORCED_VERDICT)))
     assert outcome == UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
@@ -113,7 +110,7 @@ def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:
 
 
 def test_counts_are_read_from_one_text_too() -> None:
-    """Five lines in a string are as good as five strings."""
+    """A rationale in one string with five lines is read."""
     reply = json.loads(_own(5))
     reply["rationale"] = "\n".join(reply["rationale"])
     assert _verbatim(json.dumps(reply)).corrections == ()
@@ -131,7 +128,7 @@ def test_counts_are_read_from_one_text_too() -> None:
     ],
 )
 def test_a_verdict_without_its_parts_is_invalid(reply: str, told: str) -> None:
-    """The error tells the judge what to repair."""
+    """The error names the missing or invalid part."""
     with pytest.raises(InvalidVerdictError, match=told):
         _verbatim(reply)
 
@@ -139,25 +136,22 @@ def test_a_verdict_without_its_parts_is_invalid(reply: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "score_exact", "kinds"),
     [
-        # Nothing but stop words and words of the question: 0 of 2 facts, 0 of 1 terms.
+        # Only stop words and words of the question: 0 of 2 facts, 0 of 1 terms.
         ("I do not know.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
         ("Berlin.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
-        # One word in common may state one of them, and which is not known.
+        # One shared word may state either fact, so no fact is lowered.
         ("Paris.", "5", []),
     ],
 )
 def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: str, kinds: list[str]) -> None:
-    """2 of 2 facts cannot be matched by an answer silently of the reference."""
+    """Counts are lowered if the answer shares no word with the reference."""
     outcome = _verbatim(_own(5), answer=answer)
     assert outcome.score_exact == score_exact
     assert _kinds(outcome) == kinds
 
 
 def test_a_reference_has_facts_whatever_the_judge_counts() -> None:
-    """0 of 0 would be the neutral 1: the two sentences count, of which the answer has neither.
-
-    5 * 0.21 for the term is left.
-    """
+    """The counts "0 of 0" become 0 of the 2 sentences; 5 * 0.21 for the term remains."""
     outcome = _verbatim(_own(5, facts="0 of 0"), answer="The Eiffel Tower is green.")
     assert _lines(outcome)[0] == "Fact: 0 of 2 facts correctly matched."
     assert outcome.score_exact == "1.05"

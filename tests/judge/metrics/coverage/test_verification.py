@@ -1,7 +1,4 @@
-"""What is shown to be wrong lowers a coverage score under every strength.
-
-What is suspected does under `strict` alone.
-"""
+"""Every strength applies proven corrections to coverage; only `strict` applies suspicions."""
 
 from __future__ import annotations
 
@@ -59,7 +56,9 @@ def _kinds(found: Any) -> list[str]:
 def test_few_shared_words_are_a_suspicion(
     verification: Verification, score: int, corrections: list[str], suspicions: list[str]
 ) -> None:
-    """Code cannot show that "America" for "United States" is wrong."""
+    """Code cannot prove "America" for "United States" wrong: `marks` suspects, `strict` corrects, `off`
+    ignores.
+    """
     outcome = _judge(
         [_fact("United States", "America")],
         reference="United States",
@@ -73,7 +72,9 @@ def test_few_shared_words_are_a_suspicion(
 
 @pytest.mark.parametrize("verification", STRENGTHS)
 def test_a_contradiction_is_shown(verification: Verification) -> None:
-    """The correction has both quotations; 1 of 2 facts: 5 * (0.35 + 0.21 + 0.09) = 3.25."""
+    """A contradicted date is a correction with both quotations; 1 of 2 facts: 5 * (0.35 + 0.21 + 0.09) =
+    3.25.
+    """
     answer = "It is in Paris. It was completed in 1898."
     facts = [
         _fact("The Eiffel Tower is in Paris.", "It is in Paris."),
@@ -89,7 +90,7 @@ def test_a_contradiction_is_shown(verification: Verification) -> None:
 
 @pytest.mark.parametrize("verification", STRENGTHS)
 def test_an_invented_quotation_is_shown(verification: Verification) -> None:
-    """The judge is asked once to repair it, and the outcome stands where it does not."""
+    """An invented quotation is corrected, and the objection names it for the repair turn."""
     facts = [_fact("The Eiffel Tower is in Paris.", "Paris is where it stands, they say")]
     outcome = _judge(facts, answer="It is somewhere in France.", verification=verification)
     assert outcome.score == 1
@@ -100,7 +101,7 @@ def test_an_invented_quotation_is_shown(verification: Verification) -> None:
 
 @pytest.mark.parametrize("verification", STRENGTHS)
 def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: Verification) -> None:
-    """It stays an item, so that inventing it gains nothing."""
+    """An item with an invented reference span counts as unmatched instead of being dropped."""
     facts = [
         _fact("The Eiffel Tower is in Paris.", "in Paris"),
         _fact("It was painted by forty people.", "It was painted by forty people."),
@@ -113,7 +114,7 @@ def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: V
 
 
 def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
-    """With a mark."""
+    """An inexact quotation is published as the answer has it and marked `inexact`."""
     answer = "It was **completed** in [1889](https://example.org)."
     outcome = _judge([_fact("It was completed in 1889.", "It was completed in 1889.")], answer=answer)
     assert outcome.score == 5
@@ -125,7 +126,7 @@ def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
 
 
 def test_what_was_copied_exactly_has_no_mark() -> None:
-    """As ever."""
+    """An exact quotation has no `inexact` mark."""
     outcome = _judge(
         [_fact("It was completed in 1889.", "completed in 1889")], answer="Yes, completed in 1889."
     )
@@ -133,7 +134,7 @@ def test_what_was_copied_exactly_has_no_mark() -> None:
 
 
 def test_what_a_list_leaves_out_is_a_suspicion() -> None:
-    """Nothing is added to the judge's items."""
+    """With `marks` an omitted sentence is a suspicion and adds no item."""
     outcome = _judge([_fact("The Eiffel Tower is in Paris.", "in Paris")], answer="It is in Paris.")
     assert outcome.score == 5
     assert _kinds(outcome.suspicions) == ["reference_not_accounted"]
@@ -157,7 +158,7 @@ def test_few_facts_and_many_conclusions_are_scored_by_the_formula() -> None:
 
 
 def test_conclusions_without_facts_have_the_neutral_ratio() -> None:
-    """No facts count 1: 5 * (0.4 + 0.15 + 0.21 + 0.09) = 4.25; the list is suspected."""
+    """No facts count 1: 5 * (0.4 + 0.15 + 0.21 + 0.09) = 4.25; a suspicion is recorded."""
     reference = "So the match was off. So the fans went home."
     conclusions = [_fact("So the match was off.", "The match was off"), _fact("So the fans went home.", None)]
     outcome = _judge([], conclusions=conclusions, reference=reference, answer="The match was off.")
@@ -168,7 +169,7 @@ def test_conclusions_without_facts_have_the_neutral_ratio() -> None:
 
 @pytest.mark.parametrize(("answer", "matched"), [("It has two lifts.", 2), ("It was completed in 1898.", 1)])
 def test_a_judges_own_counts_leave_out_what_the_answer_contradicts(answer: str, matched: int) -> None:
-    """In verbatim mode no item is named: each contradicted sentence of the reference is one fact less."""
+    """In verbatim mode each contradicted sentence of the reference lowers the matched facts by one."""
     lines = ["Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 0 of 0", "Organization: matched", "Score: 5"]
     task = make_task("coverage", reference=REFERENCE, answer=f"It is in Paris. {answer}")
     metric = Coverage(mode="verbatim")
@@ -178,7 +179,7 @@ def test_a_judges_own_counts_leave_out_what_the_answer_contradicts(answer: str, 
 
 
 def test_a_judge_that_lists_nothing_is_asked_again() -> None:
-    """No item is the neutral ratio of facts and a 5, which the reference does not bear out."""
+    """An empty list would score 5 by the neutral ratio, so it is objected to."""
     outcome = _judge([], answer="Something.")
     assert outcome.objection is not None
     assert _kinds(outcome.suspicions) == ["reference_not_accounted"] * 2

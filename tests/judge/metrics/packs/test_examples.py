@@ -31,19 +31,19 @@ def _pack(examples: Any, *, user: str = "Q: {question} A: {answer}", **options: 
 
 @pytest.mark.parametrize(("dialect", "turns"), [("markdown", 6), ("yaml", 4)])
 def test_the_examples_of_the_manual_are_packs(dialect: str, turns: int) -> None:
-    """Without a warning; range, schema and examples read; literal braces left alone."""
+    """The packs of the manual parse without a warning and have range, schema and examples."""
     pack = _manual(dialect)
     assert pack.warnings == ()
     assert pack.score_range is not None
     assert pack.response_schema is not None
     messages = pack.render(INPUTS)
-    assert len(messages) == turns  # the system's, two an example, the event's
+    assert len(messages) == turns  # system, two for each example, event
     assert '{"' in messages[0].content
     assert all(json.loads(message.content)["score"] for message in messages if message.role == "assistant")
 
 
 def test_examples_go_between_instructions_and_event() -> None:
-    """As turns: the user's template filled in, the reply as the assistant's."""
+    """Each example becomes a user turn from the template and an assistant turn with its reply."""
     pack = _pack(
         [
             {"input": "x?", "output_text": "y", "reply": {"score": 2}},
@@ -61,13 +61,13 @@ def test_examples_go_between_instructions_and_event() -> None:
 
 
 def test_an_example_fills_in_nothing_else() -> None:
-    """What stands in an example's text is no placeholder either."""
+    """Placeholders in the text of an example stay text."""
     pack = _pack([{"question": "{answer}", "answer": "{question}", "reply": {"score": 1}}])
     assert pack.render(INPUTS)[1].content == "Q: {answer} A: {question}"
 
 
 def test_examples_change_the_hash_and_only_they() -> None:
-    """Another example is another evaluator; a pack without any has the hash it always had."""
+    """The hash depends on the examples; an empty list has the hash of no list."""
     one = _pack([{"question": "q", "answer": "a", "reply": {"score": 1}}])
     other = _pack([{"question": "q", "answer": "a", "reply": {"score": 2}}])
     assert len({one.hash, other.hash, _pack([]).hash}) == 3
@@ -93,13 +93,13 @@ def test_examples_change_the_hash_and_only_they() -> None:
     ],
 )  # fmt: skip
 def test_an_example_that_cannot_be_used_is_an_error(examples: Any, told: str) -> None:
-    """It names the example and what is wrong."""
+    """The error names what is wrong with the example."""
     with pytest.raises(PromptPackError, match=told):
         _pack(examples, score_range=[1, 5])
 
 
 def test_an_example_has_pages() -> None:
-    """Under their names, or as one page."""
+    """The context of an example is a mapping of pages or one text, which becomes Page-1."""
     pack = _pack(
         [
             {"answer": "a", "context": {"Page-7": "seven"}, "reply": {"score": 1}},
@@ -116,7 +116,7 @@ def test_an_example_has_pages() -> None:
 
 
 def test_an_examples_reply_keeps_to_the_schema() -> None:
-    """The judge would learn to break it."""
+    """An example whose reply violates the response schema is refused."""
     schema = {
         "type": "object",
         "properties": {"score": {"type": "integer"}, "why": {"type": "string"}},

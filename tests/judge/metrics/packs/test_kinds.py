@@ -44,7 +44,7 @@ def judged(reply: str, answer: str = "Go away, you fool.", **options: Any) -> Sc
 def test_a_choice_has_a_number(
     options: dict[str, Any], said: object, score: int, kind: str, score_range: tuple[int, int]
 ) -> None:
-    """More is better, so that a fall of the mean is a fall of quality; the value stands beside it."""
+    """The score of a choice grows with its quality; the choice itself is `value`."""
     result = judged(json.dumps({"score": said}), **options)
     assert isinstance(result, Scored), result
     assert (result.score, result.kind, result.value, result.verdict) == (score, kind, said, {"score": said})
@@ -58,11 +58,11 @@ def test_a_choice_has_a_number(
         ("0.25", 0.25, 0, "0.25"),
         (1, 1.0, 1, "1.0"),
         (0.00001, 0.00001, 0, "0.00001"),
-        (0.1234567, 0.123457, 0, "0.123457"),  # six decimals
+        (0.1234567, 0.123457, 0, "0.123457"),  # rounded to six decimals
     ],
 )
-def test_a_number_lies_between_the_whole_ones(said: object, number: float, score: int, exact: str) -> None:
-    """`score` is the nearest whole number, for readers that know no other; `value` is the number itself."""
+def test_a_number_has_a_rounded_score(said: object, number: float, score: int, exact: str) -> None:
+    """`value` is the number to six decimals, `score` the nearest integer."""
     result = judged(json.dumps({"score": said}), result="number", score_range=[0, 1])
     assert isinstance(result, Scored), result
     assert (result.kind, result.value, result.score, result.score_exact) == ("number", number, score, exact)
@@ -79,7 +79,7 @@ def test_what_is_no_number_of_the_scale_is_refused(said: object) -> None:
 
 @pytest.mark.parametrize("said", [1, 0, "true", "yes", None, "Answered", 1.0, ["answered"]])
 def test_what_is_no_choice_is_refused(said: object) -> None:
-    """The error names the choices; 1 is not true."""
+    """The error names the choices; 1 is not accepted as true."""
     boolean, labels = read_choice("boolean"), read_choice(["answered", "refused"])
     with pytest.raises(InvalidVerdictError, match="one of true, false"):
         boolean.number(said)
@@ -116,7 +116,7 @@ def test_what_is_no_choice_is_refused(said: object) -> None:
     ],
 )
 def test_options_that_cannot_be_used_are_errors(options: dict[str, Any], told: str) -> None:
-    """They say what they must be."""
+    """The error names the invalid option or its valid values."""
     with pytest.raises(PromptPackError, match=told):
         pack(**options)
 
@@ -131,14 +131,14 @@ TOXIC: dict[str, Any] = {"result": "boolean", "good": False, "quotes": {"answer_
         ({"score": True, "findings": [{"answer_span": "YOU  FOOL."}]}, 0),
         ({"score": False, "answer_span": None}, 1),
         ({"score": False}, 1),
-        ({"score": True, "answer_span": "you idiot"}, None),  # nobody said so
-        ({"score": True, "answer_span": None}, None),  # a finding needs its words
+        ({"score": True, "answer_span": "you idiot"}, None),  # not in the answer
+        ({"score": True, "answer_span": None}, None),  # a bad verdict needs a quotation
         ({"score": True, "answer_span": 5}, None),
         ({"score": False, "findings": [{"answer_span": "fool"}, {"answer_span": "idiot"}]}, None),
     ],
 )
 def test_quotations_must_stand_in_their_text(verdict: dict[str, Any], score: int | None) -> None:
-    """At whatever depth; fabricated evidence gives no number."""
+    """A quotation at any depth must occur in its text, or the verdict is invalid."""
     result = judged(json.dumps(verdict), **TOXIC)
     if score is None:
         assert isinstance(result, Failed)
@@ -148,14 +148,14 @@ def test_quotations_must_stand_in_their_text(verdict: dict[str, Any], score: int
         assert result.score == score
 
 
-def test_a_metric_to_the_letter_has_no_choice() -> None:
-    """Coverage and relevance are numbers by definition."""
+def test_a_built_in_metric_has_no_choice() -> None:
+    """A pack for coverage or relevance cannot set `result`."""
     with pytest.raises(JudgeConfigurationError, match="result"):
         build_metric("coverage", pack=pack(result="boolean"))
 
 
 def test_readers_of_version_1_read_them() -> None:
-    """The released schema takes results of every kind; `score` stays a number for them."""
+    """Results of every kind conform to the released schema, with an integer `score`."""
     released = json.loads((ROOT / "schemas" / "released" / "result.v1.schema.json").read_text("utf-8"))
     cases: list[tuple[dict[str, Any], object]] = [
         ({"result": "boolean"}, True),

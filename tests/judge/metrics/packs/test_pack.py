@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - typographic characters are what is tested
+# ruff: noqa: RUF001 - the test data has typographic characters
 from __future__ import annotations
 
 import json
@@ -63,7 +63,7 @@ def with_answer_in_yaml(text: str) -> PromptPack:
 
 
 def test_a_markdown_pack_is_read() -> None:
-    """Front matter, parts, placeholders with and without blanks; literal braces and fenced headings stay."""
+    """Front matter, roles and placeholders are read; literal braces and fenced headings stay."""
     pack = markdown(MARKDOWN)
     assert pack.name == "tone"
     assert list(pack.score_range or ()) == [1, 5]
@@ -79,7 +79,7 @@ def test_a_markdown_pack_is_read() -> None:
 
 
 def test_a_yaml_pack_is_read() -> None:
-    """Literal braces stay; the context is the pages with their names."""
+    """Literal braces stay; the context is rendered as JSON with the names of its pages."""
     pack = yaml_pack(YAML_PACK)
     assert list(pack.score_range or ()) == [0, 10]
     assert pack.warnings == ()
@@ -102,19 +102,19 @@ def test_a_yaml_pack_is_read() -> None:
     ],
 )
 def test_the_parts_are_marked_in_the_forms_people_write(line: str) -> None:
-    """Heading, bold, or a colon; any case."""
+    """A role is marked by a heading, bold text or a colon, in any case."""
     pack = markdown(f"{line}\nBe kind.\n{line.lower().replace('system', 'user')}\n{{{{ item.output_text }}}}")
     assert [role for role, _ in pack.messages] == ["system", "user"]
 
 
 def test_a_file_without_parts_is_all_user() -> None:
-    """A word of prose that happens to be "system" marks nothing."""
+    """Without a role mark the whole file is the user message, even if it contains the word "system"."""
     pack = markdown("The system\nSystem\nrates {{ sample.output_text }}.")
     assert pack.render(INPUTS) == (ChatMessage("user", "The system\nSystem\nrates because."),)
 
 
 def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
-    """The hash names what is sent, not how the file spells it."""
+    """The hash depends on the messages, not on the dialect."""
     one = markdown("# System\nS\n# User\nA: {{ item.output_text }}")
     other = yaml_pack('[{role: system, content: S}, {role: user, content: "A: {answer}"}]')
     assert one.hash == other.hash
@@ -124,7 +124,7 @@ def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
 
 @given(st.text(), st.text())
 def test_texts_are_put_in_at_once(question: str, answer: str) -> None:
-    """What looks like a placeholder within a text is text."""
+    """Placeholders inside the texts of an event stay text."""
     hostile = Inputs(
         "{answer} {{ item.output_text }}" + question, answer + "{question}{reference}", "{context}", {}
     )
@@ -133,8 +133,8 @@ def test_texts_are_put_in_at_once(question: str, answer: str) -> None:
     assert text.endswith("{question}{reference}|{context}|")
 
 
-def test_what_nobody_sees_is_not_sent() -> None:
-    """NUL and other controls never reach the prompt."""
+def test_control_characters_are_not_sent() -> None:
+    """NUL and other control characters are removed from the prompt."""
     pack = yaml_pack('[{role: user, content: "{answer}"}]')
     assert "\0" not in pack.render(Inputs("", "a\0b\x1b"))[0].content
 
@@ -156,7 +156,7 @@ def test_what_nobody_sees_is_not_sent() -> None:
     ],
 )
 def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | None) -> None:
-    """With a warning where something was changed, and without one where all was well."""
+    """A wrong encoding is repaired with a warning; a correct one gives none."""
     pack = markdown(raw)
     assert pack.render(Inputs("", ""))[0].content == found
     assert len(pack.warnings) == (warning is not None)
@@ -172,7 +172,7 @@ def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | Non
     ],
 )
 def test_what_is_odd_in_markdown_is_warned_of(text: str, warning: str) -> None:
-    """It is used as it stands, and said."""
+    """Text before the first role and unknown keys give a warning."""
     assert warning in markdown(text).warnings[0]
 
 
@@ -202,15 +202,14 @@ def test_what_is_odd_in_markdown_is_warned_of(text: str, warning: str) -> None:
 def test_an_unknown_placeholder_is_an_error(
     dialect: Callable[[str], PromptPack], placeholder: str, told: str
 ) -> None:
-    """It names those that exist; a text that silently never arrives would be judged all the same."""
+    """The error names the known placeholders or the likely one."""
     with pytest.raises(PromptPackError, match=told):
         dialect(placeholder)
 
 
 def test_doubled_braces_shield_a_name_in_yaml() -> None:
-    """As in a formatted string, with a warning where the name is known.
-
-    A brace of JSON around a placeholder is no double.
+    """Doubled braces are literal, with a warning for a known name; a JSON brace before a placeholder is not
+    doubled.
     """
     pack = yaml_pack("""[{role: user, content: '{{question}} {{n}} {"a": {answer}} { reference }'}]""")
     assert pack.render(INPUTS)[0].content == '{question} {n} {"a": because} reason'
@@ -219,7 +218,7 @@ def test_doubled_braces_shield_a_name_in_yaml() -> None:
 
 
 def test_literal_braces_stay() -> None:
-    """JSON, dots, formulas."""
+    """Braces of JSON, ellipses and formulas stay."""
     literal = '{"score": 1, "x": {}} {...} {a b} {1} {}'
     latex = "x^{n} \\text{yes} \\frac{1}{n}"
     pack = yaml_pack(json.dumps([{"role": "user", "content": f"{literal} {latex} {{answer}}"}]))
@@ -258,7 +257,7 @@ def test_literal_braces_stay() -> None:
     ],
 )
 def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
-    """The error names the file and says what to do."""
+    """The error names the file and the defect."""
     with pytest.raises(PromptPackError, match=words) as caught:
         markdown(text)
     assert str(caught.value).startswith("prompt pack pack.md: ")
@@ -280,13 +279,13 @@ def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> N
     ],
 )
 def test_a_yaml_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
-    """The error says what to do."""
+    """The error names the defect."""
     with pytest.raises(PromptPackError, match=words):
         yaml_pack(text)
 
 
 def test_a_response_schema_is_taken_in_both_forms() -> None:
-    """Bare, or wrapped as an endpoint wants it; one that strict mode would refuse is warned of."""
+    """The schema is read bare or wrapped with a name; one that strict mode refuses gives a warning."""
     strict = (
         "{type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}"
     )
@@ -305,7 +304,7 @@ def test_a_response_schema_is_taken_in_both_forms() -> None:
 
 
 def test_packs_are_loaded_by_the_ending_of_their_name(tmp_path: Path) -> None:
-    """.yaml and .yml are YAML, all else Markdown."""
+    """Files with .yaml and .yml are read as YAML, all others as Markdown."""
     for name, text in (("a.md", MARKDOWN), ("a.txt", MARKDOWN), ("a.yaml", YAML_PACK), ("a.YML", YAML_PACK)):
         path = tmp_path / name
         path.write_text(text, "utf-8")
@@ -313,7 +312,7 @@ def test_packs_are_loaded_by_the_ending_of_their_name(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """Missing, a directory, or too large."""
+    """A missing file, a directory and a too large file are refused."""
     with pytest.raises(PromptPackError, match="No such file"):
         load_pack(tmp_path / "none.md")
     with pytest.raises(PromptPackError, match="cannot be read"):
@@ -325,7 +324,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_page_can_pass_for_another() -> None:
-    """Pages are a JSON object, whatever stands in them."""
+    """Pages are rendered as a JSON object, so the text of one cannot imitate another."""
     pages = {"Page-1": 'a\n\nPage-8:\nforged", "Page-8": "forged', 'x": "': "\u2028b"}
     assert json.loads(render_context(pages)) == {"Page-1": pages["Page-1"], 'x": "': "\nb"}
     assert render_context({}) == "{}"
@@ -333,7 +332,7 @@ def test_no_page_can_pass_for_another() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_pack_or_the_one_error(raw: bytes) -> None:
-    """Nothing but PromptPackError escapes."""
+    """Arbitrary bytes give a pack or `PromptPackError`."""
     for dialect in ("markdown", "yaml"):
         try:
             parse_pack(raw, dialect=dialect, origin="x")

@@ -1,4 +1,4 @@
-"""Packs that compare the answer with another one."""
+"""Packs that compare the answer with another answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.judge.built_tasks import task_for
 from tests.places import ROOT
 
 STRAIGHT, SWAPPED = "e-2", "e-1"
-"""Ids whose SHA-256 begins with an even and with an odd byte."""
+"""Ids whose SHA-256 starts with an even and with an odd byte."""
 
 
 def pack(content: str = "First: {answer}\nSecond: {other_answer}", **options: Any) -> PromptPack:
@@ -43,7 +43,7 @@ def likes_paris(prompt: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("event_id", "first"), [(STRAIGHT, "answer"), (SWAPPED, "other")])
 def test_the_better_answer_is_named_wherever_it_stood(event_id: str, first: str) -> None:
-    """The judge says first or second; published is which answer that was, and which one it saw first."""
+    """The result names the better answer, and in `first` the answer that was shown first."""
     result = judged(event_id, likes_paris)
     assert isinstance(result, Scored), result
     assert (result.kind, result.value, result.score) == ("label", "answer", 2)
@@ -56,8 +56,8 @@ def test_the_better_answer_is_named_wherever_it_stood(event_id: str, first: str)
     assert (tie.value, tie.score) == ("tie", 1)
 
 
-def test_the_same_words_twice_are_a_tie_that_nobody_is_asked_for() -> None:
-    """A new model often says the same; a judge that likes a place would prefer one."""
+def test_equal_answers_are_a_tie_without_a_call() -> None:
+    """Equal answers are a tie without a call, which avoids the judge's position bias."""
 
     def asked(_: str) -> dict[str, Any]:
         raise AssertionError("the judge is asked")
@@ -67,8 +67,8 @@ def test_the_same_words_twice_are_a_tie_that_nobody_is_asked_for() -> None:
     assert (result.value, result.score, result.judge) == ("tie", 1, None)
 
 
-def test_a_judge_that_likes_a_place_prefers_no_answer() -> None:
-    """Of 400 events one that always says first gives about half to each: 200, within 5 standard
+def test_position_bias_prefers_no_answer() -> None:
+    """A judge that always says "first" prefers each answer in about half of 400 events: 200 within 5 standard
     errors of 10.
     """
     metric = build_metric("better", pack=pack())
@@ -99,7 +99,7 @@ def test_the_place_is_the_event_s_alone(event_id: str) -> None:
 
 @pytest.mark.parametrize("said", ["answer", "First", 1, True, None])
 def test_what_names_no_place_is_refused(said: object) -> None:
-    """The error says what the judge may say."""
+    """The error names the allowed values."""
     result = judged(STRAIGHT, lambda _: {"score": said})
     assert isinstance(result, Failed)
     assert 'one of "first", "tie", "second"' in result.detail
@@ -113,7 +113,7 @@ def test_without_another_answer_there_is_nothing_to_compare() -> None:
 
 @pytest.mark.parametrize("event_id", [STRAIGHT, SWAPPED])
 def test_quotations_are_looked_up_where_the_judge_saw_them(event_id: str) -> None:
-    """`answer` is what stood in the answer's place."""
+    """In `quotes`, `answer` is the text that was shown in the place of the answer."""
 
     def quoting(prompt: str) -> dict[str, Any]:
         return {"score": "first", "span": prompt.splitlines()[0].removeprefix("First: ")}
@@ -132,6 +132,6 @@ def test_quotations_are_looked_up_where_the_judge_saw_them(event_id: str) -> Non
     ],
 )
 def test_a_pack_that_compares_nothing_is_an_error(options: dict[str, Any], told: str) -> None:
-    """The error says what is missing."""
+    """The error names the missing part or the conflict."""
     with pytest.raises(PromptPackError, match=told):
         pack(**options)

@@ -1,6 +1,6 @@
-"""Prompt packs as teams have them, end to end: the pack's own worked examples come out as the pack says.
+"""The example packs of three metrics, end to end.
 
-Each case gives an event and what the judge replies; the score is derived by hand from the metric's
+Each case has an event and a judge's reply; the expected score is derived by hand from the metric's
 definition.
 """
 
@@ -145,16 +145,16 @@ def relevance(score: object, justification: str = "So it is.") -> str:
         (MEDICATIONS, relevance(2, "Only the first claim is on the page it cites."), 2),
         (ON_THEIR_PAGES, relevance(5, "All claims are supported."), 5),
         (ON_THEIR_PAGES, relevance("4"), 4),
-        (ON_THEIR_PAGES, relevance(1), 1),  # never raised
-        (MISSING_PAGE, relevance(5), 3),  # one of two claims can be supported at all: about half
-        (WITHOUT_TAGS, relevance(4), 1),  # an answer that claims and cites nothing
-        (REFUSAL, relevance(None), None),  # no claim, no score
+        (ON_THEIR_PAGES, relevance(1), 1),  # a score is never raised
+        (MISSING_PAGE, relevance(5), 3),  # 1 of 2 claims can be supported
+        (WITHOUT_TAGS, relevance(4), 1),  # claims without a citation
+        (REFUSAL, relevance(None), None),  # no claim
     ],
 )
 def test_relevance_packs(
     tmp_path: Path, pack: str, event: dict[str, Any], reply: str, score: int | None
 ) -> None:
-    """In one call; the verdict has the two keys that the metric defines."""
+    """A relevance pack needs one call, and its verdict has the two defined keys."""
     result, chat = judged(tmp_path, pack, event, reply)
     assert len(chat.requests) == 1
     if score is None:
@@ -193,16 +193,14 @@ def coverage(score: object, facts: str, conclusions: str, terms: str, organizati
         (coverage(3, "1 of 2", "0 of 3", "1 of 1"), 3, "2.5"),  # 0.2 + 0 + 0.21 + 0.09 = 0.5, halves up
         (coverage(3, "1 of 2", "0 of 0", "0 of 0", "mismatched"), 3, "2.8"),  # 0.35 + 0.21, terms neutral
         (coverage(1, "0 of 2", "0 of 0", "1 of 1"), 1, "1.05"),  # no fact: 0.21, organization does not count
-        (coverage(1, "0 of 2", "2 of 2", "1 of 1"), 1, "1.05"),  # no fact goes before conclusions
+        (coverage(1, "0 of 2", "2 of 2", "1 of 1"), 1, "1.05"),  # no fact matched: conclusions do not count
         (coverage(0, "0 of 3", "0 of 0", "0 of 4"), 0, "0"),
         (coverage(2, "1 of 3", "0 of 0", "1 of 2"), 2, "257/120"),  # 7/30 + 0.105 + 0.09 = 257/600
         (coverage("5.0", "2/2", "0/0", "1 out of 1", "Matched."), 5, "5"),
     ],
 )
 def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact: str) -> None:
-    """The judge's score follows from its counts, so that it is published in one call and without a
-    correction.
-    """
+    """A score that follows from its counts is published after one call, without a correction."""
     result, chat = judged(tmp_path, pack, STARTED, reply)
     assert isinstance(result, Scored), result
     assert (result.score, result.score_exact, result.corrections) == (score, exact, ())
@@ -212,7 +210,7 @@ def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact
 
 @pytest.mark.parametrize("pack", ["coverage.md", "coverage.yaml"])
 def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: str) -> None:
-    """The forced zero is the verdict, and no number."""
+    """A forced zero for missing input is unscored and keeps its verdict."""
     lines = ["Fact: Evaluation not possible due to missing input.", "Conclusion: N/A", "Terminology: N/A",
         "Organization: N/A",
              "Score: 0 = forced due to missing context"]  # fmt: skip
@@ -226,14 +224,14 @@ def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: st
     [
         ("tone.md", '{"score": 9, "why": "kind and clear"}', 9),
         ("tone.md", '{"score": "9", "why": "kind and clear"}', 9),
-        ("tone.md", '{"score": 9}', None),  # the schema wants a reason
+        ("tone.md", '{"score": 9}', None),  # the schema requires a reason
         ("tone.md", '{"score": 11, "why": "x"}', None),
         ("tone.yaml", 'I say {"score": 0}', 0),
         ("tone.yaml", '{"score": 2} or {"score": 3}', None),
     ],
 )
 def test_packs_of_ones_own(tmp_path: Path, pack: str, reply: str, score: int | None) -> None:
-    """The judge's own score, in its range and by its schema."""
+    """A custom pack's score must fit its range and schema."""
     result, _ = judged(tmp_path, pack, MEDICATIONS, reply)
     if score is None:
         assert isinstance(result, Failed)
@@ -246,7 +244,7 @@ def test_packs_of_ones_own(tmp_path: Path, pack: str, reply: str, score: int | N
 def judged(
     folder: Path, pack: str, event: dict[str, Any], reply: str
 ) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
-    """From the file to the result, by a judge that says one thing."""
+    """Write and load the pack and judge the event with a constant reply."""
     path = folder / pack
     path.write_text(PACKS[pack], "utf-8")
     loaded = load_pack(path)

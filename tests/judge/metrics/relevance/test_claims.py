@@ -1,4 +1,4 @@
-"""Which sentences claim something."""
+"""Detection of sentences that make a claim."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from judge.metrics.relevance.claims import claiming_parts, claims_nothing, claim
     ],
 )  # fmt: skip
 def test_what_surely_claims_nothing(sentence: str) -> None:
-    """Greetings, headings, introductions, questions, offers and refusals, in six languages."""
+    """Greetings, headings, introductions, questions, offers and disclaimers are no claims."""
     assert claims_nothing(sentence)
     assert not claims_surely(sentence)
 
@@ -55,7 +55,7 @@ def test_what_surely_claims_nothing(sentence: str) -> None:
     ],
 )  # fmt: skip
 def test_what_surely_claims_something(sentence: str) -> None:
-    """Leaving it out is no oversight."""
+    """Statements of fact are certain claims."""
     assert claims_surely(sentence)
     assert not claims_nothing(sentence)
 
@@ -64,14 +64,14 @@ def test_what_surely_claims_something(sentence: str) -> None:
     "sentence", ["Alexander Graham Bell.", "Very heavy.", "We appreciate your patience during this time."]
 )
 def test_what_is_in_doubt(sentence: str) -> None:
-    """With a citation it claims something, without one nothing."""
+    """A doubtful sentence is neither certainly a claim nor certainly none."""
     assert not claims_nothing(sentence)
     assert not claims_surely(sentence)
 
 
 @given(st.text(max_size=80))
 def test_what_is_sure_is_no_nothing(text: str) -> None:
-    """Every place is in the text."""
+    """The certain claims are a subset of all claiming parts, which lie within the text."""
     sure = claiming_parts(text, surely=True)
     assert set(sure) <= set(claiming_parts(text, surely=False))
     assert all(0 <= start < end <= len(text) for start, end in sure)

@@ -77,9 +77,7 @@ def _kinds(outcome: ScoredOutcome | UnscoredOutcome) -> list[str]:
 
 
 def test_a_good_answer() -> None:
-    """Every claim supported: the judge's verdict as it is, with no further keys, and
-    the places of all spans.
-    """
+    """If every claim is supported, the judge's verdict is published, with the offsets of all spans."""
     outcome = _judge(_reply(TALL, PARIS, BUILT))
     assert outcome.verdict == {"score": 5, "justification": "All fine."}
     assert outcome.corrections == ()
@@ -92,7 +90,7 @@ def test_a_good_answer() -> None:
 
 @pytest.mark.parametrize("score", [1, 2, 3, 4])
 def test_a_score_is_never_raised(score: int) -> None:
-    """A judge that finds the answer incomplete may say so, though all claims hold."""
+    """A score below the cap is kept even if all claims hold."""
     outcome = _judge(_reply(TALL, PARIS, BUILT, score=score))
     assert outcome.score == score
     assert outcome.corrections == ()
@@ -100,14 +98,14 @@ def test_a_score_is_never_raised(score: int) -> None:
 
 @pytest.mark.parametrize(
     ("upheld", "total", "cap"),
-    # All; 4/5 > 3/5; 3/5 is half still; 2/5 is half already; 1/5 < 2/5; none.
+    # All; 4/5 > 3/5; 3/5 and 2/5 are "about half"; 1/5 < 2/5; none.
     [(5, 5, 5), (4, 5, 4), (3, 5, 3), (2, 5, 3), (1, 5, 2), (0, 5, 1)],
 )
 @pytest.mark.parametrize("flaw", [NO, {"relevant": False}])
 def test_a_score_above_what_the_claims_allow_is_lowered(
     upheld: int, total: int, cap: int, flaw: dict[str, Any]
 ) -> None:
-    """By the share of claims that are both supported and relevant; the justification says so."""
+    """The score is capped by the share of supported and relevant claims, and the justification says so."""
     answer = "\n".join(f"Claim number {n} holds. [Page 1]" for n in range(total))
     claims = [
         {"claim_span": f"Claim number {n} holds.", "pages": [1], "page": 1, "page_span": "Claims hold"}
@@ -136,14 +134,14 @@ def test_a_score_above_what_the_claims_allow_is_lowered(
         ({"page_span": None}, "span_not_in_page"),
         ({"page_span": ""}, "span_not_in_page"),
         ({"page_span": "on the"}, "span_says_nothing"),
-        ({"page_span": "At 330 metres the tower"}, "span_not_in_page"),  # it is on Page-1
+        ({"page_span": "At 330 metres the tower"}, "span_not_in_page"),  # these words are on Page-1
         ({"page": 1, "page_span": "At 330 metres the tower"}, "page_not_cited"),
-        ({"page": 9}, None),  # the words are on the cited page: a slip of the number does no harm
+        ({"page": 9}, None),  # wrong number, but the words are on the cited page
         ({"page": None}, None),
     ],
 )
 def test_support_needs_words_of_a_cited_page(change: dict[str, Any], kind: str | None) -> None:
-    """Not of another page, not invented, not mere stop words."""
+    """Support needs a quotation of a cited page with content words."""
     outcome = _judge(_reply(TALL, {**PARIS, **change}, BUILT))
     assert _kinds(outcome) == ([kind, "score_lowered"] if kind else [])
     assert outcome.score == (4 if kind else 5)
@@ -153,7 +151,7 @@ def test_support_needs_words_of_a_cited_page(change: dict[str, Any], kind: str |
 
 
 def test_a_claim_with_several_pages_is_compared_with_all() -> None:
-    """One that states it is enough."""
+    """A claim that cites several pages needs support from one of them."""
     answer = "It stands in Paris. [Pages 1-3]"
     outcome = _judge(_reply({**PARIS, "pages": [1, 2, 3], "page": 1}), answer=answer)
     assert outcome.score == 5
@@ -161,7 +159,7 @@ def test_a_claim_with_several_pages_is_compared_with_all() -> None:
 
 
 def test_a_missing_page_never_goes_with_full_marks() -> None:
-    """Even where another page of the claim supports it."""
+    """A missing cited page caps the score at 4, even if another page supports the claim."""
     answer = "It stands in Paris. [Page 2] [Page 9]"
     outcome = _judge(_reply({**PARIS, "pages": [2, 9]}), answer=answer)
     assert outcome.score == 4
@@ -171,7 +169,7 @@ def test_a_missing_page_never_goes_with_full_marks() -> None:
 
 
 def test_a_claim_whose_page_is_missing_is_unsupported() -> None:
-    """Whatever the judge says."""
+    """A claim whose only cited page is missing is unsupported."""
     answer = "It stands in Paris. [Page 9]\nThe tower is 330 metres tall. [Page 1]"
     outcome = _judge(_reply({**PARIS, "pages": [9], "page": 9}, TALL), answer=answer)
     assert _kinds(outcome) == ["page_missing", "score_lowered"]
@@ -179,7 +177,7 @@ def test_a_claim_whose_page_is_missing_is_unsupported() -> None:
 
 
 def test_a_claim_without_a_tag_is_unsupported() -> None:
-    """Though its words are on a page."""
+    """A claim without a citation is unsupported even if a page contains its words."""
     answer = "It stands in Paris.\nThe tower is 330 metres tall. [Page 1]"
     outcome = _judge(_reply(PARIS, TALL), answer=answer)
     assert _kinds(outcome) == ["pages_corrected", "no_page_cited", "score_lowered"]
@@ -188,7 +186,7 @@ def test_a_claim_without_a_tag_is_unsupported() -> None:
 
 
 def test_the_answers_tags_count_not_the_judges() -> None:
-    """The judge's list of pages is corrected."""
+    """The pages of a claim are those that the answer cites; the judge's list is corrected."""
     outcome = _judge(_reply(TALL, {**PARIS, "pages": [7]}, BUILT))
     assert _kinds(outcome) == ["pages_corrected"]
     assert "Page-7" in outcome.corrections[0].detail
@@ -197,7 +195,7 @@ def test_the_answers_tags_count_not_the_judges() -> None:
 
 
 def test_an_invented_claim_is_dropped() -> None:
-    """It is not the answer's."""
+    """A claim that is not in the answer is dropped."""
     invented = {**PARIS, "claim_span": "It stands in Lyon."}
     outcome = _judge(_reply(TALL, PARIS, BUILT, invented))
     assert _kinds(outcome) == ["span_not_in_answer"]
@@ -205,7 +203,7 @@ def test_an_invented_claim_is_dropped() -> None:
 
 
 def test_a_claim_that_the_judge_leaves_out_is_unsupported() -> None:
-    """Listing only the good ones gains nothing."""
+    """A cited claim that the judge omits is added as unsupported."""
     outcome = _judge(_reply(TALL))
     assert _kinds(outcome) == ["claim_not_listed", "claim_not_listed", "score_lowered"]
     assert outcome.score == 2  # one of three
@@ -218,7 +216,7 @@ def test_a_claim_that_the_judge_leaves_out_is_unsupported() -> None:
 
 
 def test_several_claims_may_stand_in_one_line() -> None:
-    """Each counts, and the line is listed."""
+    """Several claims of one line count separately and account for the line."""
     answer = "The tower is 330 metres tall and it stands in Paris. [Pages 1, 2]"
     claims = (
         {**TALL, "claim_span": "The tower is 330 metres tall", "pages": [1, 2]},
@@ -230,7 +228,7 @@ def test_several_claims_may_stand_in_one_line() -> None:
 
 
 def test_one_claim_cannot_stand_for_two_lines() -> None:
-    """It is mistaken for the line that it has most of; the other was left out."""
+    """A claim that spans two lines accounts for the line that it covers most."""
     both = {**TALL, "claim_span": "The tower is 330 metres tall. Evidence: [Page 1]\nIt stands in Paris."}
     outcome = _judge(_reply(both, BUILT))
     assert _kinds(outcome) == ["claim_not_listed", "score_lowered"]
@@ -238,7 +236,7 @@ def test_one_claim_cannot_stand_for_two_lines() -> None:
 
 
 def test_the_same_words_in_two_lines_are_two_claims() -> None:
-    """Each is found in the line whose pages the judge names."""
+    """Equal claims are told apart by the pages that the judge names."""
     answer = "It stands in Paris. [Page 1]\nIt stands in Paris. [Page 2]"
     outcome = _judge(_reply(PARIS, {**PARIS, "pages": [1], **NO}), answer=answer)
     assert _kinds(outcome) == ["score_lowered"]
@@ -250,27 +248,27 @@ def test_the_same_words_in_two_lines_are_two_claims() -> None:
 
 @pytest.mark.parametrize("order", [(PARIS, {**PARIS, **NO}), ({**PARIS, **NO}, PARIS)])
 def test_a_claim_judged_twice_and_not_alike_does_not_count(order: tuple[dict[str, Any], ...]) -> None:
-    """It is listed once, and what is ambiguous is not in the answer's favour."""
+    """A claim with two contradictory verdicts counts once, as unsupported."""
     outcome = _judge(_reply(TALL, BUILT, *order))
     assert _kinds(outcome) == ["duplicate_claim", "score_lowered"]
     assert outcome.score == 4  # two of three
 
 
 def test_an_answer_without_claims_has_no_score() -> None:
-    """A refusal is neither good nor bad."""
+    """An answer without claims is unscored with reason `no_claims`."""
     outcome = _outcome(_reply(score=1), answer="I cannot answer that.")
     assert isinstance(outcome, UnscoredOutcome)
     assert (outcome.reason, outcome.verdict) == ("no_claims", None)
 
 
 def test_a_judge_that_only_invents_is_asked_again() -> None:
-    """Paraphrases in place of quotations are not "no claims"."""
+    """A reply with only invented claims is invalid, not `no_claims`."""
     with pytest.raises(InvalidVerdictError, match=r"claims\[0\].claim_span .* copy"):
         _outcome(_reply({**PARIS, "claim_span": "The monument is Parisian."}), answer="It stands in Paris.")
 
 
 def test_a_judge_that_lists_nothing_finds_every_tagged_claim_added() -> None:
-    """And the score at the bottom."""
+    """An empty list adds every cited claim as unsupported and scores 1."""
     outcome = _judge(_reply())
     assert outcome.score == 1
     assert _kinds(outcome) == ["claim_not_listed"] * 3 + ["score_lowered"]
@@ -278,14 +276,14 @@ def test_a_judge_that_lists_nothing_finds_every_tagged_claim_added() -> None:
 
 @pytest.mark.parametrize("score", [0, 6, -1, 10**30, 4.5, "five", "4/5", None, True])
 def test_a_score_out_of_its_range_is_invalid(score: Any) -> None:
-    """The error says what to repair."""
+    """The error names the score."""
     with pytest.raises(InvalidVerdictError, match=r"score|integer"):
         _outcome(_reply(TALL, PARIS, BUILT, score=score))
 
 
 @pytest.mark.parametrize("score", [4.0, "4", " 4.0 "])
 def test_a_whole_number_is_one_however_it_is_written(score: Any) -> None:
-    """Models quote numbers, and write decimals."""
+    """Quoted and decimal spellings of an integer are accepted."""
     assert _judge(_reply(TALL, PARIS, BUILT, score=score)).score == 4
 
 
@@ -301,7 +299,7 @@ def test_a_whole_number_is_one_however_it_is_written(score: Any) -> None:
     ],
 )
 def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
-    """The error tells the judge what to repair."""
+    """The error names the path of the invalid part."""
     with pytest.raises(InvalidVerdictError) as error:
         _outcome(_reply({**TALL, **change}))
     assert path in error.value.detail
@@ -315,7 +313,7 @@ def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
     st.sampled_from(["evidence", "verbatim"]),
 )  # fmt: skip
 def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
-    """Whatever a judge writes is a verdict or an invalid one."""
+    """Any malformed reply raises `InvalidVerdictError`."""
     with pytest.raises(InvalidVerdictError):
         Relevance(mode=mode).interpret(make_task("relevance", answer=ANSWER, context=PAGES), reply)
 
@@ -337,9 +335,7 @@ def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
     st.integers(1, 5),
 )  # fmt: skip
 def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -> None:
-    """Whatever is listed: never above the judge's score, and 5 only where all of the answer's claims are
-    upheld.
-    """
+    """The score never exceeds the judge's, and is 5 only if every claim of the answer is upheld."""
     outcome = _judge(_reply(*claims, score=score))
     assert 1 <= outcome.score <= score
     listed = outcome.evidence["claims"]
@@ -352,7 +348,7 @@ def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -
 
 
 def test_the_metric_is_one() -> None:
-    """It has the parts that the rest relies on."""
+    """Name, range, mode and versions of the metric are as published."""
     metric: Metric = Relevance()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
         "relevance", (1, 5), "evidence", "relevance-4, marks",
@@ -374,22 +370,20 @@ def test_the_metric_is_one() -> None:
     ],
 )
 def test_only_cited_pages_travel(context: dict[str, str] | None, selected: dict[str, str] | None) -> None:
-    """Under canonical names; no pages given is not the same as none of the cited ones among them."""
+    """A task holds only the cited pages, under canonical names; a context of None stays None."""
     event = QAEvent(event_id="e", question="q", answer=ANSWER, reference="r", context=context)
     assert Relevance().select(event) == Inputs(question="q", answer=ANSWER, context=selected)
 
 
 def test_many_pages_are_no_burden() -> None:
-    """Two thousand pages, one cited: one travels."""
+    """Of 2,000 pages only the cited one is selected."""
     context = {f"Page-{n}": f"Text {n}." for n in range(2000)}
     event = QAEvent(event_id="e", question="q", answer="A. [Page 1234]", context=context)
     assert Relevance().select(event).context == {"Page-1234": "Text 1234."}
 
 
 def test_the_request() -> None:
-    """Constant instructions, then the fenced event: its cited pages, and the names of those that do not
-    exist.
-    """
+    """A request has constant instructions, the cited pages and the names of missing pages."""
     answer = "It is tall. [Page 2] It is old. [Pages 8-9] It is here. [Page 1]"
     request = Relevance().prepare(
         make_task("relevance", question="How?", answer=answer, context={**PAGES, "Page-3": "unused"})
@@ -406,7 +400,7 @@ def test_the_request() -> None:
 
 
 def test_the_list_of_missing_pages_is_bounded() -> None:
-    """A hostile range does not fill the prompt."""
+    """The list of missing pages is truncated."""
     request = Relevance().prepare(
         make_task("relevance", answer="A. [Page 1] B. [Pages 2-9999]", context={"Page-1": "x"})
     )
@@ -417,7 +411,7 @@ def test_the_list_of_missing_pages_is_bounded() -> None:
 
 
 def test_the_rendered_prompt() -> None:
-    """What is sent, to be read by people when it changes."""
+    """The rendered prompt equals its snapshot."""
     request = Relevance().prepare(
         make_task(
             "relevance", question="What is known of the tower?", answer=ANSWER + " [Page 9]", context=PAGES
@@ -430,14 +424,14 @@ def test_the_rendered_prompt() -> None:
 
 @pytest.mark.parametrize("change", [{"question": " \x00"}, {"answer": "\u200b"}, {"context": None}])
 def test_missing_input_is_not_asked_about(change: dict[str, Any]) -> None:
-    """No call, no verdict, no number."""
+    """A blank text or a missing context is unscored without a call."""
     task = make_task("relevance", answer=ANSWER, context=PAGES).model_copy(update=change)
     for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input")
 
 
 def test_all_pages_missing_is_decided_without_a_call() -> None:
-    """A 1 that names the pages and lists the claims, in every mode."""
+    """If no cited page is in the context, every mode scores 1, names the pages and lists the claims."""
     task = make_task("relevance", answer=ANSWER, context={"Page-7": "Something else."})
     for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_PACK)):
         outcome = metric.prepare(task)
@@ -454,7 +448,7 @@ def test_all_pages_missing_is_decided_without_a_call() -> None:
 
 
 def test_an_answer_without_tags_is_put_to_the_judge() -> None:
-    """Whether it claims anything is the judge's to say, pages or not."""
+    """The judge decides whether an answer without citations makes claims."""
     assert isinstance(Relevance().prepare(make_task("relevance", answer="No idea.", context={})), ChatRequest)
 
 
@@ -475,13 +469,13 @@ def _verbatim(score: Any, *, answer: str = ANSWER, context: dict[str, str] | Non
         (ANSWER + "\nI hope that helps.", 5),
         (ANSWER + "\nMillions of tourists visit the tower every year.", 4),
         (ANSWER + " [Page 9]", 4),
-        ("The tower is 330 metres tall. [Page 1]\nB. [Page 9]", 3),  # one of two can be supported
+        ("The tower is 330 metres tall. [Page 1]\nB. [Page 9]", 3),  # 1 of 2 can be supported
         ("The tower is 330 metres tall. [Page 1]\nB. [Page 9]\nC. [Page 8]", 2),  # one of three
         ("The tower stands in Paris.", 1),  # no claim cites anything
     ],
 )
 def test_what_the_tags_rule_out_is_lowered(answer: str, cap: int) -> None:
-    """Missing pages and untagged claims, as far as they can be told without the judge."""
+    """Missing pages and uncited claims lower the judge's own score."""
     outcome = _verbatim(5, answer=answer)
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.score == cap
@@ -491,7 +485,7 @@ def test_what_the_tags_rule_out_is_lowered(answer: str, cap: int) -> None:
 
 
 def test_no_claims_can_be_said() -> None:
-    """Null is the judge's word for it; with tagged claims in the answer it is a mistake."""
+    """A score of null means no claims; it is invalid if the answer cites pages."""
     outcome = _verbatim(None, answer="I cannot answer that.")
     assert isinstance(outcome, UnscoredOutcome)
     assert outcome.reason == "no_claims"
@@ -505,18 +499,18 @@ def test_no_claims_can_be_said() -> None:
         ("I cannot answer that. [Page 1]", 1),
         ("Bananas are yellow. [Page 1]", 1),
         ("The tower is 330 metres tall. [Page 1]\nBananas are yellow. [Page 2]", 3),  # one of two
-        ("The tower is 330 metres tall. Bananas are yellow. [Page 1]", 5),  # a part of the claim may be meant
+        ("The tower is 330 metres tall. Bananas are yellow. [Page 1]", 5),  # may support a part
     ],
 )
 def test_claims_that_no_page_can_bear_out_lower_a_score_of_the_judges_own(answer: str, cap: int) -> None:
-    """Wherever on its pages the judge may have seen a claim supported."""
+    """A claim that shares no words with its pages lowers the judge's own score."""
     outcome = _verbatim(5, answer=answer)
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.score == cap
 
 
 def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -> None:
-    """Its page bears it out, and nobody asked."""
+    """An answer that shares hardly a word with the question scores 1, even if its pages support it."""
     task = make_task("relevance", question="How do yeast cells feed on sugars?", answer=ANSWER, context=PAGES)
     reply = json.dumps({"score": 5, "justification": "Good."})
     outcome = Relevance(mode="verbatim", verification="strict").interpret(task, reply)
@@ -530,7 +524,7 @@ class _Pack:
     response_schema: ResponseSchema | None = ResponseSchema("verdict", {"type": "object"})
 
     def check(self, reply: str) -> None:
-        """Nothing to check."""
+        """Accept every reply."""
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         return (ChatMessage("user", f"{inputs.question}|{inputs.answer}|{inputs.context}"),)
@@ -540,7 +534,7 @@ _PACK: Any = _Pack()
 
 
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
-    """Its messages with the cited pages alone, its hash, its schema; this metric's own checks."""
+    """A pack sets messages, hash and schema; its context has only the cited pages."""
     metric = Relevance(pack=_PACK)
     assert (metric.mode, metric.prompt_hash) == ("verbatim", "abcdefabcdef")
     assert metric.schema_hash not in ("none", Relevance().schema_hash)

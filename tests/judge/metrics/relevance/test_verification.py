@@ -1,7 +1,4 @@
-"""What is shown to be wrong lowers a relevance score under every strength.
-
-What is suspected does under `strict` alone.
-"""
+"""Every strength applies proven corrections to relevance; only `strict` applies suspicions."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ def _kinds(found: Any) -> list[str]:
 
 @pytest.mark.parametrize(("verification", "score"), [("marks", 5), ("strict", 1), ("off", 5)])
 def test_a_short_answer_is_believed(verification: Verification, score: int) -> None:
-    """It shares no word with its page, and code cannot show that it is wrong."""
+    """An answer that shares no word with its page is a suspicion, because code cannot prove it wrong."""
     page = {"Page-1": "The first patent for this device was granted to a Scot in Boston."}
     claim = _claim("Alexander Graham Bell.", [1], "granted to a Scot")
     outcome = _scored(
@@ -83,7 +80,7 @@ def test_a_short_answer_is_believed(verification: Verification, score: int) -> N
     ],
 )
 def test_a_contradiction_is_shown(verification: Verification, claim: str, words: str, kind: str) -> None:
-    """Whatever the judge says; the correction has both quotations."""
+    """A contradicted number, unit, date or polarity is a correction that quotes the claim."""
     page = 2 if "lift" in claim else 1
     outcome = _scored(
         f"{claim} [Page {page}]", _claim(claim, [page], words), metric=Relevance(verification=verification)
@@ -94,7 +91,7 @@ def test_a_contradiction_is_shown(verification: Verification, claim: str, words:
 
 
 def test_a_quotation_without_its_markup_is_found() -> None:
-    """And published as it stands."""
+    """A quotation without the page's markup is found and published as the page has it."""
     claim = _claim("The tower is 330 metres tall.", [1], "The tower is 330 metres tall.")
     outcome = _scored("The tower is 330 metres tall. [Page 1]", claim)
     assert (outcome.score, outcome.corrections, outcome.objection) == (5, (), None)
@@ -104,7 +101,7 @@ def test_a_quotation_without_its_markup_is_found() -> None:
 
 
 def test_an_invented_quotation_is_sent_back() -> None:
-    """The objection names it."""
+    """The objection names the invented quotation."""
     outcome = _scored(
         "The tower is tall. [Page 1]", _claim("The tower is tall.", [1], "It is the tallest of all towers")
     )
@@ -114,7 +111,7 @@ def test_an_invented_quotation_is_sent_back() -> None:
 
 
 def test_ten_lines_without_a_tag_that_the_judge_leaves_out_count() -> None:
-    """1 of 11 claims: 2."""
+    """Ten omitted claims without a citation count as unsupported: 1 of 11 scores 2."""
     invented = "\n".join(f"The tower was painted green in the year 19{number}." for number in range(10, 20))
     claim = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     outcome = _scored(f"The tower is 330 metres tall. [Page 1]\n{invented}", claim)
@@ -140,7 +137,7 @@ def test_ten_lines_without_a_tag_that_the_judge_leaves_out_count() -> None:
     ],
 )  # fmt: skip
 def test_greetings_headings_and_offers_are_no_claims(before: str, after: str) -> None:
-    """A judge may leave them out, on lines of their own or before the claim."""
+    """The judge may omit greetings, headings and offers, on their own line or beside a claim."""
     claim = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     for gap in ("\n", " "):
         answer = f"{before}{gap}The tower is 330 metres tall. [Page 1]{gap}{after}"
@@ -164,8 +161,8 @@ def test_greetings_headings_and_offers_are_no_claims(before: str, after: str) ->
         ("(Source: 7f3a-90bc)", {"7f3a-90bc": PAGES["Page-1"]}),
     ],
 )
-def test_citations_and_contexts_as_people_have_them(tag: str, context: dict[str, str]) -> None:
-    """From the event to the verdict; only the cited page travels, under a name that keeps its number."""
+def test_common_citation_forms_are_read(tag: str, context: dict[str, str]) -> None:
+    """Common forms of citation find their page; only that page is selected, and its name keeps its number."""
     metric = Relevance()
     answer = f"The tower is 330 metres tall. {tag}"
     event = QAEvent(event_id="e", question="q", answer=answer, context=context)
@@ -180,8 +177,8 @@ def test_citations_and_contexts_as_people_have_them(tag: str, context: dict[str,
     assert (outcome.score, outcome.corrections) == (5, ())
 
 
-def test_a_pattern_of_ones_own() -> None:
-    """Its first group is the page's number."""
+def test_a_custom_citation_pattern_is_used() -> None:
+    """The first group of a custom pattern is the page number."""
     metric = Relevance(citation_pattern=r"\{\{ref:(\w+)\}\}")
     claim = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     outcome = _scored("The tower is 330 metres tall. {{ref:1}}", claim, metric=metric)
@@ -191,13 +188,13 @@ def test_a_pattern_of_ones_own() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", r"(a+)+b", r"(a|b*)*c", r"(.)\1+", ".*.*.*x", "a" * 501])
 def test_a_pattern_whose_time_may_explode_is_refused(pattern: str) -> None:
-    """At start, not at the first answer."""
+    """A pattern with possible exponential time is refused at construction."""
     with pytest.raises(JudgeConfigurationError, match="citation_pattern"):
         Relevance(citation_pattern=pattern)
 
 
-def test_claims_without_any_citation_are_a_one_that_says_so() -> None:
-    """As the metric defines it; the result tells what was not understood."""
+def test_claims_without_any_citation_score_one() -> None:
+    """Claims without a citation score 1; a citation in an unknown form is a suspicion."""
     outcome = _scored(
         "The tower is 330 metres tall {Anhang B}.", _claim("The tower is 330 metres tall", [], None)
     )
@@ -211,7 +208,7 @@ def test_claims_without_any_citation_are_a_one_that_says_so() -> None:
 
 
 def test_traffic_that_never_cites_may_go_unscored() -> None:
-    """Nobody is asked."""
+    """With `without_citations="unscored"` an answer without citations is unscored, without a call."""
     metric = Relevance(without_citations="unscored")
     task = make_task("relevance", answer="The tower is 330 metres tall.", context={})
     outcome = metric.prepare(task)
@@ -221,12 +218,12 @@ def test_traffic_that_never_cites_may_go_unscored() -> None:
 
 
 def test_the_strength_is_part_of_the_fingerprint() -> None:
-    """Numbers of two strengths are not blended."""
+    """`scoring_version` depends on the strength."""
     assert len({Relevance(verification=one).scoring_version for one in STRENGTHS}) == 3
 
 
 async def test_an_invented_quotation_gets_one_repair_turn() -> None:
-    """It names the quotation; what comes back counts, and where it is no better the match is gone."""
+    """The repair turn names the quotation; a second invention loses the match."""
     good = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     bad = {**good, "page_span": "It is the tallest of all towers"}
     task = make_task("relevance", answer="The tower is 330 metres tall. [Page 1]", context=PAGES)
@@ -247,7 +244,7 @@ async def test_an_invented_quotation_gets_one_repair_turn() -> None:
 
 
 async def test_the_offline_judge_knows_documents_by_name() -> None:
-    """The prompt tells which page a name is."""
+    """The offline judge maps a cited document name to its page."""
     answer = "The tower is 330 metres tall. (source: handbook)"
     task = make_task(
         "relevance", question="How tall is the tower?", answer=answer,

@@ -43,7 +43,7 @@ JSON = st.recursive(
     ],
 )
 def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int) -> None:
-    """Fences, prose, thoughts, inner objects and slips of the pen do not hide it."""
+    """The verdict is found despite fences, prose, reasoning, inner objects and JSON slips."""
     assert extract_verdict(reply)["score"] == score
 
 
@@ -71,31 +71,31 @@ def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int
     ],
 )
 def test_rubbish_is_refused_with_a_reason(reply: str, word: str) -> None:
-    """The detail names what is wrong, so that a judge can repair it."""
+    """The error names the defect, so that a judge can repair it."""
     with pytest.raises(InvalidVerdictError, match=word):
         extract_verdict(reply)
 
 
 def test_a_lone_surrogate_is_replaced() -> None:
-    """JSON can spell half a surrogate pair, which no later encoder would take."""
+    """An escaped lone surrogate is replaced, because no encoder accepts it."""
     verdict = extract_verdict('see: {"score": 1, "why": "a\\ud800b", "pair": "\\ud83d\\ude00"}')
     assert verdict == {"score": 1, "why": "a\ufffdb", "pair": "😀"}
 
 
 def test_another_key_can_be_asked_for() -> None:
-    """Evidence without a score of its own is found by another key."""
+    """`extract_object` finds an object by any key."""
     assert extract_object('{"score": 1} {"items": []}', key="items") == {"items": []}
 
 
 def test_a_hostile_reply_costs_a_bounded_amount_of_work() -> None:
-    """A megabyte of openings ends in an error, not in a search that grows with its square."""
+    """250,000 open braces are refused in linear time."""
     with pytest.raises(InvalidVerdictError):
         extract_verdict('{"":' * 250_000)
 
 
 @given(st.text())
 def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
-    """Nothing but InvalidVerdictError escapes."""
+    """Any text gives a verdict or `InvalidVerdictError`."""
     try:
         verdict = extract_verdict(text)
     except InvalidVerdictError as error:
@@ -106,8 +106,8 @@ def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
 
 @given(JSON, st.text("ab {}[]\n`\"'", max_size=20), st.text("ab }[]\n`\"'", max_size=20))
 def test_what_was_written_as_json_is_read_back(extra: Any, before: str, after: str) -> None:
-    """An object survives prose around it that does not swallow it."""
+    """A JSON object is read back from within prose."""
     verdict = {"score": 3, "extra": extra}
-    # A brace and a quote before it would begin another object: keep it to plain words.
+    # A brace followed by a quote would start another object, so quotes are removed.
     text = before.replace('"', "").replace("'", "") + " " + json.dumps(verdict) + " " + after
     assert extract_verdict(text) == verdict

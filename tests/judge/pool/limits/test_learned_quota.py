@@ -1,4 +1,4 @@
-"""A limit that refusals teach."""
+"""A rate limit learned from refusals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from judge.pool.limits.quota import LearnedQuota
 
 
 def test_a_refusal_teaches_what_was_granted_before_it() -> None:
-    """Ten calls, the last two refused, a pause of 50 s after 10: eight a minute.
+    """Of ten calls the last two are refused, with a pause of 50 s after 10 s: eight a minute.
 
-    One refused at once after it changes nothing.
+    A refusal directly after it changes nothing.
     """
     quota = LearnedQuota()
     for second in range(10):
@@ -28,9 +28,7 @@ def test_a_refusal_teaches_what_was_granted_before_it() -> None:
 
 
 def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
-    """Four calls meet a minute that others have used up, or an endpoint that is out of order: all are
-    refused.
-    """
+    """Refusals of every call teach no limit."""
     quota = LearnedQuota()
     for _ in range(4):
         quota.take(0.0, 1)
@@ -44,14 +42,14 @@ def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
 def test_refusals_that_no_pause_helps_against_teach_nothing(
     answered_between: bool, limit: float | None
 ) -> None:
-    """What was learned before the first of them holds: nothing, or the lesson of another minute, in which a
-    call was answered.
+    """If pauses do not end the refusals, the limit from before them is restored: none, or that of a minute
+    with an answer.
     """
     quota = LearnedQuota()
     for _ in range(11):
         quota.take(0.0, 1)
     quota.refused(0.0, 60.0)
-    quota.answered(0.1, sent_at=0.0)  # sent before the refusal: says nothing of the time after it
+    quota.answered(0.1, sent_at=0.0)  # sent before the refusal: not counted
     assert quota.per_minute == 10
     if answered_between:
         quota.answered(60.1, sent_at=60.0)
@@ -59,15 +57,13 @@ def test_refusals_that_no_pause_helps_against_teach_nothing(
         quota.take(second, 1)
         quota.take(second, 1)
         quota.refused(second, 1.0)
-    assert quota.per_minute == 60  # by these, one is granted in the second until it opens again
+    assert quota.per_minute == 60  # one granted in each second of pause
     quota.unlearn()
     assert quota.per_minute == limit
 
 
 def test_a_rare_refusal_teaches_nothing() -> None:
-    """Two of 200 calls in a minute are no lesson, four of them are: 196 granted in 50 s
-    and a pause of 1 s.
-    """
+    """Two refusals of 200 calls teach nothing; four teach a limit: 196 granted in 50 s and a pause of 1 s."""
     quota = LearnedQuota()
     for call in range(200):
         quota.take(call / 4, 1)
@@ -81,9 +77,7 @@ def test_a_rare_refusal_teaches_nothing() -> None:
 
 
 def test_an_endpoint_that_refuses_by_chance_is_not_asked_less_and_less() -> None:
-    """Every 200th call for a second, 20 a second at most: after ten minutes 18 a second
-    and more are asked.
-    """
+    """With every 200th of 20 calls a second refused, the rate is at least 18 a second after ten minutes."""
     quota = LearnedQuota()
     now, paused_until, calls, asked = 0.0, 0.0, 0, Counter[int]()
     while now < 900:
@@ -94,24 +88,24 @@ def test_an_endpoint_that_refuses_by_chance_is_not_asked_less_and_less() -> None
         quota.take(now, 1)
         calls += 1
         asked[int(now // 60)] += 1
-        if calls % 200 == 7:  # early, when nothing is known yet: the worst moment
+        if calls % 200 == 7:  # early, before any limit is known: the worst case
             quota.refused(now, 1.0)
             paused_until = now + 1
         else:
             quota.answered(now, sent_at=now)
         now += 0.05
-    # Ten seconds of 200 calls, and a pause of one.
+    # 200 calls in 10 s, and a pause of 1 s: 200 / 11 = 18.2 a second.
     assert min(asked[minute] for minute in range(10, 15)) >= 18 * 60
 
 
 class FixedWindow:
-    """60 a minute, counted again with each minute."""
+    """60 calls a minute, reset each minute."""
 
     def __init__(self) -> None:
         self.window, self.used = -1, 0
 
     def __call__(self, now: float) -> float | None:
-        """None where the call is granted, else the seconds to wait."""
+        """None if the call is granted, else the seconds to wait."""
         if int(now // 60) != self.window:
             self.window, self.used = int(now // 60), 0
         if self.used >= 60:
@@ -121,7 +115,7 @@ class FixedWindow:
 
 
 class SlidingWindow:
-    """60 within any minute."""
+    """60 calls within any 60 s."""
 
     def __init__(self) -> None:
         self.granted: deque[float] = deque()
@@ -136,7 +130,7 @@ class SlidingWindow:
 
 
 class Bucket:
-    """One a second, ten at once."""
+    """One call a second, ten at once."""
 
     def __init__(self) -> None:
         self.level, self.at = 10.0, 0.0
@@ -154,8 +148,8 @@ class Bucket:
 def test_sixty_a_minute_are_used_without_breaking_the_limit(
     server: Callable[[], Callable[[float], float | None]], told: bool
 ) -> None:
-    """Over 20 minutes at least 90% of 1,200 calls are answered and at most 2% refused, whatever the server
-    counts.
+    """Over 20 minutes at least 90% of 1,200 calls are answered and at most 2% refused, for each kind of
+    limit.
     """
     grant, quota = server(), LearnedQuota()
     now, paused_until, answered, refused = 0.0, 0.0, 0, 0
@@ -171,7 +165,7 @@ def test_sixty_a_minute_are_used_without_breaking_the_limit(
             quota.answered(now, sent_at=now)
         else:
             refused += 1
-            asked = max(1.0, float(int(wait + 0.999)))  # whole seconds, as the header usually has them
+            asked = max(1.0, float(int(wait + 0.999)))  # whole seconds, as in most headers
             quota.refused(now, asked)
             paused_until = now + asked
         if told:

@@ -6,7 +6,7 @@ from judge.pool.limits.waiting import Turns
 
 
 async def test_what_is_ready_runs_between_two_turns() -> None:
-    """A call that waits for a slot is sent before the next reply is checked."""
+    """Ready callbacks of the loop run between two turns."""
     turns = Turns()
     log: list[str] = []
     loop = asyncio.get_running_loop()
@@ -22,7 +22,7 @@ async def test_what_is_ready_runs_between_two_turns() -> None:
 
 
 async def test_turns_come_in_order_and_again_after_a_pause() -> None:
-    """Who comes later waits longer; with nobody waiting the next one restarts."""
+    """Turns are first come, first served, also after all waiters are gone."""
     turns = Turns()
     log: list[int] = []
 
@@ -36,7 +36,7 @@ async def test_turns_come_in_order_and_again_after_a_pause() -> None:
 
 
 async def test_a_cancelled_wait_takes_no_turn() -> None:
-    """Shutdown keeps nobody else waiting."""
+    """A cancelled wait does not block later ones."""
     turns = Turns()
     first, second, third = (asyncio.create_task(turns.mine()) for _ in range(3))
     await asyncio.sleep(0)

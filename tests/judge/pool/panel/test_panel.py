@@ -1,4 +1,4 @@
-"""A panel over scripted endpoints, on a clock that jumps."""
+"""A panel over scripted endpoints, in virtual time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import Failed, Scored, Unscored, Usage
-from tests.judge.pool.test_reliable import METRIC, now
-from tests.judge.tasks import make_task
-from tests.judge.virtual_time import run_virtually
+from tests.judge.pool.test_reliable import now
+from tests.judge.tasks import TONE, make_task
+from tests.judge.virtual_time import virtually
 
 REFUSED = EventError("content_refused", "filtered")
 DOWN = JudgeUnavailableError("connection refused")
@@ -56,166 +56,143 @@ def stack(*voters: Voter, cache: MemoryCache | None = None) -> JudgingStack:
     )
 
 
-def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> None:
-    """The median of 5, 2 and 4 is 4, in the time of one call.
+@virtually
+async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> None:
+    """Members vote concurrently; the median of 5, 2 and 4 is 4.
 
     Three calls of 100 tokens at 1 USD a million cost 0.0003 USD. Of the scale of 4 points the votes are 1, 2
     and 0 away: the agreement is 1 - 3/4/3 = 0.75.
     """
+    voters = [Voter("a", 5), Voter("b", 2), Voter("c", 4)]
+    async with stack(*voters) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        began = now()
+        result = await panel.judge(make_task("tone"))
+        assert now() - began == pytest.approx(1)
+    assert isinstance(result, Scored)
+    assert (result.score, result.agreement) == (4, 0.75)
+    assert [(one.endpoint, one.model, one.score) for one in result.votes] == [
+        ("a", "model-a", 5),
+        ("b", "model-b", 2),
+        ("c", "model-c", 4),
+    ]
+    assert result.cost_usd == pytest.approx(0.0003)
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (300, 30)
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.tries) == ("a, b, c", 3)
+    assert result.evaluator.model == "model-a, model-b, model-c"
+    assert Scored.model_validate_json(result.model_dump_json()) == result
 
-    async def judged() -> None:
-        voters = [Voter("a", 5), Voter("b", 2), Voter("c", 4)]
-        async with stack(*voters) as judging:
-            panel = judging.panel(METRIC, endpoints=["a", "b", "c"])
-            began = now()
-            result = await panel.judge(make_task("tone"))
-            assert now() - began == pytest.approx(1)
+
+@virtually
+async def test_samples_are_votes_of_one_model_that_are_independent() -> None:
+    """Samples are calls at a temperature above 0 that bypass the cache."""
+    voter = Voter("a", 3, 5, 4)
+    async with stack(voter, cache=MemoryCache(9)) as judging:
+        panel = judging.panel(TONE, samples=3)
+        result = await panel.judge(make_task("tone"))
+    assert isinstance(result, Scored)
+    assert (result.score, len(result.votes)) == (4, 3)
+    assert result.evaluator.model == "3 of model-a"
+    assert [one.parameters["temperature"] for one in voter.requests] == [1.0, 1.0, 1.0]
+
+
+@virtually
+async def test_a_member_that_fails_has_no_vote() -> None:
+    """Two of three members decide; the result records the reason of the third."""
+    async with stack(Voter("a", REFUSED), Voter("b", 2), Voter("c", 4)) as judging:
+        result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
+    assert isinstance(result, Scored)
+    assert [(one.status, one.reason) for one in result.votes] == [
+        ("failed", "content_refused"),
+        ("scored", None),
+        ("scored", None),
+    ]
+    assert result.score == 2
+
+
+@virtually
+async def test_without_a_quorum_the_event_fails_and_every_reason_is_told() -> None:
+    """Without a quorum the event fails with every reason, and the usage of the votes is counted."""
+    async with stack(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4)) as judging:
+        result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
+    assert isinstance(result, Failed)
+    assert result.error_type == "no_quorum"
+    assert result.detail.startswith(
+        "1 of 3 members gave a verdict, 2 needed: a: content_refused: filtered; b: "
+    )
+    assert result.usage.input_tokens == 100
+    assert Failed.model_validate_json(result.model_dump_json()) == result
+
+
+@virtually
+async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
+    """Once the breaker of a member is open, the others decide in the time of one call."""
+    async with stack(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        first = await asyncio.wait_for(panel.judge(make_task("tone")), 600)
+        began = now()
+        second = await panel.judge(make_task("tone"))
+        assert now() - began == pytest.approx(1)
+    for result in (first, second):
         assert isinstance(result, Scored)
-        assert (result.score, result.agreement) == (4, 0.75)
-        assert [(one.endpoint, one.model, one.score) for one in result.votes] == [
-            ("a", "model-a", 5),
-            ("b", "model-b", 2),
-            ("c", "model-c", 4),
-        ]
-        assert result.cost_usd == pytest.approx(0.0003)
-        assert (result.usage.input_tokens, result.usage.output_tokens) == (300, 30)
-        assert result.judge is not None
-        assert (result.judge.endpoint, result.judge.tries) == ("a, b, c", 3)
-        assert result.evaluator.model == "model-a, model-b, model-c"
-        assert Scored.model_validate_json(result.model_dump_json()) == result
-
-    run_virtually(judged())
-
-
-def test_samples_are_votes_of_one_model_that_are_independent() -> None:
-    """Three calls at a temperature above 0, and none of them is answered from the cache."""
-
-    async def judged() -> None:
-        voter = Voter("a", 3, 5, 4)
-        async with stack(voter, cache=MemoryCache(9)) as judging:
-            panel = judging.panel(METRIC, samples=3)
-            result = await panel.judge(make_task("tone"))
-        assert isinstance(result, Scored)
-        assert (result.score, len(result.votes)) == (4, 3)
-        assert result.evaluator.model == "3 of model-a"
-        assert [one.parameters["temperature"] for one in voter.requests] == [1.0, 1.0, 1.0]
-
-    run_virtually(judged())
-
-
-def test_a_member_that_fails_has_no_vote() -> None:
-    """Two of three decide, and the result names why the third said nothing."""
-
-    async def judged() -> None:
-        async with stack(Voter("a", REFUSED), Voter("b", 2), Voter("c", 4)) as judging:
-            result = await judging.panel(METRIC, endpoints=["a", "b", "c"]).judge(make_task("tone"))
-        assert isinstance(result, Scored)
-        assert [(one.status, one.reason) for one in result.votes] == [
-            ("failed", "content_refused"),
-            ("scored", None),
-            ("scored", None),
-        ]
         assert result.score == 2
-
-    run_virtually(judged())
-
-
-def test_without_a_quorum_the_event_fails_and_every_reason_is_told() -> None:
-    """Nobody's number stands for the panel's; what the votes cost is booked."""
-
-    async def judged() -> None:
-        async with stack(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4)) as judging:
-            result = await judging.panel(METRIC, endpoints=["a", "b", "c"]).judge(make_task("tone"))
-        assert isinstance(result, Failed)
-        assert result.error_type == "no_quorum"
-        assert result.detail.startswith(
-            "1 of 3 members gave a verdict, 2 needed: a: content_refused: filtered; b: "
-        )
-        assert result.usage.input_tokens == 100
-        assert Failed.model_validate_json(result.model_dump_json()) == result
-
-    run_virtually(judged())
+    assert [one.endpoint for one in second.votes] == ["b", "c"]
 
 
-def test_a_member_that_is_down_holds_nobody_up_where_the_others_make_a_quorum() -> None:
-    """Once its breaker is open, a verdict comes in the time of one call, with two votes."""
+@virtually
+async def test_without_a_quorum_the_panel_waits_for_one() -> None:
+    """The panel waits through an outage until a quorum is back."""
 
-    async def judged() -> None:
-        async with stack(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as judging:
-            panel = judging.panel(METRIC, endpoints=["a", "b", "c"])
-            first = await asyncio.wait_for(panel.judge(make_task("tone")), 600)
-            began = now()
-            second = await panel.judge(make_task("tone"))
-            assert now() - began == pytest.approx(1)
-        for result in (first, second):
-            assert isinstance(result, Scored)
-            assert result.score == 2
-        assert [one.endpoint for one in second.votes] == ["b", "c"]
+    def from_ten_minutes() -> int | Exception:
+        return 5 if now() > 600 else DOWN
 
-    run_virtually(judged())
+    voters = [Voter("a", DOWN), Voter("b", from_ten_minutes), Voter("c", 4)]
+    async with stack(*voters) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
+    assert isinstance(result, Scored)
+    assert [(one.endpoint, one.score) for one in result.votes] == [("b", 5), ("c", 4)]
+    assert now() > 600
 
 
-def test_without_a_quorum_the_panel_waits_for_one() -> None:
-    """Two of three are down: an outage becomes no failure. One comes back after ten minutes."""
-
-    async def judged() -> None:
-        def from_ten_minutes() -> int | Exception:
-            return 5 if now() > 600 else DOWN
-
-        voters = [Voter("a", DOWN), Voter("b", from_ten_minutes), Voter("c", 4)]
-        async with stack(*voters) as judging:
-            panel = judging.panel(METRIC, endpoints=["a", "b", "c"])
-            result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
-        assert isinstance(result, Scored)
-        assert [(one.endpoint, one.score) for one in result.votes] == [("b", 5), ("c", 4)]
-        assert now() > 600
-
-    run_virtually(judged())
+@virtually
+async def test_nothing_is_asked_where_there_is_nothing_to_judge() -> None:
+    """A blank answer is unscored without a call, cost or agreement."""
+    voters = [Voter("a", 5), Voter("b", 2)]
+    async with stack(*voters) as judging:
+        result = await judging.panel(TONE, endpoints=["a", "b"]).judge(make_task("tone", answer=" "))
+    assert isinstance(result, Unscored)
+    assert (result.reason, result.judge, result.cost_usd, result.agreement) == (
+        "missing_input",
+        None,
+        0,
+        None,
+    )
+    assert [one.requests for one in voters] == [[], []]
 
 
-def test_nothing_is_asked_where_there_is_nothing_to_judge() -> None:
-    """All members say so without a call: no cost, no agreement."""
-
-    async def judged() -> None:
-        voters = [Voter("a", 5), Voter("b", 2)]
-        async with stack(*voters) as judging:
-            result = await judging.panel(METRIC, endpoints=["a", "b"]).judge(make_task("tone", answer=" "))
-        assert isinstance(result, Unscored)
-        assert (result.reason, result.judge, result.cost_usd, result.agreement) == (
-            "missing_input",
-            None,
-            0,
-            None,
-        )
-        assert [one.requests for one in voters] == [[], []]
-
-    run_virtually(judged())
-
-
-def test_a_member_with_a_wrong_key_is_as_one_that_is_down() -> None:
-    """The pool says so where it says what is down; the others decide."""
-
-    async def judged() -> None:
-        wrong = JudgeConfigurationError("401: wrong key")
-        async with stack(Voter("a", wrong), Voter("b", 2), Voter("c", 4)) as judging:
-            panel = judging.panel(METRIC, endpoints=["a", "b", "c"])
-            result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
-        assert isinstance(result, Scored)
-        assert [one.endpoint for one in result.votes] == ["b", "c"]
-
-    run_virtually(judged())
+@virtually
+async def test_a_member_with_a_wrong_key_is_as_one_that_is_down() -> None:
+    """A misconfigured member counts as down; the others decide."""
+    wrong = JudgeConfigurationError("401: wrong key")
+    async with stack(Voter("a", wrong), Voter("b", 2), Voter("c", 4)) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
+    assert isinstance(result, Scored)
+    assert [one.endpoint for one in result.votes] == ["b", "c"]
 
 
 def test_another_panel_is_another_evaluator() -> None:
-    """Another member, order or quorum, or more samples."""
+    """The fingerprint depends on members, order, quorum and samples."""
     judging = stack(Voter("a", 1), Voter("b", 2), Voter("c", 3))
     panels = [
-        judging.panel(METRIC, endpoints=["a", "b"]),
-        judging.panel(METRIC, endpoints=["b", "a"]),
-        judging.panel(METRIC, endpoints=["a", "c"]),
-        judging.panel(METRIC, endpoints=["a", "b"], quorum=1),
-        judging.panel(METRIC, endpoints=["a", "b"], samples=2),
+        judging.panel(TONE, endpoints=["a", "b"]),
+        judging.panel(TONE, endpoints=["b", "a"]),
+        judging.panel(TONE, endpoints=["a", "c"]),
+        judging.panel(TONE, endpoints=["a", "b"], quorum=1),
+        judging.panel(TONE, endpoints=["a", "b"], samples=2),
     ]
     assert len({one.evaluator.fingerprint for one in panels}) == len(panels)
-    again = judging.panel(METRIC, endpoints=["a", "b"])
+    again = judging.panel(TONE, endpoints=["a", "b"])
     assert again.evaluator == panels[0].evaluator

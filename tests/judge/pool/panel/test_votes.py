@@ -36,17 +36,17 @@ def label(value: str | bool, score: int) -> Scored:
 @pytest.mark.parametrize(
     ("scores", "score", "agreement"),
     [
-        # The middle one; both others are one step of four away: 1 - (1 + 0 + 1) / 4 / 3.
+        # The median; both others are one step of four away: 1 - (1 + 0 + 1) / 4 / 3.
         ([5, 3, 4], 4, 1 - 2 / 12),
         ([2, 2, 2], 2, 1.0),
-        # An even number: the lower of the middle two. The other one is 2 of 4 away, a mean of 0.25.
+        # An even number: the lower of the middle two; the other is 2 of 4 away, a mean of 0.25.
         ([2, 4], 2, 1 - 0.25),
         ([1, 5, 2, 4], 2, 1 - (1 + 3 + 0 + 2) / 4 / 4),
         ([1, 5], 1, 0.5),
     ],
 )
 def test_numbers_have_their_median(scores: list[int], score: int, agreement: float) -> None:
-    """Always a number that a person gave, so that its evidence stands beside it."""
+    """Numbers are decided by the lower median, which is the vote of a member."""
     decided = decide([number(one) for one in scores], quorum=1, score_range=(1, 5))
     assert decided is not None
     assert decided.result == number(score)
@@ -57,10 +57,10 @@ def test_numbers_have_their_median(scores: list[int], score: int, agreement: flo
     ("votes", "value", "agreement"),
     [
         ([("good", 2), ("bad", 0), ("good", 2)], "good", 2 / 3),
-        # A tie has the lower number, no matter who said it first.
+        # A tie goes to the lower number.
         ([("good", 2), ("bad", 0)], "bad", 1 / 2),
         ([("good", 2), ("good", 2), ("fair", 1), ("fair", 1), ("bad", 0)], "fair", 2 / 5),
-        # Two labels of one number: the panel's order.
+        # Two labels with one number: the first in the panel's order.
         ([("other", 1), ("fair", 1)], "other", 1 / 2),
         ([(True, 0), (False, 1), (True, 0)], True, 2 / 3),
         ([(True, 0), (False, 1)], True, 1 / 2),
@@ -69,7 +69,7 @@ def test_numbers_have_their_median(scores: list[int], score: int, agreement: flo
 def test_labels_have_their_majority(
     votes: list[tuple[str | bool, int]], value: str | bool, agreement: float
 ) -> None:
-    """The cautious reading where nobody has it."""
+    """Labels are decided by the majority; a tie goes to the lower number."""
     decided = decide([label(*one) for one in votes], quorum=1, score_range=(0, 2))
     assert decided is not None
     assert isinstance(decided.result, Scored)
@@ -78,7 +78,7 @@ def test_labels_have_their_majority(
 
 
 def test_a_failed_member_has_no_vote() -> None:
-    """Two of three decide with a quorum of two; with a quorum of three nobody does."""
+    """Failed members do not count for the quorum."""
     results: list[Result] = [number(4), FAILED, number(5)]
     decided = decide(results, quorum=2, score_range=(1, 5))
     assert decided is not None
@@ -88,7 +88,9 @@ def test_a_failed_member_has_no_vote() -> None:
 
 
 def test_what_most_members_cannot_score_is_unscored() -> None:
-    """It is a verdict and counts for the quorum; in a tie the number stands. Half agree then."""
+    """The result is unscored if most members say so; in a tie the number is kept, with an agreement of one
+    half.
+    """
     most = decide([EMPTY, number(3), EMPTY], quorum=3, score_range=(1, 5))
     assert most is not None
     assert most.result == EMPTY
@@ -101,7 +103,7 @@ def test_what_most_members_cannot_score_is_unscored() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=9), st.randoms(use_true_random=False))
 def test_the_order_of_the_panel_does_not_matter_to_a_number(scores: list[int], random: Any) -> None:
-    """And the result lies between the lowest and the highest vote, its agreement between 0 and 1."""
+    """The order of the votes does not change a number, which lies between the lowest and the highest vote."""
     shuffled = random.sample(scores, len(scores))
     one = decide([number(score) for score in scores], quorum=1, score_range=(1, 5))
     other = decide([number(score) for score in shuffled], quorum=1, score_range=(1, 5))
@@ -113,7 +115,7 @@ def test_the_order_of_the_panel_does_not_matter_to_a_number(scores: list[int], r
 
 
 def test_a_vote_says_what_its_member_said() -> None:
-    """A score, a value, or why there is none."""
+    """A vote records score, value or reason."""
     assert vote_of(number(3), endpoint="a", model="m").score == 3
     assert vote_of(label("good", 2), endpoint="a", model="m").value == "good"
     assert vote_of(EMPTY, endpoint="a", model="m").reason == "missing_input"

@@ -1,4 +1,4 @@
-"""Sixty pairs and more that contradict one another, or only look as if."""
+"""Pairs of sentences that contradict one another, or only seem to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIRS: dict[str, list[list[Any]]] = yaml.safe_load((Path(__file__).parent / "pai
 
 
 def test_the_pairs() -> None:
-    """At least 60, nearly half of them harmless, in six languages."""
+    """There are at least 60 pairs in six languages, nearly half of them without a contradiction."""
     differ, same = PAIRS["differ"], PAIRS["same"]
     assert len(differ) + len(same) >= 60
     assert abs(len(differ) - len(same)) <= 5
@@ -28,7 +28,7 @@ def test_the_pairs() -> None:
 
 @pytest.mark.parametrize(("language", "one", "other", "kind"), PAIRS["differ"])
 def test_what_code_can_show_to_differ(language: str, one: str, other: str, kind: str) -> None:
-    """Whichever of the two is the source; both quotations are told."""
+    """A contradiction is found in both directions, with both quotations."""
     for stated, source in ((one, other), (other, one)):
         found = contradiction(stated, source)
         assert found is not None, language
@@ -37,20 +37,20 @@ def test_what_code_can_show_to_differ(language: str, one: str, other: str, kind:
 
 @pytest.mark.parametrize(("language", "one", "other"), PAIRS["same"])
 def test_what_only_looks_as_if_it_differed(language: str, one: str, other: str) -> None:
-    """Other words, units, roundings and hedges for the same, or another subject: nothing is found."""
+    """Synonyms, units, roundings, hedges and other subjects are no contradiction."""
     assert contradiction(one, other) is None, language
     assert contradiction(other, one) is None, language
 
 
 @pytest.mark.parametrize("pair", [*PAIRS["differ"], *PAIRS["same"]], ids=str)
 def test_no_sentence_contradicts_itself(pair: list[str]) -> None:
-    """Nor the same with another word after it."""
+    """A sentence does not contradict itself."""
     for sentence in pair[1:3]:
         assert contradiction(sentence, sentence) is None
 
 
 def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
-    """The page gives both years; the quotation has the other one."""
+    """A number that the page also has is no contradiction."""
     claim = Passage("Line B opened in 1995.", "Line B opened in 1995.")
     page = "Line B opened in 1990. Line B opened in 1995 after a rebuild."
     assert contradiction_between(claim, Passage("Line B opened in 1990.", page)) is None
@@ -61,7 +61,7 @@ def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
 
 
 def test_a_negation_that_was_cut_off_counts() -> None:
-    """Half of a sentence has not the polarity of the whole."""
+    """The polarity is that of the whole sentence."""
     whole = "It is a myth that the drug is safe, it is not so."
     assert contradiction_between(
         Passage("the drug is safe", whole), Passage("The drug is not safe.", "The drug is not safe.")
@@ -69,7 +69,7 @@ def test_a_negation_that_was_cut_off_counts() -> None:
 
 
 def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
-    """A judge that quotes only what agrees gains nothing."""
+    """Numbers are compared over the whole sentence of a quotation."""
     reference = "The maximum dose is 500 mg."
     answer = "The maximum dose is 500 g."
     found = contradiction_between(Passage(reference, reference), Passage("The maximum dose is", answer))
@@ -79,7 +79,7 @@ def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_nothing_breaks_it(one: str, other: str) -> None:
-    """Whatever stands in the texts; and the same text never contradicts itself."""
+    """Any texts can be compared, and none contradicts itself."""
     contradiction(one, other)
     assert contradiction(one, one) is None
     contradiction_between(Passage(one, one + other), Passage(other, other + one))
@@ -87,7 +87,7 @@ def test_nothing_breaks_it(one: str, other: str) -> None:
 
 @given(st.integers(0, 10**12), st.sampled_from(["mg", "km", "people", "%", "euros", ""]))
 def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> None:
-    """With commas, with blanks that do not break, in digits of another script."""
+    """Commas, no-break spaces and other digits do not change a number."""
     arabic = str(number).translate({48 + digit: 0x660 + digit for digit in range(10)})
     grouped = f"{number:,}"
     for written in (grouped, grouped.replace(",", "\u202f"), arabic):
@@ -95,7 +95,7 @@ def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> 
 
 
 def test_the_same_number_in_another_unit_needs_no_like_words() -> None:
-    """Only where it is the one number of both sides, and they have a word in common."""
+    """Different units of one number contradict if both sides have no other number and share a word."""
     found = contradiction("Patients should take 500 g a day.", "The recommended dose for patients is 500 mg.")
     assert found is not None
     assert found.kind == "units_differ"

@@ -21,7 +21,7 @@ from tests.judge.tasks import make_task
 
 HERE = "tests.judge.metrics.code.functions"
 PATIENT = 60.0
-"""Seconds that no sound function takes, however busy the machine is."""
+"""A time limit in seconds that a sound function keeps on a busy machine."""
 
 
 def stack() -> JudgingStack:
@@ -40,7 +40,7 @@ def task(name: str) -> JudgeTask:
 
 
 async def test_a_function_judges_in_a_process_of_its_own() -> None:
-    """Sync or not; what it says it read is the event's, nobody was asked and nothing is paid."""
+    """A sync or async function runs in one child process, without cost, which ends with the stack."""
     wide = Scale((0, 10_000_000))
     labels = read_scale(["polite", "curt"], (0, 1))
     async with stack() as judging:
@@ -62,7 +62,7 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
 
 
 async def test_what_the_worker_holds_does_not_count_as_the_process_s() -> None:
-    """The worker held 100 MB before, and the process may keep 2 x 40 MiB: it serves both calls."""
+    """Memory of the parent does not count against the child: it serves both calls."""
     bytearray(100_000_000)
     async with stack() as judging:
         judge = judging.judge(metric("process", Scale((0, 10_000_000)), memory_mb=40))
@@ -72,7 +72,7 @@ async def test_what_the_worker_holds_does_not_count_as_the_process_s() -> None:
 
 
 async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> None:
-    """Each answer is its own event's, anyone who else returns from the function."""
+    """Replies of forks are ignored, and processes that a function starts end with the stack."""
     wide = Scale((0, 10_000_000))
     async with stack() as judging:
         judge = judging.judge(metric("forks", wide))
@@ -87,7 +87,7 @@ async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> No
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for is no more."""
+    """Whether a process runs; a zombie does not."""
     try:
         return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def _runs(pid: int) -> bool:
     ],
 )
 async def test_a_broken_function_fails_alone(name: str, module: str, seconds: float, detail: str) -> None:
-    """Its events fail and say why; another metric's are judged meanwhile, and this process continues."""
+    """Events of a broken function fail with the reason; another metric scores meanwhile."""
     async with stack() as judging:
         broken = judging.judge(metric(name, Scale((0, 1)), seconds=seconds, module=module))
         sound = judging.judge(
