@@ -22,7 +22,7 @@ Trouble = Literal["none", "503", "429", "hang", "reset"]
 
 @dataclass(slots=True)
 class FixedWindow:
-    """A limit of requests a minute, reset each minute."""
+    """A limit of requests a minute, reset each minute; `tells` adds `x-ratelimit-*` to every reply."""
 
     per_minute: int
     tells: bool
