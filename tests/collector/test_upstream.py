@@ -17,7 +17,7 @@ from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_traces import trace_ids
 from tests.integration.test_worker import Chat
-from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
 
@@ -36,8 +36,12 @@ class Opinion(Chat):
         return ChatReply(text=text, model="m", usage=Usage(input_tokens=1), seconds=0.01)
 
 
-def asked(trace_id: str, answer: str) -> bytes:
-    """Write a trace of one span."""
+def asked(trace_id: str, answer: str, signal: str) -> bytes:
+    """Write a trace of one span, or of one log record."""
+    if signal == "logs":
+        said = {"gen_ai.input.messages": "How?", "gen_ai.output.messages": answer}
+        name = "gen_ai.client.inference.operation.details"
+        return log_request(log_record(name, said, trace_id=trace_id))
     about: dict[str, Any] = {
         "openinference.span.kind": "CHAIN",
         "input.value": "How?",
@@ -58,24 +62,25 @@ def total(registry: CollectorRegistry, name: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("mode", "upstream", "thinned"),
+    ("signal", "mode", "upstream", "thinned"),
     [
-        ("proportional", "equalize", 0.25),  # the lower of both
-        ("equalizing", "equalize", 0.25),
-        ("equalizing", "proportional", 0.125),  # half of what came
-        ("proportional", "ignore", 0.5),  # ours alone, which is not what happened
-        ("hash_seed", "equalize", 0.25),  # the sampler's default
+        ("traces", "proportional", "equalize", 0.25),  # the lower of both
+        ("traces", "equalizing", "equalize", 0.25),
+        ("traces", "equalizing", "proportional", 0.125),  # half of what came
+        ("traces", "proportional", "ignore", 0.5),  # ours alone, which is not what happened
+        ("traces", "hash_seed", "equalize", 0.25),  # the sampler's default
+        ("logs", "equalizing", "equalize", 0.25),
     ],
 )
 async def test_the_weights_know_of_a_collectors_sampler(
-    bootstrap_servers: str, tmp_path: Path, mode: str, upstream: str, thinned: float
+    bootstrap_servers: str, tmp_path: Path, signal: str, mode: str, upstream: str, thinned: float
 ) -> None:
     """One service at 25%, one whole, our rate 50%: each is judged at the rate that both make, and the
     published mean weighs by it.
     """
     changes = {
         "ingest.format": "otlp",
-        "ingest.otlp": {"grace_seconds": 0.2},
+        "ingest.otlp": {"grace_seconds": 0.2, "idle_seconds": 1},
         "sampling": {"default_rate": OWN, "upstream": upstream},
     }
     stage = Stage(bootstrap_servers, tmp_path, changes=changes)
@@ -84,11 +89,11 @@ async def test_the_weights_know_of_a_collectors_sampler(
     few, whole = (trace_ids(TRACES, seed) for seed in (7, 8))
     async with stage.worker(Opinion()) as (_, registry):
         async with (
-            collector(stage.directory, exporters, processors=sampler) as before,
-            collector(stage.directory, exporters) as past,
+            collector(stage.directory, exporters, processors=sampler, signals=[signal]) as before,
+            collector(stage.directory, exporters, signals=[signal]) as past,
         ):
-            await before.post(*(asked(one, "thinned") for one in few))
-            await past.post(*(asked(one, "whole") for one in whole))
+            await before.post(*(asked(one, "thinned", signal) for one in few), signal=signal)
+            await past.post(*(asked(one, "whole", signal) for one in whole), signal=signal)
         # A Collector that has ended has written everything.
         came = {head.trace_id for one in await stage.read("events") for head in heads(one.value)}
         if mode != "hash_seed":

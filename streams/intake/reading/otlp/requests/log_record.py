@@ -36,7 +36,7 @@ def log_span(
         trace_id=trace_id,
         span_id=span_id,
         parent_id="",
-        tracestate="",
+        tracestate=_tracestate(attributes),
         name=name if isinstance(name, str) else "",
         scope=scope,
         resource=resource,
@@ -45,6 +45,16 @@ def log_span(
         end=at,
         is_log=True,
     )
+
+
+def _tracestate(attributes: dict[str, Any]) -> str:
+    """What the Collector's sampler writes on log records in place of `ot=th` in tracestate.
+
+    With a randomness of its own it has not decided by the trace id, as is done here, and says nothing of use.
+    """
+    threshold = attributes.get("sampling.threshold")
+    by_trace_id = isinstance(threshold, str) and "sampling.randomness" not in attributes
+    return f"ot=th:{threshold}" if by_trace_id else ""
 
 
 def _of_body(body: dict[str, Any]) -> dict[str, Any]:

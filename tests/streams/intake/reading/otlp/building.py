@@ -87,11 +87,11 @@ def log_request(*records: Mapping[str, Any], scope: str = "test") -> bytes:
 
 
 def log_record(
-    name: str, attributes: Mapping[str, Any], body: Any = None, *, span_id: int = 1
+    name: str, attributes: Mapping[str, Any], body: Any = None, *, span_id: int = 1, trace_id: str = TRACE
 ) -> dict[str, Any]:
     """Write a log record."""
     return {
-        "traceId": TRACE,
+        "traceId": trace_id,
         "spanId": f"{span_id:016x}",
         "timeUnixNano": str(START),
         "eventName": name,

@@ -470,3 +470,24 @@ def test_log_records_may_hold_a_conversation_in_their_body() -> None:
     ):
         event = event_of(log_request(log_record(name, {}, body)))
         assert (event.question, event.answer) == (QUESTION, ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "tracestate"),
+    [
+        ({}, None),
+        ({"sampling.threshold": "c"}, "ot=th:c"),
+        ({"sampling.threshold": "c", "sampling.randomness": "d29d6a7215ced0"}, None),  # not by the trace id
+        ({"sampling.threshold": 12}, None),
+    ],
+)
+def test_a_collectors_sampler_writes_on_log_records(
+    attributes: Mapping[str, Any], tracestate: str | None
+) -> None:
+    """Attributes in place of a tracestate, which log records have not."""
+    body = {
+        "gen_ai.input.messages": [{"role": "user", "content": QUESTION}],
+        "gen_ai.output.messages": ANSWER,
+    }
+    record = log_record("gen_ai.client.inference.operation.details", attributes, body)
+    assert event_of(log_request(record)).tracestate == tracestate
