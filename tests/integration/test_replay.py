@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any
 
 import pytest
 import yaml
 from aiohttp import web
+from aiokafka import AIOKafkaProducer
 
-from schemas import QAEvent, Scored
+from schemas import RESULT, QAEvent, Scored
 from streams.cli.errors import BadUsageError
 from streams.cli.kafka import Connection
 from streams.cli.past import PastCall, judge_past, plan_of
@@ -27,6 +29,7 @@ from streams.store.writer import Writer
 from streams.worker.replay.plan import Plan
 from tests.integration.deadlines import until
 from tests.integration.stage import PACK, Stage
+from tests.integration.test_worker_process import process
 from tests.places import ROOT
 from tests.streams.cli.processes import COMMAND, clean_environment
 from tests.streams.results import at
@@ -34,7 +37,9 @@ from tests.streams.store.records import TOPICS, Record, batch_of
 from tests.streams.store.views.incidents.test_grouping import alert
 
 EVENTS = int(os.environ.get("REPLAY_EVENTS", "300"))
-"""The aim names 10,000; a tenth of a minute is enough to see what it is about."""
+"""The aim names 10,000 (`REPLAY_EVENTS=10000`); a tenth of a minute is enough to see what it is about."""
+LONG = EVENTS >= 10_000
+"""Then live latency during the replay is held against that before it."""
 LIVE, NEW = "live-model", "new-model"
 
 
@@ -47,6 +52,7 @@ class Judges:
         self.held = asyncio.Event()
         self.held.set()
         self.hold_after: int | None = None
+        self.seconds = 0.0
         self.port = 0
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -56,6 +62,7 @@ class Judges:
         self.told.add(str(body["messages"][0]["content"]))
         if self.hold_after is not None and self.asked[NEW] > self.hold_after:
             await self.held.wait()
+        await asyncio.sleep(self.seconds)
         number = int(text.rsplit("So ", 1)[1].split(".")[0])
         score = 4 - (model == NEW and number % 2 == 0)
         said = hashlib.sha256(text.encode()).digest()[0] % 40  # replies differ in length
@@ -220,6 +227,59 @@ async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, 
     assert comparison["difference"] == pytest.approx(-even / len(live))
     assert comparison["disagreements"][0]["why_before"] == LIVE
     assert comparison["disagreements"][0]["why_now"] == NEW
+
+
+@pytest.mark.kafka
+async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges: Judges) -> None:
+    """A replay of all events within half of the limits, while 20 live events a second come as before: each
+    has its result, and in the long form they wait at most a tenth longer for it.
+    """
+    stage.base_url, stage.changes["sampling"] = f"http://127.0.0.1:{judges.port}/v1", {"default_rate": 1}
+    since = datetime.now(UTC).isoformat()
+    await judged_live(stage, events(0, EVENTS))
+    options = ("--from", since, "--to", datetime.now(UTC).isoformat(), "--endpoint", "new", "--share", "0.5")
+    judges.seconds = 0.2
+    before = 600 if LONG else 20
+    sent = 0
+
+    async def send() -> None:
+        """Have the next live event come, a twentieth of a second after the last."""
+        nonlocal sent
+        (value,) = events(EVENTS + sent, 1)
+        sent += 1
+        now = datetime.now(UTC).isoformat()
+        await producer.send(
+            stage.topic("events"), json.dumps({**json.loads(value), "occurred_at": now}).encode()
+        )
+        await asyncio.sleep(0.05)
+
+    async with AIOKafkaProducer(bootstrap_servers=stage.bootstrap_servers) as producer, process(stage):
+        while sent < before:
+            await send()
+        replay = await Command.start(stage, *options)
+        report = asyncio.create_task(replay.report())
+        while not report.done():
+            await send()
+        assert (await report)["results"] == {"tone": {"scored": EVENTS}}
+
+        async def judged() -> bool:
+            return len(await stage.read("observations")) >= EVENTS + sent
+
+        await until(judged, f"{sent} live results")
+    waits: dict[int, float] = {}
+    for record in await stage.read("scores"):
+        result = RESULT.validate_json(record.value)
+        number = int(result.event_id[1:])
+        if number >= EVENTS:
+            assert number not in waits
+            waits[number] = record.timestamp / 1000 - result.times.occurred_at.timestamp()
+    assert len(waits) == sent
+    # The first tenth: the worker has just begun.
+    alone = [waits[number] for number in range(EVENTS + before // 10, EVENTS + before)]
+    beside = [waits[number] for number in range(EVENTS + before, EVENTS + sent)]
+    found = [(median(one), quantiles(one, n=20)[-1], len(one)) for one in (alone, beside)]
+    print(f"live, median and 95% in s, alone and beside a replay: {found}")  # noqa: T201 - the figure is wanted
+    assert not LONG or median(beside) <= 1.1 * median(alone)
 
 
 @pytest.mark.slow
