@@ -1,4 +1,4 @@
-"""Intake: events in, one task for each metric that judges them out."""
+"""The intake agent: reads events and writes a task for each metric that judges them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from streams.telemetry.instruments import Metrics
 from streams.telemetry.traces import surprise
 
 Read = Callable[[Incoming], Awaitable[QAEvent]]
-"""Reads an event from a record, or raises DecodeError."""
+"""Read an event from a record, or raise DecodeError."""
 
 SMALL_TASK_CHARS: Final = 200_000
-"""Below this no broker refuses a task for its size."""
+"""Tasks below this size fit into every broker's limit."""
 
 
 class Intake:
@@ -33,15 +33,15 @@ class Intake:
 
     Args:
         read: Reads an event, for `handle`.
-        policy: Which events are judged. The same policy may have turned records down before they came here.
-        routes: Which metrics judge an event.
-        metrics: The metrics themselves, by name.
-        output: Where tasks and dead letters go.
-        counts: Where outcomes are counted.
-        verification_seconds: Bound on the time that reading an event's texts may take; above 0.
-        rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for
-            what it may depend on. None: by none.
-        now: Tells the time, with its offset from UTC.
+        policy: The sampling policy. It may have filtered records before.
+        routes: The conditions and rates of the metrics.
+        metrics: The metrics, by name.
+        output: Writes tasks and dead letters.
+        counts: Counts outcomes.
+        verification_seconds: Limit on the time to read an event's texts; above 0.
+        rate_factor: Returns the factor by which the policy's rates are currently lowered, as
+            `Decision.lowered` requires; None for no lowering.
+        now: Returns the time, with its offset from UTC.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Intake:
             await self.take(record, event)
 
     async def refuse(self, record: Incoming, error: DecodeError) -> None:
-        """Set a record aside that is not an event."""
+        """Write a dead letter for a record that is not an event."""
         await self._output.dead_letter(record, error.reason, error.detail)
         self._counts.count_event("undecodable", error.reason)
 
@@ -86,9 +86,9 @@ class Intake:
         """Turn one event into tasks, a dead letter or nothing.
 
         Args:
-            record: The record that it came in, or the first of them.
+            record: The record with the event, or the first of several.
             event: The event.
-            in_conversation: Whether it is judged as part of a whole, so that no metric need judge it alone.
+            in_conversation: Whether it is also judged in a conversation, so it may match no metric.
         """
         decision = self._policy.decide_event(event, record.key)
         lowered = decision
@@ -141,8 +141,8 @@ class Intake:
         self._counts.count_event("sampled")
 
     async def _send_several(self, tasks: Sequence[JudgeTask]) -> None:
-        # The largest goes first and alone when size may matter: if it is refused, nothing of this event was
-        # sent, and the event ends as one dead letter and not as a task and a dead letter.
+        # If size may matter, the largest task is sent first and alone: if it is refused, no task was sent, so
+        # the event becomes only a dead letter.
         sized = sorted(tasks, key=texts_chars, reverse=True)
         careful = 1 if texts_chars(sized[0]) > SMALL_TASK_CHARS else 0
         for task in sized[:careful]:
@@ -150,6 +150,6 @@ class Intake:
         await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set aside a record that met an unexpected error."""
+        """Write a dead letter for a record after an unexpected error."""
         await self._output.dead_letter(record, "undecodable", surprise(error))
         self._counts.count_event("undecodable", "internal_error")

@@ -1,15 +1,15 @@
-"""What sampling says of one event, and with which probability. Pure.
+"""The sampling decision of one event, with its inclusion probability. Pure.
 
-What was sampled before it came here (`upstream`): an event of a trace that a sampler kept with threshold T0
-(the `th` value of the `ot` entry) is in the sample with less than our own rate says. `equalize` keeps iff R
->= max(T0, T1), so that the inclusion probability is (2^56 - max(T0, T1)) / 2^56; `proportional` takes our
-rate as a share of what arrives, so that it is the product of both; `ignore` leaves T0 unread, which is right
-where the topic holds all answers, whether their traces were sampled or not. Where R < T0 the sampler upstream
-did not decide by this R, and T0 is treated as unknown.
+Earlier sampling (`upstream`): an event of a trace that a sampler kept with threshold T0 (the `th` value of
+the `ot` entry) is included with a lower probability than our rate. `equalize` keeps iff R >= max(T0, T1), so
+that the inclusion probability is (2^56 - max(T0, T1)) / 2^56; `proportional` applies our rate to the events
+that arrive, so that it is the product of both; `ignore` does not read T0, which is correct if the topic holds
+all answers, also those of unsampled traces. If R < T0, the upstream sampler did not decide by this R, and T0
+is treated as unknown.
 
-A probability that a producer states outright (`sampling_probability`) says nothing of the randomness behind
-it. R is then a hash of its own of the event id, independent of whatever decided upstream: `equalize` keeps
-iff R >= T(p1/p0), with probability min(p0, p1); `proportional` iff R >= T(p1), with probability p0 * p1.
+A probability that a producer states (`sampling_probability`) does not include its randomness. R is then a
+separate hash of the event id, independent of the upstream decision: `equalize` keeps iff R >= T(p1/p0), with
+probability min(p0, p1); `proportional` iff R >= T(p1), with probability p0 * p1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SkipReason = Literal["filtered", "not_sampled"]
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What sampled an event before it came here.
+    """Sampling of an event before this worker.
 
     Args:
         mode: equalize or proportional.
@@ -40,7 +40,7 @@ class Before:
     independent: bool = False
 
     def apply(self, rate: Fraction) -> int:
-        """Give the threshold that R has to meet for our rate."""
+        """Return the threshold for R at our rate."""
         share = probability(self.threshold)
         if self.mode == "proportional":
             return threshold(rate if self.independent else rate * share)
@@ -50,27 +50,27 @@ class Before:
 
     @property
     def share(self) -> Fraction:
-        """By what the probability that R's threshold means has to be multiplied."""
+        """Factor for the probability that R's threshold gives."""
         return probability(self.threshold) if self.independent else Fraction(1)
 
 
 def inclusion(threshold_: int, before: Before | None) -> Fraction:
-    """Give the inclusion probability of what R's threshold keeps, of what was kept before; exact."""
+    """Return the exact inclusion probability of a threshold, combined with earlier sampling."""
     here = probability(threshold_)
     return here if before is None else here * before.share
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What sampling says of one event.
+    """The sampling decision of one event.
 
     Args:
         randomness: The event's R.
         rate: The stratum's rate, exact.
-        threshold: The T that R has to meet: that of the rate, and of what sampled before.
-        stratum: The rule that spoke, or "default".
+        threshold: The T for R: from the rate and earlier sampling.
+        stratum: Name of the matching rule, or "default".
         policy: Name of the policy that decided.
-        before: What sampled the event before it came here; None where nothing did or it is not known.
+        before: Earlier sampling; None if there was none or it is unknown.
     """
 
     randomness: int
@@ -82,49 +82,48 @@ class Decision:
 
     @property
     def keep(self) -> bool:
-        """Whether the event is judged at all."""
+        """Whether the event is judged."""
         return self.randomness >= self.threshold
 
     @property
     def skip_reason(self) -> SkipReason | None:
-        """Why the event is not judged; None when it is."""
+        """Why the event is not judged; None if it is."""
         if self.keep:
             return None
         return "filtered" if self.threshold == RANGE else "not_sampled"
 
     @property
     def probability(self) -> Fraction:
-        """Inclusion probability of the event, exact: of being kept here and by what sampled before."""
+        """Exact inclusion probability of the event, including earlier sampling."""
         return inclusion(self.threshold, self.before)
 
     def for_metric(self, rate: Fraction | float) -> Decision:
         """Decide for one metric, whose rate is a share of the sampled events.
 
-        The same R meets the threshold of the product of both rates, so what a metric keeps is always part of
-        what sampling keeps, and the probability is that of the event for this metric.
+        The same R is compared with the threshold of the product of both rates, so a metric keeps a subset of
+        the sampled events, and the probability is that of the event for this metric.
         """
         if rate == 1:
             return self
         return self._at(self.rate * Fraction(rate), self.policy)
 
     def of_all(self, rate: Fraction | float) -> Decision:
-        """Decide for one metric whose rate is a share of all events, whatever share is sampled.
+        """Decide for one metric, whose rate is a share of all events, independent of the sampling rate.
 
-        A stratum with the rate 0 is left out of everything.
+        A stratum with rate 0 is excluded.
         """
         return self._at(Fraction(rate) if self.rate else self.rate, self.policy)
 
     def lowered(self, factor: Fraction) -> Decision:
-        """Decide at a lower rate, for the moment.
+        """Decide at a temporarily lowered rate.
 
-        The factor may follow from what happened before, but not from this event. Given that, what is kept is
-        kept with exactly the probability that the decision names, and weighting by it stays unbiased. The
-        same R meets both thresholds: what a lower rate keeps, a higher one keeps as well, so that a
-        redelivered event which was decided upon at two rates is in the sample with the probability of the
-        higher one.
+        The factor may depend on earlier events, but not on this one. Given that, an event is kept with
+        exactly the probability of the decision, and weighting by it stays unbiased. The same R is compared
+        with both thresholds: an event kept at a lower rate is also kept at a higher one, so a redelivered
+        event with decisions at two rates is in the sample with the probability of the higher one.
 
         Args:
-            factor: Share of what the policy keeps, above 0 and at most 1.
+            factor: Share of the policy's rate, above 0 and at most 1.
         """
         if factor == 1:
             return self

@@ -1,4 +1,4 @@
-"""What decides about a record, built from the settings."""
+"""Build the parts of the intake from the settings."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from streams.settings.sections.metric import Unit
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
-    """Build the policy that decides which events are judged.
+    """Build the sampling policy.
 
     Args:
         sampling: The settings.
-        upstream: What is made of an earlier sampler where the settings leave it open.
+        upstream: How to treat earlier sampling, unless the settings define it.
     """
     rules = [
         Rule(name=rule.name, when=LabelsCondition.of(rule.when), rate=rule.rate) for rule in sampling.rules
@@ -47,7 +47,7 @@ def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore"
 
 
 def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
-    """Build the policy for the format of the events: a trace that was sampled before is a sample already.
+    """Build the policy for the format of the events; for traces it accounts for earlier sampling.
 
     Args:
         settings: The settings.
@@ -57,9 +57,9 @@ def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
 
 
 def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
-    """Build the policy for what is read at all.
+    """Build the policy that filters records before decoding.
 
-    That is also what sampling leaves to metrics that judge more than is sampled.
+    It also keeps the events of metrics that judge more than the sample.
 
     Args:
         settings: The settings.
@@ -80,18 +80,18 @@ def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
 
 
 def json_reader(ingest: IngestSettings) -> Ingest:
-    """Build what makes an event of each record; with format otlp the mapping is for traces."""
+    """Build the reader of JSON records; with format otlp the mapping applies to traces only."""
     mapping = ingest.mapping if ingest.format == "json" else None
     return Ingest(max_event_bytes=ingest.max_event_bytes, mapping=mapping)
 
 
 def trace_reader(ingest: IngestSettings) -> OtlpReader:
-    """Build what makes events of traces."""
+    """Build the reader of traces."""
     return OtlpReader(unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping)
 
 
 def trace_bounds(otlp: OtlpSettings) -> Bounds:
-    """Build the bounds within which traces are joined."""
+    """Return the bounds for joining traces."""
     return Bounds(
         grace=otlp.grace_seconds,
         idle=otlp.idle_seconds,
@@ -102,7 +102,7 @@ def trace_bounds(otlp: OtlpSettings) -> Bounds:
 
 
 def conversation_bounds(conversations: ConversationSettings) -> Bounds:
-    """Build the bounds within which conversations are joined; none is ever known to be complete."""
+    """Return the bounds for joining conversations, which are never known to be complete."""
     return Bounds(
         grace=0,
         idle=conversations.idle_seconds,
@@ -113,11 +113,11 @@ def conversation_bounds(conversations: ConversationSettings) -> Bounds:
 
 
 def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]:
-    """Build the route that leads events to each metric, in the order of the settings.
+    """Build the route of each metric, in the order of the settings.
 
     Args:
         settings: The settings.
-        unit: Of the metrics that judge single events, or whole conversations.
+        unit: The unit of the metrics: single events or whole conversations.
     """
     return tuple(
         Route(
@@ -134,16 +134,16 @@ def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]
 def open_registry(
     registry: RegistrySettings | None, env: Mapping[str, str], *, patient: bool = True, seconds: float = 10
 ) -> Unpacking | None:
-    """Build what reads records by the schemas of a registry; None without one. Nothing is asked yet.
+    """Build the decoder of records with registry schemas; None without a registry. Sends no request.
 
     Args:
         registry: The section `ingest.registry`.
         env: Environment variables.
-        patient: Whether an outage of the registry is waited out; else it is an error.
-        seconds: Bound on one request.
+        patient: Whether to wait during an outage of the registry; otherwise raise.
+        seconds: Timeout of one request.
 
     Raises:
-        SettingsError: A secret or a file is not where the settings say, or the extra is not installed.
+        SettingsError: A secret or file is missing, or the extra is not installed.
     """
     if registry is None:
         return None

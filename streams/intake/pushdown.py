@@ -1,13 +1,12 @@
-"""Sampling before anything else: a predicate on raw records that skips what the policy does not keep.
+"""Sample raw records before decoding: a predicate that skips what the policy does not keep.
 
-For every record that `Ingest.decode` accepts, the predicate says what `SamplingPolicy.decide_event` says of
-the decoded event, with the same reason for skipping. It reads as little as it may: the record's key where the
-policy samples by it, the trace headers where there are some, and otherwise, or where strata go by label, the
-needed fields of the body.
+For every record that `Ingest.decode` accepts, the predicate decides as `SamplingPolicy.decide_event` does for
+the decoded event, with the same skip reason. It reads no more than needed: the record's key if the policy
+samples by it, the trace headers if there are any, and otherwise, or if strata depend on labels, the needed
+fields of the body.
 
-A record that the full path would refuse is delivered, so that it becomes a dead letter, unless what sampling
-looks at can be read from it and says skip: then it counts as skipped, as its valid neighbours do. With a rate
-of 1% about one such record in a hundred is seen, which is as much as is seen of the others.
+A record that cannot be decoded is delivered and becomes a dead letter, unless the fields for sampling can be
+read and decide to skip it. So at a rate of 1%, about one in a hundred such records becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -38,38 +37,36 @@ from streams.intake.reading.trace import normal_trace_id, normal_tracestate, tra
 from streams.intake.sampling import SamplingPolicy, Stratum
 
 MAX_PLACES: Final = 1_000
-"""Combinations of label values whose stratum is kept at hand; there may be as many as producers care to make
-up."""
+"""Limit on cached strata by label values, whose combinations producers choose."""
 _DIGEST_BYTES: Final = 32
 _ABSENT: Final = msgspec.Raw()
 _Needed = tuple[int, dict[str, str]]
-"""R and the labels that decide the stratum."""
+"""R and the labels that determine the stratum."""
 
 
 class Record(Protocol):
-    """The part of aiokafka's ConsumerRecord that is read."""
+    """The used part of aiokafka's ConsumerRecord."""
 
     @property
     def key(self) -> bytes | None:
-        """The raw key."""
+        """The encoded key."""
 
     @property
     def value(self) -> bytes | None:
-        """The raw value."""
+        """The encoded value."""
 
     @property
     def headers(self) -> Headers:
-        """Name and raw value, in order."""
+        """Names and values, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A stratum, as quickly as it can be asked.
+    """A stratum in a form that is fast to compare.
 
     Args:
-        limit: The SHA-256 of an identity from which on it is kept: digests compare like the numbers they
-            begin with.
-        skip_reason: Why the others are not.
+        limit: Lowest SHA-256 digest that is kept; digests are ordered like the numbers in their first bytes.
+        skip_reason: The reason to skip the others.
     """
 
     limit: bytes
@@ -83,19 +80,19 @@ class _Place:
 
 
 def push_down(policy: SamplingPolicy, ingest: Ingest) -> PushDown | None:
-    """Build the predicate, or None where nothing can be decided: all are kept, or the whole event is needed.
+    """Build the predicate; None if it cannot decide: all events are kept, or the whole event is needed.
 
-    The latter is so where what sampled upstream counts, whose probability may stand in the body.
+    Earlier sampling needs the whole event, because its probability may be in the body.
     """
     return None if policy.keeps_all or policy.upstream != "ignore" else PushDown(policy, ingest)
 
 
 class PushDown:
-    """Says of a raw record whether it is delivered. Not thread-safe: `skipped` is plain integers.
+    """Decides whether a raw record is delivered. Not thread-safe: `skipped` holds plain integers.
 
     Args:
-        policy: What decides.
-        ingest: How records are read.
+        policy: The sampling policy.
+        ingest: Reads records.
     """
 
     def __init__(self, policy: SamplingPolicy, ingest: Ingest) -> None:
@@ -124,7 +121,7 @@ class PushDown:
         Returns:
             Whether it is delivered.
         """
-        # Two short cuts to the decision below, for what most records are: this runs on every one of them.
+        # Two fast paths of the decision below, for most records: this runs for every record.
         place = self._key_place
         if place is not None and record.key:
             if sha256(record.key).digest() >= place.limit:
@@ -152,7 +149,7 @@ class PushDown:
         return False
 
     def _decide_by_body(self, value: bytes | None) -> bool | None:
-        """Decide where the body's own id and labels say all that is needed; None where they do not."""
+        """Decide by id and labels in the body; None if they do not suffice."""
         if self._whole is None or not value or self._is_large(value):
             return None
         try:
@@ -168,7 +165,7 @@ class PushDown:
         return False
 
     def _is_large(self, value: bytes) -> bool:
-        """Whether a body is not read here: it is refused for its size, or has too many parts."""
+        """Return whether a body is not read here, because of its size or its number of parts."""
         return len(value) > self._ingest.max_event_bytes or parts_of(value) > READ_AT_ONCE
 
     def _find_place(self, found: Any) -> _Place:
@@ -181,7 +178,7 @@ class PushDown:
         return place
 
     def _labels_of(self, found: Any) -> dict[str, str]:
-        """The labels that decide the stratum, as `normal_labels` writes them."""
+        """Return the labels that determine the stratum, as `normal_labels` does."""
         labels: dict[str, str] = {}
         if found:
             for attribute, name in self._label_attributes:
@@ -193,7 +190,7 @@ class PushDown:
         return labels
 
     def _read(self, record: Record, randomness: int | None) -> _Needed | None:
-        """Read the body as far as needed; None where it cannot be read and so is delivered."""
+        """Read the needed fields; None if they cannot be read, so that the record is delivered."""
         value = record.value
         if not value or self._is_large(value):
             return None
@@ -201,7 +198,7 @@ class PushDown:
         return self._read_exactly(record, randomness) if quick is None else quick
 
     def _read_quickly(self, value: bytes, randomness: int | None) -> _Needed | None:
-        """Skip through the JSON to the needed fields; None where only the full path knows what they mean."""
+        """Parse only the needed fields of the JSON; None if their meaning needs the full path."""
         decoder = self._whole if randomness is None else self._labels_alone
         if decoder is None:
             return None
@@ -210,7 +207,7 @@ class PushDown:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # not JSON, nested too deeply, or a type that `normal_labels` converts
         if found.specversion is not _ABSENT:
-            return None  # perhaps a structured CloudEvent, whose fields lie deeper
+            return None  # possibly a structured CloudEvent, with the fields in `data`
         labels = self._labels_of(found.labels) if self._label_names else {}
         if randomness is None:
             if not found.event_id:
@@ -222,13 +219,13 @@ class PushDown:
         return randomness, labels
 
     def _read_exactly(self, record: Record, randomness: int | None) -> _Needed | None:
-        """Read the fields by the steps of the full path."""
+        """Read the fields by the full path."""
         try:
             found = self._ingest.sampling_fields(record.value, record.headers, self._label_names)
             if randomness is None:
                 randomness = event_randomness(found.event_id, found.trace_id, found.tracestate)
         except (DecodeError, ValueError):
-            return None  # ValueError: text that UTF-8 cannot write, made by an expression of the mapping
+            return None  # ValueError: text that UTF-8 cannot encode, from an expression of the mapping
         return randomness, found.labels
 
 
@@ -240,7 +237,7 @@ def _header_randomness(headers: Headers) -> int | None:
 def _decoder(
     ingest: Ingest, label_names: Sequence[str], *, identity: bool
 ) -> msgspec.json.Decoder[Any] | None:
-    """Build a decoder for the needed fields; None where a mapping says where they are."""
+    """Build a decoder for the needed fields; None with a mapping, which may take them from elsewhere."""
     if ingest.maps:
         return None
     text = str | UnsetType | None
@@ -254,10 +251,10 @@ def _decoder(
                 "Labels",
                 [(field, str | bool | UnsetType | None, UNSET) for field in names],
                 rename=names,
-                frozen=True,  # so that it can be looked up
+                frozen=True,  # so that it is hashable
                 gc=False,
             )
         except ValueError:
-            return None  # a label's name with a quote or a control character
+            return None  # a label name with a quote or a control character
         fields.append(("labels", labels | UnsetType | None, UNSET))
     return msgspec.json.Decoder(msgspec.defstruct("Needed", fields, gc=False))

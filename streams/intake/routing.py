@@ -1,4 +1,4 @@
-"""Which metrics judge a sampled event. Pure."""
+"""Select the metrics that judge a sampled event. Pure."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from streams.intake.sampling import LabelsCondition
 
 @dataclass(frozen=True, slots=True)
 class EventCondition:
-    """Fields that must not be blank, and labels."""
+    """A condition on an event: fields that must not be blank, and labels."""
 
     has: tuple[EventField, ...] = ()
     labels: LabelsCondition = field(default_factory=LabelsCondition)
 
     def fits(self, event: QAEvent) -> bool:
-        """Say whether an event fits.
+        """Return whether an event matches.
 
-        A text is blank when it is missing or holds white space alone; a context when none of its pages has
-        text.
+        A text is blank if it is missing or only white space; a context if none of its pages has text.
         """
         return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """When a metric judges an event, and which share of them.
+    """A metric's condition on events, and its rate.
 
     Args:
         metric: The metric's name.
-        when: What the event must have.
+        when: The condition.
         rate: Share of the sampled events, 0 to 1.
-        of_all: The share is of all events, sampled or not: the metric costs nothing.
+        of_all: Whether the share is of all events, sampled or not: the metric costs nothing.
     """
 
     metric: str
@@ -46,7 +45,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One metric that judges an event, with the decision that its result carries."""
+    """A metric that judges an event, with its sampling decision."""
 
     metric: str
     decision: Decision
@@ -54,10 +53,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What happens to one sampled event.
+    """The metrics of one sampled event.
 
     Args:
-        fitting: The metrics whose conditions the event fits.
+        fitting: Metrics whose conditions match.
         assignments: Those of them that judge it, each with its own inclusion probability.
     """
 
@@ -66,26 +65,25 @@ class Routing:
 
     @property
     def unroutable(self) -> bool:
-        """Whether no metric's conditions match: the event is a dead letter."""
+        """Whether no metric's conditions match: the event becomes a dead letter."""
         return not self.fitting
 
     @property
     def not_sampled(self) -> bool:
-        """Whether metrics fit and the rates of all of them pass the event by: it counts as skipped."""
+        """Whether metrics match but none samples the event: it counts as skipped."""
         return bool(self.fitting) and not self.assignments
 
 
 def route(
     event: QAEvent, decision: Decision, routes: Sequence[Route], *, lowered: Decision | None = None
 ) -> Routing:
-    """Find the metrics that judge an event.
+    """Select the metrics that judge an event.
 
     Args:
         event: The event.
-        decision: What sampling said of it; where it was not kept there are assignments of those metrics alone
-            whose rate is of all events.
-        routes: All metrics.
-        lowered: The same at the rate of the moment, for metrics that cost something.
+        decision: Its sampling decision; if it is not kept, only metrics with a rate of all events apply.
+        routes: The routes to consider.
+        lowered: The decision at the currently lowered rate, for metrics with cost.
     """
     sampled = lowered or decision
     fitting = [one for one in routes if one.when.fits(event)]

@@ -1,6 +1,6 @@
-"""Which events are judged: consistent probability sampling, a pure function of the event.
+"""Sample events: consistent probability sampling, a pure function of the event.
 
-The `randomness` module says where R comes from, the `decision` module what was sampled before it came here.
+See `randomness` for R, and `decision` for earlier sampling.
 """
 
 from __future__ import annotations
@@ -20,33 +20,32 @@ from streams.intake.tracestate import upstream_threshold
 
 @dataclass(frozen=True, slots=True)
 class LabelsCondition:
-    """Every named label has one of its values; without names, every event fits."""
+    """Every named label has one of its values; without names, every event matches."""
 
     values: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @classmethod
     def of(cls, labels: Mapping[str, Iterable[str]]) -> LabelsCondition:
-        """Build a condition from label names and the values that each may have."""
+        """Build a condition from label names and their accepted values."""
         return cls(tuple((name, frozenset(values)) for name, values in labels.items()))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The labels that the condition looks at."""
+        """The labels of the condition."""
         return tuple(name for name, _ in self.values)
 
     def fits(self, labels: Mapping[str, str]) -> bool:
-        """Say whether an event with these labels fits. A missing label never does."""
-        # A plain loop: this runs on every record that push-down looks into, and a generator costs twice as
-        # much.
+        """Return whether labels match; a missing label does not."""
+        # A plain loop: this runs for every record whose labels are read, and a generator takes twice as long.
         for name, values in self.values:  # noqa: SIM110 - see above
-            if labels.get(name) not in values:  # a missing label gives None, which no set of strings contains
+            if labels.get(name) not in values:  # a missing label is None, which is not in the set
                 return False
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A stratum of the events with a rate of its own."""
+    """A stratum of the events with its own rate."""
 
     name: str
     when: LabelsCondition
@@ -55,7 +54,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """A stratum with its threshold worked out."""
+    """A stratum with its computed threshold."""
 
     name: str
     rate: Fraction
@@ -64,13 +63,13 @@ class Stratum:
 
 
 class SamplingPolicy:
-    """Rates by stratum; the first rule that fits decides.
+    """Rates by stratum; the first matching rule decides.
 
     Args:
-        default_rate: Share of the events that no rule fits, 0 to 1.
-        rules: In order of precedence; names distinct.
-        key: Where R comes from, see the module.
-        upstream: What is made of a sampler that decided before us, see the module.
+        default_rate: Share of the events that match no rule, 0 to 1.
+        rules: In order of precedence; names must be unique.
+        key: Source of R, see `randomness`.
+        upstream: How to treat earlier sampling, see `decision`.
 
     Raises:
         ValueError: A rate is not within 0 to 1.
@@ -91,32 +90,32 @@ class SamplingPolicy:
         self.label_names: tuple[str, ...] = tuple(
             dict.fromkeys(name for rule in rules for name in rule.when.names)
         )
-        """The labels that decide the stratum; empty where it is always the default one."""
+        """The labels that determine the stratum; empty if it is always the default one."""
         self.name: str = _name(default_rate, rules, key, upstream)
-        """Names this policy: the same rates, rules and key give the same name."""
+        """Name of this policy, derived from rates, rules and key."""
 
     @property
     def least_threshold(self) -> int:
-        """The T below which no stratum keeps an event."""
+        """The lowest T of all strata."""
         return min(stratum.threshold for stratum in self._strata())
 
     @property
     def keeps_all(self) -> bool:
-        """Whether every event is kept, whatever it is."""
+        """Whether every event is kept."""
         return all(stratum.threshold == 0 for stratum in self._strata())
 
     def _strata(self) -> Iterable[Stratum]:
         return (self._default, *(stratum for _, stratum in self._rules))
 
     def stratum(self, labels: Mapping[str, str]) -> Stratum:
-        """Find the stratum of an event by its labels."""
+        """Return the stratum of an event by its labels."""
         for when, stratum in self._rules:
             if when.fits(labels):
                 return stratum
         return self._default
 
     def key_randomness(self, record_key: bytes | None) -> int | None:
-        """Give R where the record's key decides it; None where the event does."""
+        """Return R of the record's key; None if R is derived from the event."""
         return hashed_randomness(record_key) if self.key == "record_key" and record_key else None
 
     def decide(
@@ -136,8 +135,8 @@ class SamplingPolicy:
             trace_id: Its trace id, if it has one.
             tracestate: Its tracestate, if it has one.
             labels: Its labels.
-            record_key: Key of the record that it came in.
-            stated_probability: With which the producer says it was sampled upstream, above 0 and at most 1.
+            record_key: Key of its record.
+            stated_probability: Sampling probability stated by the producer, above 0 and at most 1.
         """
         randomness = self.key_randomness(record_key)
         before = None
@@ -149,7 +148,7 @@ class SamplingPolicy:
             randomness = event_randomness(event_id, trace_id, tracestate)
             before = self._before(randomness, tracestate)
         elif (limit := self._limit(tracestate)) is not None:
-            before = Before(self.upstream, limit, independent=True)  # R is the key's, not the trace's
+            before = Before(self.upstream, limit, independent=True)  # R is from the key, not the trace
         stratum = self.stratum(labels)
         return Decision(
             randomness=randomness,
@@ -172,7 +171,7 @@ class SamplingPolicy:
 
         Args:
             event: The event.
-            record_key: Key of the record that it came in.
+            record_key: Key of its record.
         """
         return self.decide(
             event_id=event.event_id,

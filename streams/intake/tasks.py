@@ -1,4 +1,4 @@
-"""From a sampled event to the tasks of the metrics that judge it."""
+"""Build the tasks of a sampled event."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ async def tasks_of(
     """Build a task for each metric that judges an event.
 
     Args:
-        record: The record that it came in, or the first of them.
+        record: The record with the event, or the first of several.
         event: The event.
-        routing: Which metrics judge it.
+        routing: The metrics that judge it.
         metrics: The metrics, by name.
         now: The time of sampling.
-        verification_seconds: Bound on the time that reading the event's texts may take; above 0.
-        replay_id: The replay that asks, or None for the live stream.
+        verification_seconds: Limit on the time to read the event's texts; above 0.
+        replay_id: Id of the replay; None for the live stream.
 
     Raises:
-        EventError: The texts take longer than that to read.
+        EventError: Reading the texts exceeds the limit.
     """
     recorded_at = moment(record.timestamp) or now
     size = reading_size(event)
@@ -63,14 +63,11 @@ async def tasks_of(
 
 @lru_cache(maxsize=1024)
 def _sampling(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
-    """Why an event is in the sample.
-
-    The same for all events of a stratum, and a fraction is slow to work out.
-    """
+    """Return the sampling of an event; cached per stratum, because computing a fraction is slow."""
     return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
 
 
 def texts_chars(task: JudgeTask) -> int:
-    """Characters of all texts of a task."""
+    """Return the number of characters of all texts of a task."""
     pages = sum(len(name) + len(text) for name, text in (task.context or {}).items())
     return len(task.question) + len(task.answer) + len(task.reference or "") + pages

@@ -1,7 +1,7 @@
-"""Which traces of a record are in the sample, decided by their ids before anything else of them is read.
+"""Sample the traces of a record by their ids, before the rest of them is parsed.
 
-With rates by label the stratum shows only in the whole trace: until then the highest rate of all strata
-counts, and what the others turn down is skipped when the trace is closed.
+With rates by label, the stratum is known only for a whole trace: until then the highest rate of all strata
+applies, and traces of other strata are skipped when they are closed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Split(NamedTuple):
     """The traces of one record.
 
     Args:
-        kept: Those in the sample.
-        skipped: Roots of those that are not: a trace counts where its root is.
+        kept: Ids of sampled traces.
+        skipped: Number of roots of the others: a trace is counted with its root.
     """
 
     kept: frozenset[str]
@@ -32,10 +32,10 @@ class Split(NamedTuple):
 
 
 class TraceSampler:
-    """Decides by trace id.
+    """Samples traces by their ids.
 
     Args:
-        policy: What decides.
+        policy: The sampling policy.
     """
 
     def __init__(self, policy: SamplingPolicy) -> None:
@@ -44,10 +44,10 @@ class TraceSampler:
         self.skip_reason: SkipReason = "filtered" if self._least == RANGE else "not_sampled"
 
     def split(self, heads: Iterable[Head], record_key: bytes | None) -> Split:
-        """Sort the traces of a record.
+        """Split the traces of a record by the decision.
 
         Args:
-            heads: Its traces, as far as this needs them.
+            heads: Its traces, parsed as far as needed.
             record_key: Its key.
         """
         kept = []
@@ -60,7 +60,7 @@ class TraceSampler:
         return Split(frozenset(kept), skipped)
 
     def keeps(self, head: Head, record_key: bytes | None) -> bool:
-        """Decide on one trace."""
+        """Return whether one trace is kept."""
         if self._by_key and record_key:
             return hashed_randomness(record_key) >= self._least
         trace_id, tracestate, _ = head
@@ -71,11 +71,11 @@ class TraceSampler:
 
 
 class TracePushDown:
-    """Says of a raw record whether it is delivered: a trace of it is in the sample, or it is unreadable.
+    """Decides whether a raw record is delivered: it has a sampled trace, or cannot be read.
 
     Args:
-        policy: What decides.
-        reader: How records are read.
+        policy: The sampling policy.
+        reader: Reads records.
     """
 
     def __init__(self, policy: SamplingPolicy, reader: OtlpReader) -> None:

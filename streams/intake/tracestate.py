@@ -1,4 +1,4 @@
-"""The entries of W3C tracestate that samplers share, `ot=rv:...;th:...`. Pure."""
+"""Read the sampling entries of W3C tracestate, `ot=rv:...;th:...`. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _RANDOM_VALUE: Final = re.compile(r"[0-9a-f]{14}", re.ASCII)
 
 
 def random_value(tracestate: str | None) -> int | None:
-    """Read explicit randomness from tracestate; None where there is none that is well formed."""
+    """Return the explicit randomness of a tracestate; None without a valid one."""
     value = _ot_value(tracestate, "rv")
     return int(value, 16) if value is not None and _RANDOM_VALUE.fullmatch(value) else None
 
 
 def upstream_threshold(tracestate: str | None) -> int | None:
-    """Read the threshold of a sampler upstream from tracestate; None where there is none that is well formed.
+    """Return the upstream sampler's threshold of a tracestate; None without a valid one.
 
-    Up to 14 hexadecimal digits, whose trailing zeros are left out.
+    It has up to 14 hexadecimal digits, with trailing zeros omitted.
     """
     value = _ot_value(tracestate, "th")
     if value is None or not _THRESHOLD_VALUE.fullmatch(value):

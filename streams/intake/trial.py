@@ -1,4 +1,4 @@
-"""What the settings would make of some records, without judging any: for `judgestream map`."""
+"""Show how the settings treat some records, without judging: for `judgestream map`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WHY_NONE: Final = {
     "no_content": "the model's answer was not recorded",
     "no_answer": "no model call has an answer text",
 }
-"""Why a trace becomes no event, in words."""
+"""Why a trace becomes no event, as a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A record as far as reading it needs."""
+    """The fields of a record that reading needs."""
 
     value: bytes | None
     key: bytes | None = None
@@ -39,17 +39,17 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What happens to one record, or of one trace.
+    """The outcome of one record or trace.
 
     Args:
-        before: What was read: the JSON of a record, or the id of a trace.
-        event: The event; None where there is none.
-        problem: Why not.
+        before: The input: the JSON of a record, or the id of a trace.
+        event: The event; None without one.
+        problem: Why there is none.
         kept: Whether sampling keeps the event.
-        probability: With which probability it does.
-        stratum: The rule that spoke.
+        probability: Its inclusion probability.
+        stratum: Name of the matching rule.
         metrics: The metrics that would judge it.
-        hints: For traces without content: how to have it recorded.
+        hints: For traces without content: how to enable its recording.
     """
 
     before: Any
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def looks_like_otlp(value: bytes) -> bool:
-    """Whether a file or record holds OTLP rather than events."""
+    """Return whether a file or record holds OTLP rather than events."""
     start = value[:4096].lstrip()
     if start[:1] == b"{":
         return b'"resourceSpans"' in start or b'"resourceLogs"' in start
@@ -73,14 +73,14 @@ def looks_like_otlp(value: bytes) -> bool:
 async def unpack(
     records: Sequence[RawRecord], unpacking: Unpacking | None
 ) -> tuple[list[RawRecord], list[Outcome]]:
-    """Read records by their schemas.
+    """Decode records by their schemas.
 
     Args:
         records: The records.
-        unpacking: Reads them, where there is a registry.
+        unpacking: Decodes them; None without a registry.
 
     Returns:
-        The records as JSON, and what happened to those that do not hold to their schema.
+        The records as JSON, and the outcomes of those that do not match their schema.
 
     Raises:
         RegistryDownError: The registry does not answer.
@@ -97,14 +97,14 @@ async def unpack(
 
 
 class Trial:
-    """Reads records as a worker with these settings would.
+    """Reads records as a worker with these settings does.
 
     Args:
         settings: The settings.
-        otlp: Whether records are OTLP; by default as the settings say.
+        otlp: Whether records are OTLP; by default as in the settings.
 
     Raises:
-        SettingsError: The mapping does not hold.
+        SettingsError: The mapping is invalid.
     """
 
     def __init__(self, settings: Settings, *, otlp: bool | None = None) -> None:
@@ -116,15 +116,15 @@ class Trial:
         self._routes = metric_routes(settings)
 
     def outcomes(self, records: Iterable[RawRecord]) -> Iterator[Outcome]:
-        """Say what records become; traces are joined over all of them.
+        """Yield the outcomes of records; traces are joined over all of them.
 
         Args:
-            records: In the order of the topic.
+            records: Records, in the order of the topic.
         """
         if self._reader is not None:
             yield from self._traces(self._reader, records)
             return
-        assert self._json is not None  # noqa: S101 - one of the two
+        assert self._json is not None  # noqa: S101 - set if there is no reader
         for record in records:
             before = _before(record.value)
             try:

@@ -1,4 +1,4 @@
-"""Intake of conversations: events are judged one by one, and together once their conversation is idle."""
+"""The intake of conversations: events are judged singly, and together once their conversation is idle."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ConversationIntake:
 
     Args:
         read: Reads an event from a record, or raises DecodeError.
-        policy: Which conversations are judged; it goes by the record's key.
+        policy: Samples conversations by the record's key.
         events: Takes each event, for the metrics of single events.
         whole: Takes each conversation as one event, for the metrics of conversations.
-        counts: Where outcomes are counted.
+        counts: Counts outcomes.
         bounds: When conversations are closed.
         past: Rereads the records before the first offset.
-        clock: Tells the time in seconds, from any beginning.
+        clock: Returns seconds, from any start.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ConversationIntake:
         self._gathering = Gathering[QAEvent](kind, counts=counts, bounds=bounds, past=past, clock=clock)
 
     async def handle(self, record: Incoming) -> None:
-        """Take one record; return when its event was taken and its conversation, where sampled, was judged.
+        """Take one record; return when its event and, if sampled, its conversation are processed.
 
         Raises:
             SettingsError: The topic's records are not keyed by conversation.
@@ -73,11 +73,11 @@ class ConversationIntake:
             await self._gathering.add(record, {event.conversation_id: [event]})
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set aside a record that met an unexpected error."""
+        """Write a dead letter for a record after an unexpected error."""
         await self._events.on_surprise(record, error)
 
     def release(self) -> None:
-        """Let go of all open conversations: their next reader begins with the records."""
+        """Abandon all open conversations; the next owner reads their records again."""
         self._gathering.release()
 
     async def _become(self, record: Incoming, events: list[QAEvent]) -> None:

@@ -1,8 +1,7 @@
-"""Holds the offsets of records whose group is open, until what follows from the group was written.
+"""Delay the commit of records whose group is open, until the group's output is written.
 
-Kafka itself is the store: after a crash the records of an open group are read again. Those that were finished
-before lie behind the committed offset; they are read back once, so that the rest of a group is not mistaken
-for the whole of it.
+Kafka is the store: after a crash the records of an open group are redelivered. Records of the group before
+the committed offset are reread once, so that the rest of a group is not taken for the whole.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 LONGEST_SLEEP_SECONDS: Final = 1.0
 READ_BACK_SECONDS: Final = 120.0
-"""Reading back takes no longer; what it does not come to is missing from groups that straddle the committed
-offset."""
+"""Timeout of rereading; groups across the committed offset lack the records not reached by then."""
 T = TypeVar("T")
 
 
@@ -34,24 +32,24 @@ class Past(Protocol):
     """Reads the records of a partition before an offset: `streams.kafka.past.TopicPast`, or a fake."""
 
     async def partitions(self, topic: str) -> int:
-        """Count a topic's partitions."""
+        """Return the number of a topic's partitions."""
 
     def read(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
-        """Give the records from a moment on, up to an offset."""
+        """Yield the records from a time up to an offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[T]):
-    """What is joined.
+    """The kind of groups to join.
 
     Args:
-        noun: Names it in messages.
-        become: Writes what follows from a closed group; the record is the first of its records.
-        surprise: Sets aside a group that met an unexpected error.
-        read: What a record holds, by group; raises DecodeError or ValueError.
-        is_key: Whether a record's key is that of a group, so that all of it lies on one partition.
-        key_problem: What to do about records that are keyed otherwise.
-        is_complete: Whether what came is all that is waited for; None: that is never known.
+        noun: Its name in messages.
+        become: Writes the output of a closed group; the record is the first of its records.
+        surprise: Writes a dead letter for a group after an unexpected error.
+        read: Returns a record's parts by group; raises DecodeError or ValueError.
+        is_key: Whether a record's key is the group's, so that the whole group is on one partition.
+        key_problem: Returns the message about records with another key.
+        is_complete: Whether the parts so far complete a group; None if that is never known.
     """
 
     noun: str
@@ -64,14 +62,14 @@ class Kind(Generic[T]):
 
 
 class Gathering(Generic[T]):
-    """Gathers groups of one worker.
+    """Collects the groups of one worker.
 
     Args:
-        kind: What is joined.
-        counts: Where outcomes are counted.
+        kind: The kind of groups.
+        counts: Counts outcomes.
         bounds: When groups are closed.
         past: Rereads the records before the first offset.
-        clock: Tells the time in seconds, from any beginning.
+        clock: Returns seconds, from any start.
     """
 
     def __init__(
@@ -97,7 +95,7 @@ class Gathering(Generic[T]):
         counts.watch_joins(kind.noun, lambda: len(self._join), lambda: self._join.late)
 
     def release(self) -> None:
-        """Let go of all open groups: partitions are given away, their next reader begins with the records."""
+        """Abandon all open groups on a revocation; the next owner reads their records again."""
         if self._closing is not None:
             self._closing.cancel()
         for _, task in self._read_back.values():
@@ -111,10 +109,10 @@ class Gathering(Generic[T]):
                     future.cancel()
 
     async def add(self, record: Incoming, parts: Mapping[str, list[T]]) -> None:
-        """Add what a record holds; return when all that follows from its groups was written.
+        """Add the parts in a record; return when the output of its groups is written.
 
         Raises:
-            SettingsError: The topic's records are not keyed by group, so that none can be joined.
+            SettingsError: The topic's records are not keyed by group, so groups cannot be joined.
         """
         if any(not self._kind.is_key(record.key, key) for key in parts):
             await self._check_keys(record)
@@ -129,8 +127,7 @@ class Gathering(Generic[T]):
                 self._waiting.setdefault(group, []).append((record, future))
                 futures.append(future)
             elif key in self._finishing:
-                # Late, or read again after a rebalance: not finished before what the group becomes was
-                # written.
+                # Late, or redelivered after a rebalance: finished only when the group's output is written.
                 futures.append(asyncio.shield(self._finishing[key]))
         self._close_due()
         if self._closing is None or self._closing.done():
@@ -140,7 +137,7 @@ class Gathering(Generic[T]):
     async def _check_keys(self, record: Incoming) -> None:
         keyed = self._keyed.get(record.topic)
         if keyed is None:
-            # On one partition a group cannot be spread over several.
+            # With one partition a group is always complete.
             keyed = self._keyed[record.topic] = await self._past.partitions(record.topic) <= 1
         if not keyed:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
@@ -160,20 +157,20 @@ class Gathering(Generic[T]):
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
     async def _finish(self, group: Group[T], waiting: list[tuple[Incoming, asyncio.Future[None]]]) -> None:
-        """Write what follows from a group, then let its records go."""
+        """Write the output of a group, then finish its records."""
         first = waiting[0][0]
         try:
             try:
                 await self._kind.become(first, group.parts)
             except Exception as error:  # noqa: BLE001 - one group must not stop the others
                 _log.error(
-                    f"unexpected error, the {self._kind.noun} is set aside",
+                    f"unexpected error: the {self._kind.noun} becomes a dead letter",
                     **{f"{self._kind.noun}_id": group.key},
                     error=type(error).__name__,
                     where=where(error),
                 )
                 await self._kind.surprise(first, error)
-        except Exception as error:  # noqa: BLE001 - it goes to those who wait for it
+        except Exception as error:  # noqa: BLE001 - it is passed to the waiting records
             for _, future in waiting:
                 if not future.done():
                     future.set_exception(error)
@@ -187,7 +184,7 @@ class Gathering(Generic[T]):
     # The records before the first offset
 
     async def _know_the_past(self, record: Incoming) -> None:
-        """Read back, once an assignment, what a group of this partition may have before the first record."""
+        """Reread, once per assignment, the records of this partition before the first one."""
         place = (record.topic, record.partition)
         generation = getattr(record, "generation_id", 0)
         known = self._read_back.get(place)
@@ -204,7 +201,7 @@ class Gathering(Generic[T]):
                 records = self._past.read(record.topic, record.partition, since=since, before=record.offset)
                 async for one in records:
                     await self._recall(one)
-        except Exception as error:  # noqa: BLE001 - without it groups that straddle the offset are poorer, and no more
+        except Exception as error:  # noqa: BLE001 - only groups across the committed offset lack parts
             _log.warning(
                 f"rereading failed: a {self._kind.noun} that began before this offset may be incomplete",
                 topic=record.topic,

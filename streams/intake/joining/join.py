@@ -1,9 +1,9 @@
-"""Joins what comes in several records, within bounds: the parts of a trace, the events of a conversation.
+"""Join parts from several records, within bounds: the spans of a trace, the events of a conversation.
 
-Pure: the time is an argument. A group is closed when it is complete and the grace is over (a trace's root
-span came; its children mostly came before it, for a span is exported when it ends), else when nothing came
-for a while, else at a longest age, else when there is no more room, the oldest first. What comes after the
-close is late: it changes nothing any longer, and is counted.
+Pure: the time is an argument. A group is closed when it is complete and the grace period is over (a trace's
+root span has arrived; its children usually arrived before, because a span is exported at its end), else when
+it is idle, else at its maximum age, else when the limits on open groups are exceeded, the oldest first. Parts
+after the close are late: they are only counted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeVar
 
 Why = Literal["root", "idle", "longest", "room"]
-"""Why a group was closed: complete and grace, idle, at its longest age, or for want of room."""
+"""Why a group was closed: complete and grace period over, idle, maximum age, or limits exceeded."""
 REMEMBERED: Final = 200_000
-"""Closed groups whose late parts are known for what they are."""
+"""Closed groups that are remembered, to detect late parts."""
 T = TypeVar("T")
 
 
@@ -26,11 +26,11 @@ class Bounds:
     """When groups are closed.
 
     Args:
-        grace: Seconds after the group was complete.
-        idle: Seconds after the last record, for a group that is not complete.
+        grace: Seconds after the group is complete.
+        idle: Seconds after the last record, for an incomplete group.
         longest: Seconds after the first record.
-        groups: Open groups at most.
-        size: Bytes of the records of open groups at most.
+        groups: Limit on open groups.
+        size: Limit on the bytes of open groups' records.
     """
 
     grace: float
@@ -42,15 +42,15 @@ class Bounds:
 
 @dataclass(slots=True, eq=False)
 class Group(Generic[T]):
-    """What is being gathered under one key.
+    """A group with its parts so far.
 
     Args:
-        key: The trace's id, or the conversation's.
-        opened: When its first record came.
-        last: When its last one came.
-        root: When it was complete; None before.
+        key: Id of the trace or conversation.
+        opened: Time of its first record.
+        last: Time of its last record.
+        root: Time when it was complete; None before.
         size: Bytes of its records.
-        parts: What came so far.
+        parts: Its parts.
         closed: Why it was closed; None while it is open.
     """
 
@@ -68,12 +68,12 @@ class Join(Generic[T]):
 
     Args:
         bounds: When they are closed.
-        is_complete: Whether what came is all that is waited for; None: that is never known.
+        is_complete: Whether the parts so far complete a group; None if that is never known.
     """
 
     def __init__(self, bounds: Bounds, *, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
         self.late = 0
-        """Records of groups that were closed already."""
+        """Number of records of groups that were already closed."""
         self._bounds = bounds
         self._is_complete = is_complete
         self._open: OrderedDict[str, Group[T]] = OrderedDict()
@@ -88,20 +88,20 @@ class Join(Generic[T]):
 
     @property
     def size(self) -> int:
-        """Bytes of the records of open groups."""
+        """Bytes of open groups' records."""
         return self._size
 
     def add(self, key: str, parts: Sequence[T], *, size: int, now: float) -> Group[T] | None:
-        """Add what a record holds of a group.
+        """Add a record's parts of a group.
 
         Args:
-            key: The trace's or the conversation's id.
-            parts: What the record holds of it.
+            key: Id of the trace or conversation.
+            parts: The parts.
             size: Bytes of the record.
             now: The time in seconds.
 
         Returns:
-            The open group; None where it was closed before and this comes late.
+            The open group; None if it is already closed.
         """
         group = self._open.get(key)
         if group is None:
@@ -126,11 +126,11 @@ class Join(Generic[T]):
 
     @property
     def next_due(self) -> float | None:
-        """When to look for groups to close; None without any."""
+        """When to check for groups to close; None without any."""
         return self._due[0][0] if self._due else None
 
     def due(self, now: float) -> list[Group[T]]:
-        """Close and give the groups whose time has come, and the oldest where there is no more room."""
+        """Close and return the groups that are due, and the oldest ones beyond the limits."""
         closed = []
         while self._due and self._due[0][0] <= now:
             _, key = heapq.heappop(self._due)
@@ -140,7 +140,7 @@ class Join(Generic[T]):
         while self._open and (len(self._open) > self._bounds.groups or self._size > self._bounds.size):
             closed.append(self._close(next(iter(self._open.values())), "room"))
         while self._due and self._due[0][1] not in self._open:
-            heapq.heappop(self._due)  # of a record that another put off
+            heapq.heappop(self._due)  # an outdated entry
         return closed
 
     def _why(self, group: Group[T], now: float) -> Why:
@@ -161,17 +161,17 @@ class Join(Generic[T]):
         self._size -= group.size
 
     def abandon(self, group: Group[T]) -> None:
-        """Forget an open group: its records will be read again, here or elsewhere, and it restarts."""
+        """Remove an open group: its records will be read again, here or elsewhere."""
         if self._open.get(group.key) is group:
             self._remove(group)
 
-    # What lies before the offset from which on records are read
+    # Parts before the first offset that is read
 
     def recall(self, key: str, parts: Sequence[T], *, size: int, now: float) -> None:
-        """Keep what an earlier record holds of a group, in case a later record of it comes.
+        """Keep parts of a group from an earlier record, in case a later record of the group arrives.
 
-        After a restart the records from the committed offset on are read again, and those before are not.
-        Where a group straddles that offset, its end alone would become a poorer event under the same id.
+        After a restart only the records from the committed offset on are redelivered. If a group spans that
+        offset, its end alone would become an incomplete event with the same id.
         """
         _, known, gathered = self._past.pop(key, (now, 0, []))
         gathered += parts
@@ -182,7 +182,7 @@ class Join(Generic[T]):
             self._past_size -= gone
 
     def forget_past(self, before: float) -> None:
-        """Let go of what was recalled before a time: nothing more comes of those groups."""
+        """Drop parts that were recalled before a time: their groups get no more records."""
         while self._past:
             key, (at, size, _) = next(iter(self._past.items()))
             if at >= before:

@@ -1,4 +1,4 @@
-"""Intake of traces: records in, joined by trace id, one event a trace (or one a model's call) out."""
+"""The intake of traces: joins spans by trace id, and builds one event per trace (or per model call)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class TraceIntake:
 
     Args:
         reader: Reads requests.
-        sampler: Decides by trace id.
+        sampler: Samples by trace id.
         intake: Takes the events.
-        counts: Where outcomes are counted.
+        counts: Counts outcomes.
         bounds: When traces are closed.
-        seconds: Bound on the time that reading a trace of many parts may take; above 0.
+        seconds: Limit on the time to read a trace of many parts; above 0.
         past: Rereads the records before the first offset.
-        clock: Tells the time in seconds, from any beginning.
+        clock: Returns seconds, from any start.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class TraceIntake:
         self._gathering = Gathering[Span](kind, counts=counts, bounds=bounds, past=past, clock=clock)
 
     async def handle(self, record: Incoming) -> None:
-        """Take one record; return when all that follows from its traces was written.
+        """Take one record; return when the output of its traces is written.
 
         Raises:
-            SettingsError: The topic's records are not keyed by trace id, so that a trace cannot be joined.
+            SettingsError: The topic's records are not keyed by trace id, so traces cannot be joined.
         """
         try:
             split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
@@ -88,11 +88,11 @@ class TraceIntake:
             await self._gathering.add(record, traces)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set aside a record that met an unexpected error."""
+        """Write a dead letter for a record after an unexpected error."""
         await self._intake.on_surprise(record, error)
 
     def release(self) -> None:
-        """Let go of all open traces: partitions are given away, their next reader begins with the records."""
+        """Abandon all open traces on a revocation; the next owner reads their records again."""
         self._gathering.release()
 
     async def _kept(self, record: Any) -> dict[str, list[Span]]:
@@ -100,7 +100,7 @@ class TraceIntake:
         return self._reader.spans(record.value, split.kept.__contains__) if split.kept else {}
 
     async def _become(self, record: Incoming, spans: list[Span]) -> None:
-        """Make events of the spans of one trace, and hand them on."""
+        """Build the events of one trace's spans, and pass them to the intake."""
         try:
             reading = await read_beside(parts_of(spans), self._reader.read, spans, seconds=self._seconds)
         except DecodeError as error:
@@ -118,13 +118,12 @@ class TraceIntake:
 def _key_problem(got: str) -> str:
     return (
         "ingest.otlp.unit: trace needs records keyed by trace id, otherwise a trace is spread over "
-        "partitions "
-        f"{got}; "
-        "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
-        "Collector's Kafka exporter and write to a new topic, or set ingest.otlp.unit: span"
+        f"partitions {got}; set partition_traces_by_id: true (for log records "
+        "partition_logs_by_trace_id: true) in the Collector's Kafka exporter and write to a new "
+        "topic, or set ingest.otlp.unit: span"
     )
 
 
 def _is_key_of(key: bytes | None, trace_id: str) -> bool:
-    """Whether a record's key is the trace id, in hexadecimal or as it is."""
+    """Return whether a record's key is the trace id, in hexadecimal or in bytes."""
     return key is not None and (key.lower() == trace_id.encode() or key.hex() == trace_id)

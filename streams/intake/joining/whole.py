@@ -1,4 +1,4 @@
-"""A whole conversation as one event. Pure, and linear in what its events hold."""
+"""Join a whole conversation to one event. Pure, in time linear in its events."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from schemas.event import MAX_MESSAGES
 
 
 def joined(events: Sequence[QAEvent]) -> QAEvent:
-    """One event of all events of a conversation.
+    """Return one event for all events of a conversation.
 
-    Its id is the conversation's; its `messages` are all turns, the latest 200; all else is the last event's.
-    An event that carries the conversation so far, or its latest messages, adds what is new in it; another its
-    question and answer.
+    Its id is the conversation's, its `messages` are the latest 200 turns, and the rest is the last event's.
+    An event with the conversation so far, or its latest messages, adds its new messages; another event adds
+    its question and answer.
 
     Args:
-        events: At least one, in the order in which they came; one that came twice counts once.
+        events: At least one, in order of arrival; duplicates are ignored.
     """
     distinct = {event.event_id: event for event in reversed(events)}
     in_order = list(reversed(distinct.values()))
@@ -33,7 +33,7 @@ def joined(events: Sequence[QAEvent]) -> QAEvent:
 
 
 def _said(event: QAEvent) -> list[ChatMessage]:
-    """The turns that an event carries; its answer is among them, whether its messages have it or not."""
+    """Return the turns of an event, including its answer."""
     answer = ChatMessage(role="assistant", content=event.answer)
     if not event.messages:
         return [ChatMessage(role="user", content=event.question), answer]
@@ -41,7 +41,7 @@ def _said(event: QAEvent) -> list[ChatMessage]:
 
 
 def _repeated(turns: Sequence[ChatMessage], said: Sequence[ChatMessage]) -> int:
-    """Count an event's first messages that are the last turns before it (Knuth, Morris, Pratt)."""
+    """Return how many first messages of an event repeat the last turns before it (Knuth, Morris, Pratt)."""
     fallbacks = [0]
     for message in said[1:]:
         fallbacks.append(_longer(fallbacks[-1], message, said, fallbacks))

@@ -1,4 +1,4 @@
-"""From a record to an event: envelopes, mapping, defaults, checks."""
+"""Read events from records: envelopes, mapping, defaults, checks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads a record that has many parts in the child process for long texts, within its bounds.
+"""Read a record with many parts in the child process for long texts, within its limits.
 
-Four megabytes of `{},{},...` become a gigabyte of objects, and reading them takes seconds: that stops neither
-the event loop nor the worker. What has few parts is read at once.
+Four megabytes of `{},{},...` become a gigabyte of objects and take seconds to read; in the child they block
+neither the event loop nor the worker. Records with few parts are read directly.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class _Refused:
 async def read_beside(
     size: int, function: Callable[..., T], /, *args: object, seconds: float = aside.DEFAULT_SECONDS
 ) -> T:
-    """Call a function that reads a record: at once where it has few parts, else in the child.
+    """Call a function that reads a record: directly if it has few parts, else in the child process.
 
     Args:
-        size: How many parts there are.
-        function: What reads, and raises DecodeError.
-        *args: For the function.
-        seconds: Bound on the time in the child; above 0.
+        size: Number of parts.
+        function: Reads the record, or raises DecodeError.
+        *args: Arguments of the function.
+        seconds: Timeout in the child; above 0.
 
     Raises:
-        DecodeError: As the function; `oversized`: time or memory did not suffice.
+        DecodeError: The function raised it; or `oversized`: time or memory did not suffice.
     """
     if size <= READ_AT_ONCE:
         return function(*args)
@@ -46,7 +46,7 @@ async def read_beside(
         held = aside.MAX_MEMORY_BYTES // (1024 * 1024)
         raise DecodeError(
             "oversized",
-            f"value: has so many parts that it cannot be read within {seconds:g} s "
+            f"value: has too many parts to be read within {seconds:g} s "
             f"(judge.verification_seconds) and {held} MiB; send less in a record",
         ) from None
     if isinstance(found, _Refused):
@@ -55,7 +55,7 @@ async def read_beside(
 
 
 def _tried(function: Callable[..., T], args: tuple[object, ...]) -> T | _Refused:
-    """Runs in the child, from which only errors of `judge` come back as they are."""
+    """Run in the child process, which can return only errors of `judge` as exceptions."""
     try:
         return function(*args)
     except DecodeError as error:

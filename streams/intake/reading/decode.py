@@ -1,4 +1,4 @@
-"""Makes an event of a record: bytes, headers and timestamp in, QAEvent out."""
+"""Decode the event of a record from its value, headers and timestamp."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from streams.settings.problems import describe, explain
 MAX_DETAIL_CHARS = 1_000
 MAX_DETAIL_PROBLEMS = 5
 PROBABILITY_HEADER = "sampling-probability"
-"""Record header that states with which probability the producer kept the event; it counts before the body's
-field."""
+"""Record header with the producer's sampling probability; it takes precedence over the body's field."""
 
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
 _IDENTITY_FIELDS = ("event_id", "trace_id", "tracestate")
@@ -38,7 +37,7 @@ _DATETIME = TypeAdapter(datetime)
 
 @dataclass(frozen=True, slots=True)
 class SamplingFields:
-    """The part of an event that sampling looks at."""
+    """The fields of an event that sampling uses."""
 
     event_id: str
     trace_id: str | None
@@ -51,19 +50,19 @@ Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
 
 
 Beside = Callable[..., Awaitable[Any]]
-"""Calls a function, of a size, with arguments: `streams.intake.reading.beside.read_beside`."""
+"""Call a function with a size and arguments: `streams.intake.reading.beside.read_beside`."""
 
 
 class Readable(Protocol):
-    """The part of a record that is read."""
+    """The used part of a record."""
 
     @property
     def value(self) -> bytes | None:
-        """The raw value."""
+        """The encoded value."""
 
     @property
     def headers(self) -> Headers:
-        """Name and raw value, in order."""
+        """Names and values, in order."""
 
     @property
     def timestamp(self) -> float | None:
@@ -71,27 +70,27 @@ class Readable(Protocol):
 
 
 class Ingest:
-    """Reads records as the section `ingest` of the settings says.
+    """Reads records by the section `ingest` of the settings.
 
     Steps: size; an empty value; Confluent's wire header; JSON; CloudEvents (binary mode by the header
-    `ce_specversion`; structured mode by content type or by the attributes that make one); `ingest.mapping`;
+    `ce_specversion`; structured mode by content type or by its required attributes); `ingest.mapping`;
     defaults from outside the body; the event's own checks.
 
-    What the body lacks comes from outside: `event_id` from the CloudEvent's id, `occurred_at` from its time,
-    else from the record's timestamp; it is always in UTC. A time without an offset is taken as UTC. A number
-    as time is Unix time (seconds, or milliseconds where larger than 2e10).
+    Defaults: `event_id` is the CloudEvent's id; `occurred_at` is the CloudEvent's time, else the record's
+    timestamp, and always in UTC. A time without an offset is in UTC. A number as time is Unix time (seconds,
+    or milliseconds if larger than 2e10).
 
-    The trace context is taken whole from one place: the header `traceparent` (with `tracestate`), else the
-    header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers count
-    before the body so that sampling can decide by them without reading it; a malformed one is ignored. A
-    service that forwards the events of others must forward their trace headers or send none.
+    The whole trace context comes from one place: the header `traceparent` (with `tracestate`), else the
+    header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers take
+    precedence so that sampling can use them without reading the body; a malformed header is ignored. A
+    service that forwards events of others must forward their trace headers or send none.
 
     Args:
         max_event_bytes: Larger values are refused.
-        mapping: `ingest.mapping`; empty where records have an event's shape.
+        mapping: `ingest.mapping`; empty if records have the fields of an event.
 
     Raises:
-        SettingsError: The mapping does not hold.
+        SettingsError: The mapping is invalid.
     """
 
     def __init__(self, *, max_event_bytes: int, mapping: Mapping[str, str] | None = None) -> None:
@@ -100,18 +99,18 @@ class Ingest:
 
     @property
     def maps(self) -> bool:
-        """Whether records have a shape of their own, so that only the mapping knows where things are."""
+        """Whether a mapping defines the fields."""
         return self._mapper is not None
 
     async def read(
         self, record: Readable, unpack: Unpack | None = None, beside: Beside | None = None
     ) -> QAEvent:
-        """Make an event of a record, by its schema where there is a registry.
+        """Decode the event of a record, by its schema if there is a registry.
 
         Args:
             record: The record.
-            unpack: Reads it by its schema.
-            beside: Reads records of many parts elsewhere (`streams.intake.reading.beside`); None: here.
+            unpack: Decodes it by its schema.
+            beside: Reads records of many parts in a child process (`read_beside`); None to read them here.
 
         Raises:
             DecodeError: The record is not an event.
@@ -129,7 +128,7 @@ class Ingest:
     def decode(
         self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
     ) -> QAEvent:
-        """Make an event of a record.
+        """Decode the event of a record.
 
         Args:
             value: The record's value.
@@ -137,10 +136,10 @@ class Ingest:
             timestamp_ms: The record's timestamp in Unix milliseconds; None or negative for none.
 
         Returns:
-            The event. Its `occurred_at` is None only where neither event nor record has a time.
+            The event. Its `occurred_at` is None only if neither event nor record has a time.
 
         Raises:
-            DecodeError: The record is not an event; no other exception, whatever the bytes.
+            DecodeError: The record is not an event; no bytes raise another exception.
         """
         headers = headers or ()
         opened = self._open(value, headers)
@@ -160,7 +159,7 @@ class Ingest:
     def sampling_fields(
         self, value: bytes | None, headers: Headers | None, labels: Collection[str]
     ) -> SamplingFields:
-        """Read what sampling needs, by the steps of `decode` and no more of them than necessary.
+        """Read the fields that sampling needs, by only the necessary steps of `decode`.
 
         For every record that `decode` accepts, the fields are those of its event.
 
@@ -170,7 +169,7 @@ class Ingest:
             labels: Names of the labels that are needed.
 
         Raises:
-            DecodeError: They cannot be read; `decode` would refuse the record too.
+            DecodeError: The fields cannot be read; `decode` raises it, too.
         """
         headers = headers or ()
         opened = self._open(value, headers)
@@ -200,21 +199,21 @@ class Ingest:
 
 
 def normal_label(value: str) -> str:
-    """Cut a label's value to its bound: a label too long is still better than an event lost."""
+    """Truncate a label's value to its limit; the event is kept."""
     return value if len(value) <= MAX_LABEL_VALUE_CHARS else value[:MAX_LABEL_VALUE_CHARS]
 
 
 def normal_labels(raw: object, only: Collection[str] | None = None) -> dict[str, str]:
-    """Make labels of what an event has under `labels`.
+    """Convert the value of an event's `labels`.
 
-    Numbers become their usual text, truth values "true" and "false"; a null is a label that is absent.
+    Numbers become text, booleans "true" and "false"; nulls are omitted.
 
     Args:
-        raw: What the event has; None for none.
-        only: Names to look at; None for all.
+        raw: The value; None for none.
+        only: Names to convert; None for all.
 
     Raises:
-        DecodeError: It is not a mapping, or a value is a list or mapping.
+        DecodeError: It is not a mapping, or a label's value is a list or mapping.
     """
     if raw is None:
         return {}
@@ -285,7 +284,7 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         moment = _DATETIME.validate_python(given)
         return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     except (ValidationError, OverflowError) as error:
-        # OverflowError: the offset leads out of the years 1 to 9999.
+        # OverflowError: the offset leads beyond the years 1 to 9999.
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise DecodeError(
             "undecodable",
@@ -302,11 +301,11 @@ def _from_milliseconds(timestamp_ms: int | None) -> datetime | None:
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (OverflowError, OSError, ValueError):
-        return None  # beyond the year 9999: no time at all
+        return None  # beyond the year 9999
 
 
 def problem_detail(error: ValidationError) -> str:
-    """Say what keeps fields from being an event, cut to what a dead letter carries."""
+    """Format the validation problems, truncated to the limits of a dead letter."""
     lines = explain(error, QAEvent)
     more = len(lines) - MAX_DETAIL_PROBLEMS
     text = "\n".join(lines[:MAX_DETAIL_PROBLEMS]) + (f"\nand {more} more" if more > 0 else "")

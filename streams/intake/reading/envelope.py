@@ -1,4 +1,4 @@
-"""What may be wrapped around an event: Confluent's wire header and CloudEvents."""
+"""Open the envelope of an event: Confluent's wire header or CloudEvents."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 _HIDDEN = b'"data_base64"'
 _MAGIC_BYTES = 5
-"""Confluent's wire header: a zero byte, then the schema's id in four."""
+"""Confluent's wire header: a zero byte, then the schema's id in four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The JSON object inside, and what its envelope says where the object itself does not.
+    """The JSON object in a record, and the defaults from its envelope.
 
     Args:
         document: The object.
         event_id: Id of the CloudEvent.
         occurred_at: Time of the CloudEvent.
-        trace: Trace context among the attributes of a structured CloudEvent.
+        trace: Trace context in the attributes of a structured CloudEvent.
     """
 
     document: dict[str, Any]
@@ -40,13 +40,13 @@ class Opened:
 
 
 def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes:
-    """Give a record's value, if there is one and it is not too large.
+    """Return a record's value; raise if it is empty or too large.
 
     Args:
         value: The value.
-        limit: Bytes at most.
-        send: What belongs there, for errors.
-        remedy: What to do about one that is too large, beside raising the limit.
+        limit: Maximum bytes.
+        send: The expected content, for the error.
+        remedy: Remedy for a value that is too large, besides raising the limit.
 
     Raises:
         DecodeError: It is empty or too large.
@@ -63,9 +63,9 @@ def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes
 
 
 def parts_of(value: bytes | None) -> int:
-    """Count the parts of a JSON text, those within its texts, too; 0 for a short one.
+    """Return an upper bound on the parts of a JSON text, including JSON inside its strings; 0 if it is short.
 
-    More than `judge.task.READ_AT_ONCE` are not read in the event loop.
+    More than `judge.task.READ_AT_ONCE` parts are not read in the event loop.
     """
     if value is None or len(value) <= READ_AT_ONCE:
         return 0
@@ -75,19 +75,19 @@ def parts_of(value: bytes | None) -> int:
 
 
 def strip_confluent(value: bytes) -> bytes:
-    """Cut off Confluent's wire header, where there is one. No JSON text starts with a zero byte."""
+    """Remove Confluent's wire header, if there is one. No JSON text starts with a zero byte."""
     return value[_MAGIC_BYTES:] if value[0] == 0 else value
 
 
 def open_record(value: bytes, headers: Headers) -> Opened:
-    """Take the JSON object out of a record.
+    """Return the JSON object in a record.
 
     Args:
         value: The record's value, not empty.
         headers: The record's headers.
 
     Raises:
-        DecodeError: There is not JSON object in it.
+        DecodeError: It holds no JSON object.
     """
     named = dict(headers)
     content_type = _text(named.get("content-type")).partition(";")[0].strip().lower()
@@ -176,7 +176,7 @@ def _json_object(raw: bytes, field: str) -> dict[str, Any]:
 
 
 def _text(value: bytes | None) -> str:
-    """Read a header; one that is not UTF-8 says nothing."""
+    """Decode a header; empty if it is not UTF-8."""
     try:
         return "" if value is None else value.decode()
     except UnicodeDecodeError:

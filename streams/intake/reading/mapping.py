@@ -1,4 +1,4 @@
-"""Turns a JSON of another shape into an event's fields, by JMESPath expressions compiled once."""
+"""Map JSON of another shape to an event's fields, by JMESPath expressions compiled once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.errors import DecodeError, SettingsError
 from streams.settings.mapping import FIELD, LABEL, MAX_EXPRESSION_CHARS, mapping_problems
 
 _TEXTS = frozenset({"event_id"})
-"""Fields whose numbers become text: ids are numbers in many database."""
+"""Fields whose numbers become text: ids are numbers in many databases."""
 
 _Compiled = tuple[str, Callable[[Any], Any]]
 
@@ -20,14 +20,14 @@ _Compiled = tuple[str, Callable[[Any], Any]]
 class Mapper:
     """The expressions of `ingest.mapping`.
 
-    A field that no expression names is taken from the document under its own name. Expressions for
-    `labels.<name>` and `fields.<name>` add to those of `labels` and `fields`, or to the document's own.
+    A field without an expression is taken from the document by its name. Expressions for `labels.<name>` and
+    `fields.<name>` add to those of `labels` and `fields`, or to the document's own.
 
     Args:
         expressions: Event field, `labels.<name>` or `fields.<name>`, to JMESPath expression.
 
     Raises:
-        SettingsError: A target is not an event field or an expression is not JMESPath; all of them at once.
+        SettingsError: Targets are not event fields or expressions are invalid; the error names all of them.
     """
 
     def __init__(self, expressions: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class Mapper:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The event's fields that an expression names."""
+        """The event fields that have expressions."""
         return (
             *self._fields,
             *(("labels",) if self._labels else ()),
@@ -58,12 +58,12 @@ class Mapper:
     def apply(
         self, document: dict[str, Any], fields: Collection[str], labels: Collection[str] | None = None
     ) -> dict[str, Any]:
-        """Give the event's fields.
+        """Return the event's fields.
 
         Args:
             document: The JSON object.
-            fields: Fields that are wanted; the others are left out.
-            labels: Labels that are wanted; None for all.
+            fields: Fields to return.
+            labels: Labels to return; None for all.
 
         Raises:
             DecodeError: An expression fails on this document.
@@ -77,7 +77,7 @@ class Mapper:
                 found[name] = document[name]
         if "labels" in fields and self._labels:
             base = found.get("labels")
-            # A document's own `labels` of another shape are replaced once there are expressions for labels.
+            # Labels of another shape than a mapping are replaced if there are expressions for labels.
             merged = dict(base) if isinstance(base, dict) else {}
             for name, (expression, search) in self._labels.items():
                 if labels is None or name in labels:
@@ -97,22 +97,22 @@ class Mapper:
 def _search(target: str, expression: str, search: Callable[[Any], Any], document: dict[str, Any]) -> Any:
     try:
         found = search(document)
-        # Literals and expression references can make what JSON cannot carry: lone surrogates, odd objects.
+        # Literals and expression references can produce values outside JSON, such as lone surrogates.
         orjson.dumps(found)
-    except Exception as error:  # noqa: BLE001 - whatever foreign data does to an expression, it is this event's fault
+    except Exception as error:  # noqa: BLE001 - any failure of an expression concerns only this event
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise DecodeError(
             "undecodable",
             (
                 f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, "
-                f"{why}; correct one of them"
+                f"{why}; correct the expression or the event"
             ),
         ) from None
     return found
 
 
 def _written(value: Any) -> str | None:
-    """A value as a text: JSON where it is none; None where there is nothing."""
+    """Return a value as text: other values as JSON; None if there is none."""
     if value is None or isinstance(value, str):
         return value
     return orjson.dumps(value).decode()

@@ -1,8 +1,8 @@
-"""Reads Avro by a schema, in time and memory that its bytes bound.
+"""Decode Avro by a schema, in time and memory bounded by its size.
 
-The extension of fastavro reads quickly, but has no bound on how deep a record of a recursive schema goes (the
-process dies), nor on the number of items that take no bytes. So the former are read by its Python code, which
-ends with a RecursionError, and schemas with the latter are refused.
+fastavro's C extension is fast, but limits neither the recursion depth of a recursive schema (the process
+crashes) nor the number of zero-byte items. So recursive schemas use its Python code, which raises a
+RecursionError, and schemas with zero-byte items are refused.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from streams.errors import DecodeError
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 Read = Callable[[bytes], bytes]
-"""From a payload to JSON."""
+"""Decode a payload to JSON."""
 _CAREFUL: Final = 10
-"""How much longer what is read by Python code takes."""
+"""Slowdown factor of fastavro's Python code."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema that records are read by, here or in another process.
+    """A schema to decode records by, here or in another process.
 
     Args:
         text: The schema, as JSON.
-        references: The schemas that it names, those that others need first.
+        references: The schemas that it references, in order of dependency.
     """
 
     text: str
     references: tuple[str, ...] = ()
 
     def size(self, payload: bytes) -> int:
-        """How many values a payload may hold at most, as `read_beside` counts; 0: no more than the schema."""
+        """Return the maximum number of values in a payload, for `read_beside`; 0 if the schema limits it."""
         return len(payload) * _made(self).values_of_byte
 
     def read(self, payload: bytes) -> bytes:
-        """Read a record.
+        """Decode a record.
 
         Raises:
-            DecodeError: It does not hold to the schema.
+            DecodeError: It does not match the schema.
         """
         return _made(self).read(payload)
 
     def check(self) -> None:
-        """Make what reads.
+        """Build the decoder.
 
         Raises:
-            ValueError: It is no schema, or one whose records no bytes bound.
+            ValueError: It is not a valid schema, or its records have unbounded zero-byte items.
         """
         _made(self)
 
@@ -113,7 +113,7 @@ def _plain(value: object) -> object:
 
 
 class _Shape:
-    """What a schema's records may do."""
+    """Properties of a schema's records."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.recursive = False
@@ -126,19 +126,19 @@ class _Shape:
 
     @property
     def values_of_byte(self) -> int:
-        """How many values a byte may stand for at most, where it may be repeated; a number may take long."""
+        """Maximum number of values per byte, if items may repeat; weighted by the decoder's speed."""
         if self.recursive:
             return _CAREFUL * max(self.fields, 1)
         return max(self.fields, 1) if self.repeats else 0
 
     def look(self, schema: Any) -> int:
-        """Look at a schema; the fewest bytes that it takes (0 or 1)."""
+        """Examine a schema; return its minimum size in bytes (0 or 1)."""
         if isinstance(schema, str):
             return int(schema != "null") if schema in _PRIMITIVES else self._named(schema)
         if isinstance(schema, list):
             for one in schema:
                 self.look(one)
-            return 1  # which of them
+            return 1  # the index of the branch
         return self._complex(schema)
 
     def _complex(self, schema: Mapping[str, Any]) -> int:
@@ -160,7 +160,7 @@ class _Shape:
     def _named(self, name: str) -> int:
         if name in self._within:
             self.recursive = True
-            return 1  # at the least the union that ends it
+            return 1  # at least the union that ends the recursion
         if name not in self._least:
             self._least[name] = self.look(self._names[name])
         return self._least[name]

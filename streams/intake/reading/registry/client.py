@@ -1,4 +1,4 @@
-"""Asks a schema registry: Confluent's REST interface, as Apicurio, Karapace and Redpanda have it, too."""
+"""Fetch schemas from a registry with Confluent's REST API, also of Apicurio, Karapace and Redpanda."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ CALLS: Final = 8
 
 
 class NoSchemaError(Exception):
-    """The registry does not know it."""
+    """The registry does not have the schema."""
 
 
 class UnreadableError(Exception):
-    """The registry's answer is unusable, and a retry would not help."""
+    """The registry's response is unusable, and a retry would not help."""
 
 
 class RegistryDownError(Exception):
@@ -39,12 +39,12 @@ class RegistryDownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema as the registry gives it.
+    """A schema in the registry.
 
     Args:
         kind: AVRO, JSON or PROTOBUF.
-        text: The schema; of Protobuf the serialized file descriptor in base64, where the registry has it.
-        references: Name, subject and version of each schema that it names.
+        text: The schema; for Protobuf the serialized file descriptor in base64, if the registry provides it.
+        references: Name, subject and version of each schema that it references.
     """
 
     kind: str
@@ -57,10 +57,10 @@ class RegistryClient:
 
     Args:
         url: The registry.
-        auth: Authorization of each request; None for none.
-        tls: Whom to trust; None: the machine's authorities.
-        timeout_seconds: Bound on one request.
-        patient: Whether an outage is waited out; else it is an error.
+        auth: Authorization header; None for none.
+        tls: TLS context; None for the system's authorities.
+        timeout_seconds: Timeout of one request.
+        patient: Whether to retry during an outage; otherwise raise.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RegistryClient:
         patient: bool = True,
     ) -> None:
         self.trouble: str | None = None
-        """Why it cannot be asked; None while it can."""
+        """Why the registry is unavailable; None if it is available."""
         self._url = url
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if auth is not None:
@@ -88,30 +88,30 @@ class RegistryClient:
         """Fetch a schema by id or GUID.
 
         Raises:
-            NoSchemaError: There is none.
-            UnreadableError: What comes is not a schema.
-            RegistryDownError: The registry does not answer, and is not waited for.
+            NoSchemaError: It does not exist.
+            UnreadableError: The response is not a schema.
+            RegistryDownError: The registry does not answer, and the client does not retry.
         """
         path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"/schemas/guids/{ref}"
         return await self._schema(path)
 
     async def reference(self, subject: str, version: int) -> Registered:
-        """Fetch a schema that another one names, as `schema` does."""
+        """Fetch a referenced schema, as `schema` does."""
         return await self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}")
 
     async def kinds(self) -> list[str]:
-        """Ask which kinds of schemas it keeps; for anyone who wants to know whether it answers."""
+        """Return the supported kinds of schemas; use it to check that the registry answers."""
         found = await self._get("/schemas/types")
         return [str(one) for one in found] if isinstance(found, list) else []
 
     async def close(self) -> None:
-        """Release connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
     async def _schema(self, path: str) -> Registered:
         found = _registered(await self._get(path))
-        if found.kind == "PROTOBUF":  # Apicurio gives the text again
+        if found.kind == "PROTOBUF":  # Apicurio returns the text here, too
             return _registered(await self._get(f"{path}?format=serialized"))
         return found
 

@@ -1,7 +1,7 @@
-"""A Protobuf schema as its author wrote it, read into a file descriptor.
+"""Parse the text of a Protobuf schema to a file descriptor.
 
-Some registries (Apicurio) give the text alone. Read is what reading messages needs: services, options and
-extensions are skipped, and names of types are left to the descriptor pool.
+Some registries (Apicurio) return only the text. Services, options and extensions are skipped, and type names
+are resolved by the descriptor pool.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto,
 from google.protobuf.descriptor_pb2 import FileDescriptorProto as File
 
 MAX_DEPTH: Final = 50
-"""Messages within messages."""
+"""Limit on nested messages."""
 _TOKEN: Final = re.compile(
     r"""\s+|//[^\n]*|/\*(?:.*?\*/|.*)|(?P<token>"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|[\w.+]+|[^\s\w])""",
     re.DOTALL,
 )
-"""White space, comments, and words; what is not closed goes as far as it can, so that no text is gone through
-twice."""
+"""White space, comments and words; unclosed ones extend as far as possible, so that matching is linear."""
 _SCALARS: Final = {
     name.removeprefix("TYPE_").lower(): number
     for name, number in FieldDescriptorProto.Type.items()
@@ -36,14 +35,14 @@ _OPENING: Final = {"{": "}", "[": "]", "(": ")", "<": ">"}
 
 
 def file_of(text: str, name: str) -> File:
-    """Read a schema.
+    """Parse a schema.
 
     Args:
         text: The schema.
-        name: What others import it by.
+        name: The file name for imports.
 
     Raises:
-        ValueError: It is not a schema; says where.
+        ValueError: It is not a schema; the message has the position.
     """
     reader = _Reader(text)
     file = File(name=name, syntax="proto2")
@@ -73,7 +72,7 @@ def file_of(text: str, name: str) -> File:
 
 
 class _Reader:
-    """The words of a schema, one after another."""
+    """The tokens of a schema."""
 
     def __init__(self, text: str) -> None:
         self._words = [match["token"] for match in _TOKEN.finditer(text) if match["token"]]
@@ -101,7 +100,7 @@ class _Reader:
 
     def error(self, word: str) -> ValueError:
         around = " ".join(self._words[max(self._at - 4, 0) : self._at + 3])[:100]
-        return ValueError(f"is no Protobuf schema: did not expect {word[:40]!r} in {around!r}")
+        return ValueError(f"is not a Protobuf schema: unexpected {word[:40]!r} in {around!r}")
 
     def text(self) -> str:
         word = self.next()
@@ -119,7 +118,7 @@ class _Reader:
             raise self.error(word) from None
 
     def skip(self) -> None:
-        """Skip a statement: to its semicolon, or to the end of its block."""
+        """Skip a statement, to its semicolon or the end of its block."""
         closing: list[str] = []
         while True:
             word = self.next()
@@ -133,14 +132,14 @@ class _Reader:
                 return
 
     def options(self) -> None:
-        """Skip the options of a field or a value, and its semicolon."""
+        """Skip the options and the semicolon of a field or value."""
         if self.peek == "[":
             self.skip()
         else:
             self.expect(";")
 
     def block(self, statement: Callable[[str], None]) -> None:
-        """Read a block, statement by statement; each is given its first word."""
+        """Parse a block; the callback gets the first word of each statement."""
         self.expect("{")
         while (word := self.next()) != "}":
             if word in _SKIPPED and self.peek not in {"=", "."}:
@@ -149,7 +148,7 @@ class _Reader:
                 statement(word)
 
 
-def _message(  # noqa: C901 - one kind of statement a branch
+def _message(  # noqa: C901 - a branch per kind of statement
     reader: _Reader, message: DescriptorProto, *, proto3: bool, depth: int, name: str = ""
 ) -> None:
     if depth > MAX_DEPTH:
@@ -196,7 +195,7 @@ def _message(  # noqa: C901 - one kind of statement a branch
             field(word)
 
     reader.block(statement)
-    message.nested_type.extend(entries)  # after those that a record may name by their place
+    message.nested_type.extend(entries)  # last, because records name nested messages by index
     for one in alone:
         one.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{one.name}")
@@ -211,7 +210,7 @@ def _typed(field: FieldDescriptorProto, kind: str) -> None:
 
 
 def _entry(reader: _Reader) -> DescriptorProto:
-    """Read the types of a map's keys and values into the message that stands for its entries."""
+    """Parse a map's key and value types to its entry message."""
     reader.expect("<")
     entry = DescriptorProto()
     entry.options.map_entry = True

@@ -1,4 +1,4 @@
-"""Reads Protobuf by a schema that the registry gives as a serialized file descriptor, or as text."""
+"""Decode Protobuf by a schema, which the registry has as a serialized file descriptor or as text."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from streams.errors import DecodeError
 from streams.intake.reading.registry.proto_text import file_of
 
 Read = Callable[[tuple[int, ...], bytes], bytes]
-"""From the path to a message, and its payload, to JSON."""
+"""Decode a payload to JSON, given the path of its message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchema:
-    """A schema that messages are read by, here or in another process.
+    """A schema to decode messages by, here or in another process.
 
     Args:
-        text: The file descriptor, serialized, in base64; or the schema's text.
-        references: Names and schemas of the files that it imports, those that others need first.
+        text: The serialized file descriptor in base64, or the schema's text.
+        references: Names and schemas of the imported files, in order of dependency.
     """
 
     text: str
     references: tuple[tuple[str, str], ...] = ()
 
     def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
-        """Read a message.
+        """Decode a message.
 
         Raises:
-            DecodeError: It is none of the schema.
+            DecodeError: It does not match the schema.
         """
         return _made(self)(path, payload)
 
     def check(self) -> None:
-        """Make what reads.
+        """Build the decoder.
 
         Raises:
-            ValueError: It is no schema, or imports what is not there.
+            ValueError: It is not a valid schema, or a file that it imports is missing.
         """
         _made(self)
 
@@ -112,7 +112,7 @@ def _add_well_known(pool: descriptor_pool.DescriptorPool, name: str) -> None:
 
 
 def _message(file: descriptor_pb2.FileDescriptorProto, path: tuple[int, ...], found: object) -> Descriptor:
-    """Find a message by its place in the file: the order of the text, which the pool does not keep."""
+    """Return a message by its index path in the file, whose order the pool does not keep."""
     messages = file.message_type
     names = []
     for index in path:

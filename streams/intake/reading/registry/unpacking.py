@@ -1,4 +1,4 @@
-"""From a record in one of Confluent's wire forms to the JSON that it stands for."""
+"""Decode a record in one of Confluent's wire forms to JSON."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from streams.intake.reading.registry.client import (
 from streams.intake.reading.registry.wire_form import SchemaRef, WireForm, wire_form
 
 MAX_SCHEMAS: Final = 1_000
-"""Schemas that are kept; those not used for longest go first."""
+"""Limit on cached schemas; the least recently used are dropped."""
 MAX_REFERENCES: Final = 200
-"""Schemas that one may name, with those that they name."""
+"""Limit on the references of a schema, including indirect ones."""
 UNKNOWN_SECONDS: Final = 30.0
-"""So long a schema that the registry does not know yet is waited for."""
+"""How long to retry a schema that the registry does not have yet."""
 FORGET_SECONDS: Final = 60.0
-"""After so long it is asked for a schema again that it did not know, or that was of no use."""
+"""Interval until a missing or unusable schema is requested again."""
 
 _VALUES: Final = 10
-"""Of what an encoding in bytes may stand for at most, hardly ever more than one in so many is there."""
+"""Divisor of the maximum number of values, because payloads rarely hold more than that share."""
 
 Read = Callable[[WireForm], Awaitable[bytes]]
 
 
 class Unpacking:
-    """Reads records by the schemas of a registry.
+    """Decodes records by the schemas of a registry.
 
     Args:
         client: The registry.
-        unknown_seconds: How long a schema that it does not know is waited for.
-        seconds: Bound on the time that a record with many values may take; above 0.
-        clock: Gives seconds and never goes back.
+        unknown_seconds: How long to retry a missing schema.
+        seconds: Timeout for a record with many values; above 0.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Unpacking:
         self._fetching: dict[SchemaRef, asyncio.Task[Read]] = {}
 
     async def json(self, value: bytes | None, headers: Headers) -> bytes | None:
-        """Give a record's JSON; the value as it is where it names no schema.
+        """Return a record's JSON; the unchanged value if it names no schema.
 
-        While the registry does not answer, this waits.
+        Waits while the registry does not answer.
 
         Raises:
-            DecodeError: It names a schema that is not there or of no use, or does not hold to it.
-            RegistryDownError: The registry does not answer, and the client does not wait for it.
+            DecodeError: Its schema is missing or unusable, or it does not match the schema.
+            RegistryDownError: The registry does not answer, and the client does not retry.
         """
         form = wire_form(value, headers) if value else None
         if form is None:
@@ -85,7 +85,7 @@ class Unpacking:
             raise DecodeError(error.reason, f"{error.detail} ({_name(form.ref)})") from None
 
     async def close(self) -> None:
-        """Release what it holds."""
+        """Cancel fetches and close the client."""
         for task in self._fetching.values():
             task.cancel()
         await self.client.close()
@@ -98,7 +98,7 @@ class Unpacking:
         if task is None:
             task = self._fetching[ref] = asyncio.create_task(self._fetch(ref))
             task.add_done_callback(lambda _: self._fetching.pop(ref, None))
-        # Shielded: that one record is abandoned is no reason for the others.
+        # Shielded: other records may wait for the same schema.
         return await asyncio.shield(task)
 
     async def _fetch(self, ref: SchemaRef) -> Read:
@@ -149,7 +149,7 @@ class Unpacking:
         return await read_beside(values // _VALUES, function, *args, seconds=self._seconds)
 
     async def _known(self, ref: SchemaRef) -> Registered:
-        """Fetch a schema; one that is not there may be in transit between the registry's nodes."""
+        """Fetch a schema; retry a missing one, which may be in replication between registry nodes."""
         deadline, wait = self._clock() + self._unknown_seconds, FIRST_WAIT_SECONDS
         while True:
             try:
@@ -162,7 +162,7 @@ class Unpacking:
                 wait *= 2
 
     async def _references(self, schema: Registered) -> list[tuple[str, Registered]]:
-        """Fetch all schemas that a schema names, each after those that it names itself."""
+        """Fetch all schemas that a schema references, in order of dependency."""
         found: dict[str, Registered] = {}
         if schema.kind == "JSON":
             return []

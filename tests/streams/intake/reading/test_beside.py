@@ -49,7 +49,7 @@ async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
 
 async def test_what_takes_too_long_or_too_much_is_refused() -> None:
     """The child's bounds are those of long texts."""
-    with pytest.raises(DecodeError, match=r"so many parts that it cannot be read within 0\.001 s") as refused:
+    with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
         await INGEST.read(_record(said=[{}] * 100_000), beside=partial(read_beside, seconds=0.001))
     assert refused.value.reason == "oversized"
 

@@ -299,8 +299,8 @@ async def test_protobuf_is_read_from_the_text_of_its_schema(
     ("text", "said"),
     [
         ("message A {", "ends in the middle of a Protobuf schema"),
-        ("message A { string s = x; }", "did not expect 'x' in 'string s = x ; }'"),
-        ('syntax = "proto3', "did not expect '\"proto3'"),
+        ("message A { string s = x; }", "unexpected 'x' in 'string s = x ; }'"),
+        ('syntax = "proto3', "unexpected '\"proto3'"),
         ("message A { Nope s = 1; }", "couldn't resolve name 'Nope'"),
         ("message A { " * 60, "nests messages deeper than 50"),
         ('import "none.proto";', "imports none.proto, which is not among its references"),
