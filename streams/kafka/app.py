@@ -75,7 +75,7 @@ class App(faust.App):
         """Do nothing: there are no tables to store."""
 
     async def crash(self, reason: BaseException) -> None:
-        """Stop everything. An unexpected reason is logged with its stack trace; the caller reports others."""
+        """Stop everything. The caller reports a StreamsError or JudgeError; other reasons are logged here."""
         if self._crashed.is_set():
             return
         foreseen = (StreamsError, JudgeError, *DENIED)

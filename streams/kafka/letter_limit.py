@@ -26,7 +26,7 @@ class _Tally:
 
 
 class DeadLetterLimit:
-    """Stop a worker that would turn every record into a dead letter: a setting or a producer is wrong then.
+    """Stops a worker that would turn every record into a dead letter: a setting or a producer is wrong then.
 
     Args:
         limit: The limit; None for no limit.

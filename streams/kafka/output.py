@@ -176,7 +176,7 @@ class Output:
         retrying = AsyncRetrying(
             wait=waits, retry=retry_if_exception(_may_pass), sleep=asyncio.sleep, reraise=True
         )
-        await asyncio.sleep(uniform(0, FIRST_WAIT_SECONDS))  # noqa: S311 - spreads load, guards nothing
+        await asyncio.sleep(uniform(0, FIRST_WAIT_SECONDS))  # noqa: S311 - jitter, not security
         async for attempt in retrying:
             with attempt:
                 try:

@@ -41,7 +41,7 @@ async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> l
     Args:
         consumer: A started consumer without a group; it is assigned to the topic.
         topic: The topic; no records if it does not exist.
-        number: The most records to return.
+        number: Maximum number of records.
         seconds: The timeout.
     """
     partitions = await partitions_of(consumer, topic)

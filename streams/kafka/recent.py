@@ -24,7 +24,7 @@ _POLL_MILLISECONDS: Final = 500
 
 
 class RecentResults:
-    """At every assignment of task partitions, read which results of their events were already written.
+    """Reads, at every assignment of task partitions, which results of their events were already written.
 
     The previous worker may have written results without committing their tasks, which are redelivered.
 
@@ -95,7 +95,7 @@ class RecentResults:
     async def _places(
         self, consumer: AIOKafkaConsumer, tasks: Collection[tuple[str, int]]
     ) -> list[TopicPartition]:
-        """Return the score partitions: those of the tasks if both topics have the same number, else all."""
+        """Return the partitions to read: those of the tasks if both topics have equally many, else all."""
         scores = self._topics.scores
         client: Any = consumer._client  # noqa: SLF001 - nothing public asks for the partitions of a topic that is not read
         cluster = await client.fetch_all_metadata()

@@ -21,7 +21,7 @@ SENT_AGAIN: Final = "judgestream-sent-again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Select dead letters.
+    """Selects dead letters.
 
     Args:
         reasons: Reasons to select; empty for all.

@@ -50,7 +50,7 @@ class PastRecord:
 
 
 class StretchReader:
-    """Read the records that topics hold now. Each read opens its own connection, so use it rarely.
+    """Reads the records that topics hold now. Each read opens its own connection, so use it rarely.
 
     Args:
         kafka: Connection settings.

@@ -12,8 +12,7 @@ from streams.worker.pipeline import Pipeline
 STUCK_LOOP_SECONDS: Final = 60.0
 """Limit for the delivery loop, which turns at least once a second; a rebalance may delay it."""
 STUCK_AGENT_SECONDS: Final = 900.0
-"""An agent is stuck if it has records in flight, finishes none for this long, and waits neither for the judge
-nor for the broker."""
+"""An agent with records in flight that finishes none for this long, and waits for no dependency, is stuck."""
 
 
 SILENT_SECONDS: Final = 12.0

@@ -56,7 +56,7 @@ from streams.worker.pipeline import Pipeline
 from streams.worker.port.standing import Standing
 
 HOPELESS_SECONDS: Final = 0.5
-"""Shutdown timeout of records that wait for an unavailable judge: they would not finish in time."""
+"""Timeout of records in flight if the judge is unavailable or its budget spent: they would not finish."""
 KEEP_SECONDS: Final = 5.0
 """Timeout of saving the monitor's state when partitions are revoked."""
 ROOM_BYTES: Final = 32 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Try to connect to the broker once, and raise the specific error where a Kafka client would not."""
+"""Try to connect to the broker once, and raise more specific errors than a Kafka client."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ SILENT_SECONDS: Final = 3
 async def stop_consumer(consumer: Any) -> None:
     """Stop a consumer and close its connections.
 
-    During a revocation, aiokafka's fetcher mistakes the cancellation by `stop` for that of a fetch and waits
-    for an assignment forever; a second cancellation ends it. If a fetch was waiting after an error, `stop`
-    raises that fetch's cancellation and leaves the connections open.
+    While partitions are given up, aiokafka's fetcher mistakes the cancellation by `stop` for that of a fetch
+    and waits for an assignment forever; a second cancellation ends it. If a fetch was waiting after an error,
+    `stop` raises that fetch's cancellation and leaves the connections open.
 
     Args:
         consumer: An AIOKafkaConsumer, started or not, without a group: leaving one may take longer.

@@ -63,7 +63,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
     base, _, _, _, _, attributes, last, first, latest, _, _, _, count = HEAD.unpack_from(raw)
     decode = CODECS.get(attributes & _CODEC_BITS)
     if decode is None:
-        raise CorruptRecordException(f"compression codec {attributes & _CODEC_BITS} is not known")
+        raise CorruptRecordException(f"compression codec {attributes & _CODEC_BITS} is unknown")
     data, at = decode(raw[HEAD.size :]), 0
     appended = bool(attributes & _LOG_APPEND_TIME)
     expected = base
@@ -73,7 +73,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
         length, start = _varint(data, at)
         at = start + length
         if length <= 0 or at > len(data):
-            raise CorruptRecordException(f"a record of {length} bytes where {len(data) - start} are left")
+            raise CorruptRecordException(f"a record of {length} bytes, but {len(data) - start} are left")
         body = data[start:at]
         try:
             record = _record(body, base, latest if appended else first, appended=appended)
@@ -132,7 +132,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     try:
         value, after = decode_varint(data, at)
     except (ValueError, IndexError) as error:
-        raise CorruptRecordException(f"no number at byte {at}") from error
+        raise CorruptRecordException(f"no varint at byte {at}") from error
     return value, after
 
 
@@ -141,5 +141,5 @@ def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, at
     if at + length > len(data):
-        raise ValueError(f"{length} bytes where {len(data) - at} are left")
+        raise ValueError(f"{length} bytes, but {len(data) - at} are left")
     return data[at : at + length], at + length

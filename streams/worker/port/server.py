@@ -108,8 +108,8 @@ class WebServer:
         await self._port.start(app)
         if self._open:
             _log.warning(
-                "anyone who can reach this port can read the page and metrics, including verdicts of single "
-                "answers; set telemetry.basic_auth, or restrict access by network policy",
+                "the page and the metrics, including verdicts of single answers, need no login; set "
+                "telemetry.basic_auth, or restrict access by network policy",
                 url=self.url,
             )
 
