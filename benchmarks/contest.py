@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 _DEADLINE_SECONDS = 120.0
 
 
@@ -45,16 +45,25 @@ class Run:
         return self.cpu_seconds / self.records * 1e6
 
 
-def run_contestant(name: str, plan: Mapping[str, Any], *, python: str | None = None) -> Run:
+def run_contestant(
+    name: str, plan: Mapping[str, Any], *, python: str | None = None, root: Path = ROOT
+) -> Run:
     """Run `benchmarks/contestants/<name>.py` with a plan, and read what it measured.
+
+    Args:
+        name: The contestant.
+        plan: Its argument.
+        python: The interpreter; by default this one, or that in the `.venv` of another `root`.
+        root: The checkout that it runs from.
 
     Raises:
         ContestantError: It ended with an error, too late, or without a number.
     """
-    command = [python or sys.executable, "-m", f"benchmarks.contestants.{name}", json.dumps(plan)]
+    own = sys.executable if root == ROOT else str(root / ".venv/bin/python")
+    command = [python or own, "-m", f"benchmarks.contestants.{name}", json.dumps(plan)]
     try:
         done = subprocess.run(
-            command, cwd=_ROOT, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False
+            command, cwd=root, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise ContestantError(f"{name} was not done after {_DEADLINE_SECONDS:.0f} s") from error

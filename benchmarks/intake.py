@@ -80,8 +80,7 @@ def run() -> Iterator[dict[str, object]]:
 
 
 def _measure(case: _Case, broker: Broker, peers: str, missing: str | None) -> Iterator[Line]:
-    events = broker.topic(fresh_name("bench-events"))
-    broker.fill(events, _events(case.body_bytes, max(case.records.values())))
+    events = _filled(case, broker, max(case.records.values()))
     runs: dict[str, list[Run]] = {name: [] for name in case.records}
     problems = {} if missing is None else {"intake_quix": missing}
     for number in range(ROUNDS):
@@ -135,6 +134,22 @@ def _compared(
         baseline=None if other_cpu is None else round(other_cpu, 2),
         note=f"{note}; the process with all its threads, less is better",
     )
+
+
+def filled(broker: Broker, count: int) -> str:
+    """Fill a topic with events for `worker_plan`, and return its name."""
+    return _filled(_BY_KEY, broker, count)
+
+
+def worker_plan(broker: Broker, events: str, total: int) -> dict[str, Any]:
+    """Return the plan of a worker that keeps 1% by key."""
+    return _plan(_BY_KEY, broker, events, total)
+
+
+def _filled(case: _Case, broker: Broker, count: int) -> str:
+    events = broker.topic(fresh_name("bench-events"))
+    broker.fill(events, _events(case.body_bytes, count))
+    return events
 
 
 def _plan(case: _Case, broker: Broker, events: str, total: int) -> dict[str, Any]:

@@ -39,12 +39,12 @@ def run() -> Iterator[dict[str, object]]:
 
 
 def _instant(broker: Broker) -> Iterator[Line]:
-    tasks = _filled(broker, WORKER_TASKS)
+    tasks = filled(broker, WORKER_TASKS)
     runs: dict[str, list[Run]] = {"worker": [], "plain": [], "tuned": []}
     with instant_judge(0.0) as base_url:
         for _ in range(ROUNDS):
             runs["worker"].append(
-                run_contestant("worker", _worker_plan(broker, tasks, base_url, WORKER_TASKS))
+                run_contestant("worker", worker_plan(broker, tasks, base_url, WORKER_TASKS))
             )
             for name, tuned in (("plain", False), ("tuned", True)):
                 plan = _plain_plan(broker, tasks, base_url, tuned=tuned)
@@ -79,9 +79,9 @@ def _a_core(ours: Sequence[Run], theirs: Sequence[Run], note: str, aim: str | No
 
 def _slow(broker: Broker) -> Line:
     count = IN_FLIGHT * (STEADY_CYCLES + _SETTLING_CYCLES + 2)
-    tasks = _filled(broker, count)
+    tasks = filled(broker, count)
     with instant_judge(LATENCY_SECONDS) as base_url:
-        done = run_contestant("worker", _worker_plan(broker, tasks, base_url, count))
+        done = run_contestant("worker", worker_plan(broker, tasks, base_url, count))
     begin = _time_of(done.more["curve"], IN_FLIGHT * _SETTLING_CYCLES)
     end = _time_of(done.more["curve"], IN_FLIGHT * (_SETTLING_CYCLES + STEADY_CYCLES))
     rate, most = IN_FLIGHT * STEADY_CYCLES / (end - begin), IN_FLIGHT / LATENCY_SECONDS
@@ -109,7 +109,8 @@ def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
     raise ValueError(f"count must be at most {before[1]}, got {count}")
 
 
-def _filled(broker: Broker, count: int) -> str:
+def filled(broker: Broker, count: int) -> str:
+    """Fill a topic with tasks for `worker_plan`, and return its name."""
     topic = broker.topic(f"{fresh_name('bench-judge')}.relevance")
     broker.fill(topic, judge_tasks(count))
     return topic
@@ -123,7 +124,8 @@ def judge_tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
         yield task.event_id.encode(), task.model_dump_json().encode()
 
 
-def _worker_plan(broker: Broker, tasks: str, base_url: str, total: int) -> dict[str, Any]:
+def worker_plan(broker: Broker, tasks: str, base_url: str, total: int) -> dict[str, Any]:
+    """Return the plan of a worker that judges these tasks."""
     group = fresh_name("bench-worker")
     return {
         "total": total,
