@@ -1,4 +1,4 @@
-"""Apicurio Registry from its published artifact, its schemas in memory; it speaks Confluent's interface."""
+"""Runs Apicurio Registry from its published artifact, with Confluent's interface and schemas in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _JAVA_OPTIONS = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Apicurio:
-    """A registry that answers.
+    """A running registry.
 
     Attributes:
         url: Of Confluent's interface, as `ingest.registry.url` takes it.
@@ -40,14 +40,14 @@ class Apicurio:
         self._session = session
 
     async def answers(self) -> bool:
-        """Whether it does."""
+        """Whether it answers."""
         with contextlib.suppress(aiohttp.ClientError, OSError):
             async with self._session.get(f"{self.url}/schemas/types") as response:
                 return response.status == 200
         return False
 
     async def register(self, subject: str, schema: str, kind: str = "AVRO", *names: tuple[str, str]) -> int:
-        """Register a schema that names others, by their names and subjects; gives its id."""
+        """Register a schema with references to others, given as name and subject; returns its id."""
         references = [{"name": name, "subject": other, "version": 1} for name, other in names]
         body: dict[str, Any] = {"schema": schema, "schemaType": kind, "references": references}
         async with self._session.post(f"{self.url}/subjects/{subject}/versions", json=body) as response:
@@ -57,7 +57,7 @@ class Apicurio:
 
 @contextlib.asynccontextmanager
 async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
-    """Run one on loopback; Java 17 and Maven have to be there."""
+    """Run a registry on loopback; needs Java 17 and Maven."""
     folder = await asyncio.to_thread(_fetched)
     jar = next(folder.glob("*-runner.jar"))
     with socket.socket() as probe:
@@ -86,7 +86,7 @@ async def apicurio(directory: Path) -> AsyncIterator[Apicurio]:
 
 
 def _fetched() -> Path:
-    """The folder with the registry, which Maven fills the first time."""
+    """The folder with the registry; Maven downloads it at the first use."""
     folder = _CACHE / _VERSION
     if folder.is_dir():
         return folder

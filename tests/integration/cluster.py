@@ -1,4 +1,4 @@
-"""Three Apache Kafka nodes in one cluster, each broker and controller, with three copies of everything."""
+"""A cluster of three Apache Kafka nodes, each broker and controller, with replication factor 3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ min.insync.replicas=2
 offsets.topic.replication.factor=3
 transaction.state.log.replication.factor=3
 transaction.state.log.min.isr=2
-# A leader that is unavailable is soon replaced, and a follower soon left out.
+# Replace an unavailable leader and drop a slow follower quickly.
 replica.lag.time.max.ms=2000
 replica.fetch.wait.max.ms=250
 controller.quorum.election.timeout.ms=500
@@ -61,12 +61,12 @@ class ClusterNode(ApacheKafka):
         return _PROPERTIES.format(node_id=self.node_id, voters=self._voters)
 
     def pause(self) -> None:
-        """Have it do nothing; its connections stay open."""
+        """Stop the process with SIGSTOP; its connections stay open."""
         assert self.pid is not None, "it does not run"
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Have it continue, as if no time had passed."""
+        """Continue the process."""
         with contextlib.suppress(ProcessLookupError):
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGCONT)
@@ -96,21 +96,21 @@ class KafkaCluster:
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> None:
-        """Start all of them and wait until each answers.
+        """Start all nodes and wait until each answers.
 
         Raises:
             KafkaUnavailableError: One of them does not.
         """
         try:
             with ThreadPoolExecutor(NODES) as pool:
-                # Each answers only when most of them run.
+                # A node answers only when a majority runs.
                 list(pool.map(lambda node: node.start(), self.nodes))
         except KafkaUnavailableError:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """End all of them at once: what they hold is not looked at any longer."""
+        """Kill all nodes; their data is not used again."""
         for node in self.nodes:
             node.resume()
             node.kill()

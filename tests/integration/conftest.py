@@ -1,6 +1,4 @@
-"""Brokers for the integration tests: the embedded one, and Apache Kafka where the
-marker `kafka` is selected.
-"""
+"""Fixtures of the integration tests: the embedded broker, and Apache Kafka with the marker `kafka`."""
 
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ Node = TypeVar("Node", bound=ApacheKafka)
 HERE: Final = Path(__file__).parent
 
 SECONDS: Final = 400
-"""For a test with real processes or brokers. Each of its waits has a deadline and says what was waited for;
-this comes after several of them."""
+"""The limit of a test with processes or brokers. Each wait in it has a shorter deadline and names its
+condition."""
 _HEAVY: Final = ("kafka", "slow", "stock")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that start processes more time than the others, where they do not say how much."""
+    """Give tests that start processes a longer time limit, unless they set one."""
     for item in items:
         heavy = any(item.get_closest_marker(name) for name in _HEAVY)
         if heavy and item.path.is_relative_to(HERE) and not item.get_closest_marker("timeout"):
@@ -44,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker that answers.
+    """A running broker.
 
     Attributes:
         kind: "embedded" or "apache".
@@ -73,13 +71,12 @@ def _consumer_threads() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 async def ended_consumer_threads() -> AsyncIterator[None]:
-    """Let the consumer threads of crashed applications end while the event loop that they report to is still
-    open.
+    """Wait for the consumer threads of crashed applications while their event loop is open.
 
-    Otherwise they complain in the middle of a later test, which has nothing to do with them.
+    Otherwise their errors appear in a later test.
     """
     yield
-    with contextlib.suppress(AssertionError):  # what matters is that nothing was cut short
+    with contextlib.suppress(AssertionError):  # threads that remain are not this test's failure
         await until(lambda: not _consumer_threads(), "consumer threads to end", deadline_seconds=30)
 
 
@@ -87,7 +84,7 @@ async def ended_consumer_threads() -> AsyncIterator[None]:
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningBroker]:
-    """Each of the two brokers in turn, once for the whole run."""
+    """Each of the two brokers, started once a session."""
     if request.param == "embedded":
         with broker_in_thread() as bootstrap_servers:
             yield RunningBroker("embedded", bootstrap_servers)
@@ -98,7 +95,7 @@ def broker(
 
 @pytest.fixture(scope="session")
 def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    """Apache Kafka that lets in whom it knows and allows what was granted, once for the whole run."""
+    """Apache Kafka with authentication and ACLs, started once a session."""
     with _running(SecureKafka(tmp_path_factory.mktemp("secure-kafka"), [USER, *PARTS])) as kafka:
         yield kafka
 
@@ -110,7 +107,7 @@ def _running(kafka: Node) -> Iterator[Node]:
         kafka.start()
     except KafkaUnavailableError as error:
         unavailable = str(error)
-    if unavailable is not None:  # a failure, never a skip: who selects the marker wants these tests run
+    if unavailable is not None:  # fail instead of skip: the marker was selected
         pytest.fail(unavailable, pytrace=False)
     try:
         yield kafka
@@ -120,13 +117,13 @@ def _running(kafka: Node) -> Iterator[Node]:
 
 @pytest.fixture
 def bootstrap_servers(broker: RunningBroker) -> str:
-    """Host and port of the broker under test."""
+    """Host and port of the broker."""
     return broker.bootstrap_servers
 
 
 @pytest.fixture(scope="session")
 def topic_name() -> Callable[[str], str]:
-    """Makes topic and group names that no other test uses."""
+    """A function that makes unique topic and group names."""
     run = uuid.uuid4().hex[:8]
     numbers = itertools.count(1)
     return lambda stem: f"{stem}-{run}-{next(numbers)}"

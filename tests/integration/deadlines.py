@@ -1,4 +1,4 @@
-"""Waiting for a condition: looked at again and again, with a deadline instead of a fixed sleep."""
+"""Waiting for a condition by polling with a deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, ConsumerRecord
 
 DEADLINE_SECONDS: Final = 90.0
-"""On a machine that runs five workers on one core, things that take a second took 40."""
+"""On a machine with five workers on one core, what takes 1 s took 40."""
 _LOOK_AGAIN_SECONDS = 0.02
 
 
@@ -22,7 +22,7 @@ async def until(
     """Wait until a condition holds.
 
     Raises:
-        AssertionError: It does not hold by the deadline; the message says what was waited for.
+        AssertionError: It does not hold by the deadline; the message has `what`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + deadline_seconds
@@ -39,10 +39,10 @@ async def until(
 async def take(
     consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> list[ConsumerRecord]:
-    """The next records of a consumer, at least this many.
+    """The next records of a consumer, at least `count`.
 
     Raises:
-        AssertionError: There are not this many by the deadline.
+        AssertionError: There are fewer by the deadline.
     """
     records: list[ConsumerRecord] = []
 

@@ -1,4 +1,4 @@
-"""Apache Kafka from its published artifacts: one node on free ports, its data in a directory of its own."""
+"""Runs Apache Kafka from its published artifacts: one node on free ports with its own data directory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FORMAT_SECONDS = 60.0
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _START_ATTEMPTS = 3
-# Start fast and stay small: nothing here lives long enough for the optimising compiler to pay.
+# Fast start and little memory: no node lives long enough for the optimising compiler.
 _JAVA_OPTIONS = (
     "-Xms96m",
     "-Xmx320m",
@@ -54,11 +54,11 @@ _JAVA_OPTIONS = (
 
 
 class KafkaUnavailableError(Exception):
-    """Apache Kafka cannot be started here; the message says what is missing."""
+    """Apache Kafka cannot be started; the message says what is missing."""
 
 
 class ApacheKafka:
-    """One Apache Kafka node. It can be stopped or killed and started again: ports and data stay.
+    """One Apache Kafka node. It can be stopped or killed and restarted; ports and data stay.
 
     Args:
         directory: An empty directory for settings, data and log.
@@ -71,25 +71,25 @@ class ApacheKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self.detour_port = 0
-        """A second way in: who connects here is told to go to `proxy_port` for everything."""
+        """A second listener, which redirects its clients to `proxy_port`."""
         self.ports: dict[str, int] = {}
-        """Of the listeners that a subclass adds, by name."""
+        """Ports of the listeners that a subclass adds, by name."""
         self.proxy_port = 0
-        """Free for a proxy that leads to `detour_port`, so that every connection of a client goes through it.
+        """A free port for a proxy to `detour_port`, which then carries every connection of a client.
         """
 
     @property
     def bootstrap_servers(self) -> str:
-        """Host and port for clients, once it is started."""
+        """Host and port for clients, after the start."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int | None:
-        """Its process, while it runs."""
+        """The process id while the node runs."""
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def start(self) -> None:
-        """Start and wait until it answers.
+        """Start the node and wait until it answers.
 
         Raises:
             KafkaUnavailableError: Java or Maven is missing, or it does not answer in time (with the end of
@@ -110,35 +110,33 @@ class ApacheKafka:
                 return
 
     def stop(self) -> None:
-        """Ask it to end, and end it if it does not."""
+        """End the node with SIGTERM, or SIGKILL after a time limit."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the node, as a crash would."""
         self._end(signal.SIGKILL)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The end of its log."""
+        """The last lines of its log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
-    # What a subclass may add
+    # Hooks for subclasses
 
     def _more_listeners(self) -> Mapping[str, str]:
         """Protocols of further listeners, by name."""
         return {}
 
     def _more_properties(self) -> str:
-        """Further settings; the ports are known."""
+        """Further properties; the ports are known."""
         return ""
 
     def _ports(self, count: int) -> Sequence[int]:
-        """Free ports: for clients, for the detour, for a proxy, for controllers, then
-        of further listeners.
-        """
+        """Free ports: clients, detour, proxy, controller, then further listeners."""
         return free_ports(count)
 
     def _cluster_id(self) -> str:
-        """What the nodes of one cluster have in common."""
+        """The cluster id."""
         return new_cluster_id()
 
     def _more_java_options(self) -> Sequence[str]:
@@ -193,7 +191,7 @@ class ApacheKafka:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # an interrupt of the test run ends it through the fixture, not twice
+                start_new_session=True,  # Ctrl-C ends it through the fixture, not twice
             )
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():
@@ -202,14 +200,14 @@ class ApacheKafka:
                 self.kill()
                 what = "ended" if ended else f"did not answer within {_START_SECONDS:.0f} s"
                 raise KafkaUnavailableError(f"Apache Kafka {what}; the end of its log:\n{self.log_tail()}")
-            time.sleep(0.05)  # between two looks
+            time.sleep(0.05)  # poll
 
     def _answers(self) -> bool:
         with (
             contextlib.suppress(OSError),
             WireClient(self.bootstrap_servers, timeout_seconds=5.0) as client,
         ):
-            error, _ = init_producer_id(client)  # the last thing to work after a start
+            error, _ = init_producer_id(client)  # the last request to work after a start
             return error == ErrorCode.NONE
         return False
 
@@ -227,13 +225,13 @@ class ApacheKafka:
 
 
 def kafka_jars() -> Path:
-    """The directory with Kafka's jars, which Maven fills the first time.
+    """The directory with Kafka's jars; Maven downloads them at the first use.
 
     Raises:
         KafkaUnavailableError: Maven is missing or fails.
     """
     recipe = _RECIPE / "pom.xml"
-    # Another recipe is another directory, so a changed version is fetched again.
+    # The directory depends on the recipe, so a changed version is downloaded again.
     jars = _CACHE / uuid.uuid5(uuid.NAMESPACE_OID, recipe.read_text()).hex
     if jars.is_dir():
         return jars
@@ -241,7 +239,7 @@ def kafka_jars() -> Path:
     if maven is None:
         raise KafkaUnavailableError(_missing("Maven (mvn)"))
     with _lock(_CACHE / "lock"):
-        if jars.is_dir():  # another test run was faster
+        if jars.is_dir():  # downloaded by another test run
             return jars
         with tempfile.TemporaryDirectory(dir=_CACHE) as incomplete:
             resolved = subprocess.run(
@@ -269,8 +267,7 @@ def kafka_jars() -> Path:
 
 
 def write_tools(folder: Path) -> None:
-    """Put Kafka's own commands for ACLs, groups and topics into a folder, under the names that people know
-    them by.
+    """Write Kafka's commands for ACLs, groups and topics into a folder, under their usual names.
 
     Raises:
         KafkaUnavailableError: Java or Maven is missing.
@@ -310,12 +307,12 @@ def _command(java: str, jars: Path, main_class: str, options: Sequence[str] = ()
 
 
 def new_cluster_id() -> str:
-    """An id that no other cluster has."""
+    """A random cluster id."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until all are known, so that they differ."""
+    """Ports that are free now; all are held until all are known, so they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

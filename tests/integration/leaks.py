@@ -1,4 +1,4 @@
-"""Looks for secrets in whatever was written, in every form in which they travel."""
+"""Searches written output for secrets, in every encoding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from urllib.parse import quote, quote_plus
 
 
 def forms(secret: str) -> set[bytes]:
-    """How a secret may look in bytes: as it is, escaped, in a URL, and in base64 in each of its three
-    alignments.
-    """
+    """The byte forms of a secret: plain, escaped, URL-encoded, and base64 in each of three alignments."""
     raw = secret.encode()
     found = {
         secret,
@@ -24,7 +22,7 @@ def forms(secret: str) -> set[bytes]:
     }
     for lead in (b"", b"x", b"xx"):
         encoded = base64.b64encode(lead + raw + b"yyy").decode()
-        # The characters at both ends share bits with the neighbours.
+        # The characters at both ends share bits with their neighbours.
         core = encoded[-(-len(lead) * 8 // 6) : (len(lead) + len(raw)) * 8 // 6]
         found |= {core, core.replace("+", "-").replace("/", "_")}
     return {form.encode() for form in found}
@@ -32,21 +30,21 @@ def forms(secret: str) -> set[bytes]:
 
 @dataclass
 class Scan:
-    """Collects what was written and looks through it.
+    """Collects output and searches it.
 
     Attributes:
-        secrets: By a name for messages.
+        secrets: The secrets, by a name for messages.
     """
 
     secrets: Mapping[str, str]
     _written: list[tuple[str, bytes]] = field(default_factory=list)
 
     def add(self, place: str, written: bytes | str) -> None:
-        """Note something that was written."""
+        """Add output."""
         self._written.append((place, written.encode() if isinstance(written, str) else written))
 
     def find(self) -> Iterator[str]:
-        """Say where which secret is, with what stands around it."""
+        """Yield each secret that is found, with its place and context."""
         for name, secret in self.secrets.items():
             for form in forms(secret):
                 for place, written in self._written:
@@ -56,9 +54,9 @@ class Scan:
 
     @property
     def size(self) -> int:
-        """Bytes that were looked through."""
+        """The bytes searched."""
         return sum(len(written) for _, written in self._written)
 
     def text(self) -> str:
-        """Everything, for looking whether what should be there is."""
+        """All output."""
         return "\n".join(written.decode(errors="replace") for _, written in self._written)

@@ -1,4 +1,4 @@
-"""An embedded broker behind a login: SASL PLAIN with one user, or OAUTHBEARER with one token."""
+"""A login in front of an embedded broker: SASL PLAIN with one user, or OAUTHBEARER with one token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AUTHENTICATION_FAILED: Final = 58
 
 
 class _FrontedBroker(EmbeddedBroker):
-    """Sends its clients to the front."""
+    """Announces the address of the front to its clients."""
 
     front: tuple[str, int] | None = None
 
@@ -28,13 +28,13 @@ class _FrontedBroker(EmbeddedBroker):
 
 @dataclass
 class LoginFront:
-    """What clients connect to.
+    """The proxy that clients connect to.
 
     Attributes:
         mechanism: PLAIN or OAUTHBEARER.
-        secret: The password or token that lets in; a test may change it.
+        secret: The accepted password or token; a test may change it.
         bootstrap_servers: Host and port.
-        logins: What was sent by those who were let in, and by those who were not.
+        logins: Each login, as whether it was accepted and the bytes sent.
     """
 
     mechanism: str
@@ -43,7 +43,7 @@ class LoginFront:
     logins: list[tuple[bool, bytes]] = field(default_factory=list)
 
     def client_options(self) -> dict[str, str]:
-        """What a client of the test's own logs in with (PLAIN)."""
+        """The options of a test client (PLAIN)."""
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "security_protocol": "SASL_PLAINTEXT",
@@ -55,13 +55,13 @@ class LoginFront:
     async def serve(
         self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Let one client in, and pass everything on from then."""
+        """Authenticate a client, then forward its bytes."""
         there, back = await asyncio.open_connection(*target)
         try:
             if await self._log_in(reader, writer, there, back):
                 await asyncio.gather(_pump(reader, back), _pump(there, writer))
         except (OSError, EOFError):
-            pass  # the client went away, as clients do
+            pass  # the client disconnected
         finally:
             back.close()
             writer.close()
@@ -81,7 +81,7 @@ class LoginFront:
             if key == _API_VERSIONS:
                 _send(back, frame)
                 answer = await _frame(there)
-                # Version 0: number, error, count and 6 bytes each; two more are understood here.
+                # Version 0: correlation id, error, count and 6 bytes each; two entries are added.
                 assert version == 0
                 (count,) = struct.unpack(">i", answer[6:10])
                 more = struct.pack(">hhhhhh", _HANDSHAKE, 0, 1, _AUTHENTICATE, 0, 0)

@@ -1,5 +1,5 @@
-"""A worker that notes how long its event loop stood still: `python -m tests.integration.measured_worker
-SETTINGS PAUSES`.
+"""A worker that records pauses of its event loop: `python -m tests.integration.measured_worker SETTINGS
+PAUSES`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,12 @@ NOTED_SECONDS = 0.02
 
 
 async def note_pauses(path: Path) -> None:
-    """Append a line "moment seconds" for every stretch in which this process worked and its loop did not
-    turn; Unix time.
-    """
+    """Append a line "moment seconds" for each pause of the loop in which this process worked; Unix time."""
     with path.open("a", encoding="utf-8") as file:
         while True:
             begun, used = time.perf_counter(), time.process_time()
             await asyncio.sleep(STEP_SECONDS)
-            # What other processes take of the machine is no pause of ours: only what this one worked
-            # meanwhile counts.
+            # Time that other processes take is not counted: only this process's own work is.
             paused = min(time.perf_counter() - begun - STEP_SECONDS, time.process_time() - used)
             if paused > NOTED_SECONDS:
                 file.write(f"{time.time():.3f} {paused:.4f}\n")

@@ -1,4 +1,4 @@
-"""Apache Kafka with listeners for each way to get in, and an authoriser that allows only what was granted."""
+"""Apache Kafka with a listener for each security protocol and an authoriser with ACLs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSWORD = "right-password"
 AUDIENCE = "kafka"
 ISSUER = "https://login.test"
 TOKEN_LIFE_SECONDS = 4
-"""How long a session of a client with a token may last: the broker ends it when the token expires."""
+"""The lifetime of a token; the broker ends a client's session when its token expires."""
 
 LISTENERS = {
     "TLS": "SSL",
@@ -40,19 +40,19 @@ LISTENERS = {
     "EXPIRED": "SSL",
     "ELSEWHERE": "SSL",
 }
-"""By name, what each speaks. EXPIRED shows an expired certificate, ELSEWHERE one of another host."""
+"""Protocols by name. EXPIRED presents an expired certificate, ELSEWHERE one of another host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate and its key, as files."""
+    """The files of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A certificate authority of the test's own.
+    """A certificate authority for the tests.
 
     Args:
         directory: Where files are written.
@@ -60,7 +60,7 @@ class Authority:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._ca = trustme.CA(key_type=trustme.KeyType.RSA)  # what Java reads without more
+        self._ca = trustme.CA(key_type=trustme.KeyType.RSA)  # readable by Java
         self.file = directory / "ca.pem"
         self._ca.cert_pem.write_to_path(self.file)
 
@@ -94,13 +94,13 @@ class Authority:
 
 
 class TokenIssuer:
-    """Signs JSON Web Tokens that the broker's own validator accepts."""
+    """Signs JSON Web Tokens that the broker's validator accepts."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(65537, 2048)
 
     def key_set(self) -> str:
-        """What the broker checks signatures with (a JWK set)."""
+        """The JWK set with which the broker checks signatures."""
         numbers = self._key.public_key().public_numbers()
         key = {
             "kty": "RSA",
@@ -131,11 +131,11 @@ class TokenIssuer:
 
 
 class SecureKafka(ApacheKafka):
-    """One node on which nobody may do anything that was not granted, but itself and `ADMIN`.
+    """A node that denies everything without an ACL, except to itself and `ADMIN`.
 
     Args:
         directory: An empty directory.
-        users: Who may log in with `PASSWORD`, by SCRAM and PLAIN, besides `ADMIN`.
+        users: The users besides `ADMIN` who log in with `PASSWORD`, by SCRAM and PLAIN.
     """
 
     def __init__(self, directory: Path, users: Iterable[str]) -> None:
@@ -150,7 +150,7 @@ class SecureKafka(ApacheKafka):
         return f"127.0.0.1:{self.ports[listener]}"
 
     def allow(self, principal: str, grants: Sequence[Grant]) -> None:
-        """Let a principal do something, and wait until it holds."""
+        """Add ACLs and wait until they are in force."""
         bindings = _bindings(principal, grants)
         body = Writer()
         body.array(bindings, lambda binding: _write_binding(body, binding))
@@ -162,7 +162,7 @@ class SecureKafka(ApacheKafka):
             _await_bindings(client, bindings, there=True)
 
     def forbid(self, principal: str, grants: Sequence[Grant]) -> None:
-        """Take back what was allowed, and wait until that holds."""
+        """Remove ACLs and wait until they are gone."""
         bindings = _bindings(principal, grants)
         body = Writer()
         body.array(bindings, lambda binding: _write_binding(body, binding))
@@ -176,7 +176,7 @@ class SecureKafka(ApacheKafka):
             _await_bindings(client, bindings, there=False)
 
     def client_options(self) -> dict[str, Any]:
-        """What aiokafka's clients take to act as `ADMIN`."""
+        """Options of aiokafka clients that act as `ADMIN`."""
         return {
             "bootstrap_servers": self.at("LOGIN"),
             "security_protocol": "SASL_PLAINTEXT",
@@ -205,7 +205,7 @@ class SecureKafka(ApacheKafka):
             return error == 0
         return False
 
-    # What differs from a node that lets everybody in
+    # Differences from a node without authentication
 
     def _more_listeners(self) -> Mapping[str, str]:
         return LISTENERS
@@ -221,7 +221,7 @@ class SecureKafka(ApacheKafka):
         lines = [
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             f"super.users=User:broker;User:{ADMIN}",
-            # Who comes without a name must not be taken for the node itself.
+            # An anonymous client must not count as the node itself.
             f"listener.security.protocol.map={protocols}",
             "inter.broker.listener.name=MUTUAL",
             "listener.name.controller.ssl.client.auth=required",
@@ -257,8 +257,7 @@ class SecureKafka(ApacheKafka):
         lines += [
             f"{oauth}sasl.jaas.config={bearer}.OAuthBearerLoginModule required;",
             f"{oauth}sasl.server.callback.handler.class={bearer}.OAuthBearerValidatorCallbackHandler",
-            # The default looks at a token as a client does: it checks no signature, issuer or audience (seen
-            # with 4.1.1).
+            # The default validator checks no signature, issuer or audience (seen with 4.1.1).
             f"listener.name.token.sasl.oauthbearer.jwt.validator.class={bearer}.BrokerJwtValidator",
             f"{oauth}sasl.oauthbearer.jwks.endpoint.url={keys.as_uri()}",
             f"{oauth}sasl.oauthbearer.expected.audience={AUDIENCE}",
@@ -311,14 +310,14 @@ def _write_binding(body: Writer, binding: _Binding) -> None:
 def _await_bindings(
     client: WireClient, bindings: Sequence[_Binding], *, there: bool, deadline_seconds: float = 60.0
 ) -> None:
-    """Wait until the node's authoriser knows: it learns of a change after the node that made it."""
+    """Wait for the node's authoriser, which learns of a change later than the controller."""
     deadline = time.monotonic() + deadline_seconds
     for binding in bindings:
         body = Writer()
         _write_binding(body, binding)
         while _is_listed(client, body) is not there:
             assert time.monotonic() < deadline, f"not within {deadline_seconds} s: {binding}"
-            time.sleep(0.02)  # between two looks
+            time.sleep(0.02)  # poll
 
 
 def _is_listed(client: WireClient, body: Writer) -> bool:

@@ -1,4 +1,4 @@
-"""A worker with topics of its own, and the means to feed it and to read what it wrote."""
+"""Topics and settings for a worker, and the means to feed it and to read its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPLY = '{"score": 3, "justification": "plain"}'
 
 
 def event(number: int, **fields: Any) -> bytes:
-    """An event that both test metrics judge."""
+    """An event that the test metrics judge."""
     return json.dumps(
         {"event_id": f"e{number}", "question": "How?", "answer": f"So {number}.", **fields}
     ).encode()
@@ -34,7 +34,7 @@ def event(number: int, **fields: Any) -> bytes:
 
 @dataclass
 class Stage:
-    """Names, settings and access to one set of topics."""
+    """Names, settings and access of one set of topics."""
 
     bootstrap_servers: str
     directory: Path
@@ -44,7 +44,7 @@ class Stage:
     changes: dict[str, Any] = field(default_factory=dict)
     name: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
     access: dict[str, Any] = field(default_factory=dict)
-    """How this side of the stage gets into the broker, where that takes more than its address."""
+    """Options of the stage's own clients, if the broker requires a login."""
 
     @property
     def _client_options(self) -> dict[str, Any]:
@@ -94,20 +94,20 @@ class Stage:
 
     @property
     def settings(self) -> Settings:
-        """The settings, validated."""
+        """The validated settings."""
         return Settings.model_validate(self.document())
 
     def topic(self, what: str) -> str:
-        """The name of one of its topics."""
+        """The name of a topic."""
         return f"{self.name}.{what}"
 
     @contextlib.asynccontextmanager
     async def worker(
         self, chat: ChatClient | None, *, agents: Sequence[AgentName] = AGENTS
     ) -> AsyncIterator[tuple[Running, CollectorRegistry]]:
-        """Run a worker in this event loop, and stop it in order.
+        """Run a worker in this event loop and stop it in order.
 
-        Without a chat it asks the endpoints of its settings.
+        Without a chat it uses the endpoints of its settings.
         """
         stop, registry = asyncio.Event(), CollectorRegistry()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
@@ -131,7 +131,7 @@ class Stage:
             await asyncio.wait_for(task, DEADLINE_SECONDS)
 
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
-        """Put records on a topic, spread over its partitions."""
+        """Write records to a topic, spread over its partitions."""
         producer = AIOKafkaProducer(**self._client_options, max_request_size=20_000_000)
         await producer.start()
         try:
@@ -154,7 +154,7 @@ class Stage:
         topic: str = "events",
         codec: str | None = None,
     ) -> None:
-        """Put records on the partitions of their keys, in order."""
+        """Write records to the partitions of their keys, in order."""
         producer = AIOKafkaProducer(**self._client_options, compression_type=codec)
         await producer.start()
         try:
@@ -165,7 +165,7 @@ class Stage:
             await producer.stop()
 
     async def read(self, topic: str) -> list[Any]:
-        """All records of a topic, as they stand now."""
+        """The present records of a topic."""
         consumer = AIOKafkaConsumer(
             **self._client_options, enable_auto_commit=False, auto_offset_reset="earliest"
         )
@@ -199,7 +199,7 @@ class Stage:
         return [JudgeTask.model_validate_json(record.value) for record in await self.read(f"tasks.{metric}")]
 
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
-        """What the worker's group has committed on each partition of a topic."""
+        """The committed offset of the worker's group on each partition of a topic."""
         consumer = AIOKafkaConsumer(
             **self._client_options,
             group_id=group or self.settings.kafka.group_id,
@@ -215,7 +215,7 @@ class Stage:
             await consumer.stop()
 
     async def commit_again(self, topic: str, offset: int) -> None:
-        """Set the worker's group, which must be empty, to one offset on every partition of a topic."""
+        """Set the offset of the worker's group, which must be empty, on every partition of a topic."""
         consumer = AIOKafkaConsumer(
             **self._client_options, group_id=self.settings.kafka.group_id, enable_auto_commit=False
         )

@@ -1,4 +1,4 @@
-"""What a broker must do with records and topics, shown on the embedded broker and on Apache Kafka alike."""
+"""The contract of a broker for records and topics, run on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def _send(bootstrap_servers: str, topic: str, values: list[bytes], **optio
 async def test_each_partition_keeps_its_order(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Records come back in the order they were written, partition by partition, with offsets from 0."""
+    """Each partition returns its records in order, with offsets from 0."""
     topic = topic_name("order")
     broker.create_topic(topic, 3)
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, max_batch_size=2000) as producer:
@@ -43,7 +43,7 @@ async def test_each_partition_keeps_its_order(
         records = await take(consumer, 600)
     for partition in range(3):
         found = [(record.offset, int(record.value)) for record in records if record.partition == partition]
-        # The partition's n-th record is number 3n + partition.
+        # Record n of a partition is number 3n + partition.
         assert found == [(offset, 3 * offset + partition) for offset in range(200)]
 
 
@@ -63,7 +63,7 @@ async def test_a_record_comes_back_whole(
     value: bytes | None,
     headers: list[tuple[str, bytes]],
 ) -> None:
-    """Key, value, headers (doubled names too) and the producer's timestamp survive."""
+    """Key, value, headers (repeated names too) and the producer's timestamp are kept."""
     topic = topic_name("whole")
     broker.create_topic(topic, 1)
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -83,7 +83,7 @@ async def test_a_record_comes_back_whole(
 async def test_compressed_batches_pass_through(
     broker: RunningBroker, topic_name: Callable[[str], str], compression: str
 ) -> None:
-    """The broker hands compressed batches on; a reader may start in the middle of one."""
+    """Compressed batches are delivered; a reader may start inside one."""
     topic = topic_name(compression)
     broker.create_topic(topic, 1)
     values = [b"%04d " % number * 20 for number in range(100)]
@@ -100,7 +100,7 @@ async def test_compressed_batches_pass_through(
 async def test_acknowledgement_modes(
     broker: RunningBroker, topic_name: Callable[[str], str], acks: int | str
 ) -> None:
-    """Records arrive whether the producer waits for an answer or not."""
+    """Records arrive in every acknowledgement mode."""
     topic = topic_name("acks")
     broker.create_topic(topic, 1)
     await _send(broker.bootstrap_servers, topic, [b"one", b"two"], acks=acks)
@@ -139,7 +139,7 @@ async def test_offsets_by_time(
 async def test_a_waiting_reader_is_woken_by_a_record(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """A fetch that may wait a minute is answered as soon as there is a record."""
+    """A waiting fetch is answered as soon as a record arrives."""
     topic = topic_name("poll")
     broker.create_topic(topic, 2)
     async with (
@@ -152,7 +152,7 @@ async def test_a_waiting_reader_is_woken_by_a_record(
         ) as consumer,
         AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
-        for number in range(6):  # by the second record at the latest, the reader is waiting
+        for number in range(6):  # from the second record on the reader waits
             waiting = asyncio.create_task(consumer.getone())
             await producer.send_and_wait(topic, b"%d" % number, partition=0)
             record = await asyncio.wait_for(waiting, 45)
@@ -162,7 +162,7 @@ async def test_a_waiting_reader_is_woken_by_a_record(
 async def test_a_group_goes_on_where_it_committed(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """The next member of a group begins at the committed offset, and reads its note."""
+    """The next member of a group starts at the committed offset and reads its metadata."""
     topic, group = topic_name("commit"), topic_name("group")
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)
@@ -188,7 +188,7 @@ async def test_a_group_goes_on_where_it_committed(
 
 
 async def test_an_offset_out_of_range(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """A reader beyond the end starts over where its policy says, or is told."""
+    """A reader beyond the end resets by its policy, or gets OffsetOutOfRangeError."""
     topic = topic_name("range")
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)
@@ -211,7 +211,7 @@ async def test_an_offset_out_of_range(broker: RunningBroker, topic_name: Callabl
 async def test_topics_are_created_extended_configured_and_deleted(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """The life of a topic through the admin client, with the refusals on the way."""
+    """The admin client creates, extends, configures and deletes a topic; invalid requests are refused."""
     topic = topic_name("life")
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     await admin.start()
@@ -256,7 +256,7 @@ async def test_topics_are_created_extended_configured_and_deleted(
 
 
 def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """It is created if the client allows it, with the default number of partitions; else it is unknown."""
+    """Metadata of an unknown topic is an error and does not create the topic."""
     unknown = topic_name("unknown")
     with WireClient(broker.bootstrap_servers) as client:
         for _ in range(2):
@@ -266,7 +266,7 @@ def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable
 async def test_a_topic_is_created_by_the_first_record(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """A producer may write to a topic that was not created; it gets the default of 4 partitions."""
+    """Writing to an unknown topic creates it with 4 partitions."""
     topic = topic_name("auto")
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
         await producer.send_and_wait(topic, b"first")
@@ -274,7 +274,7 @@ async def test_a_topic_is_created_by_the_first_record(
 
 
 async def test_a_large_message(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """5 MB pass where the topic allows it, also to a reader who asks for 1 MB at a time; more is refused."""
+    """5 MB pass if the topic allows them, also with a fetch size of 1 MB; larger messages are refused."""
     large, small = topic_name("large"), topic_name("small")
     broker.create_topic(large, 1, max_message_bytes="6000000")
     broker.create_topic(small, 1, max_message_bytes="100000")
@@ -299,7 +299,7 @@ async def test_a_large_message(broker: RunningBroker, topic_name: Callable[[str]
 
 
 async def test_many_partitions(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """A record in each of 60 partitions is found."""
+    """A record in each of 60 partitions is read."""
     topic = topic_name("many")
     broker.create_topic(topic, 60)
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -313,7 +313,7 @@ async def test_many_partitions(broker: RunningBroker, topic_name: Callable[[str]
 
 
 async def test_lag_can_be_computed(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """What was written minus what was read: the high watermark comes with each fetch."""
+    """Each fetch returns the high watermark, from which lag is computed."""
     topic = topic_name("lag")
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)
@@ -331,7 +331,7 @@ async def test_lag_can_be_computed(broker: RunningBroker, topic_name: Callable[[
 async def test_deleting_records_moves_the_start(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Records before an offset can be deleted; a reader from the start begins after them."""
+    """Records before an offset can be deleted; a reader starts after them."""
     topic = topic_name("purge")
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)

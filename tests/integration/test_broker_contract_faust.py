@@ -1,4 +1,4 @@
-"""faust-streaming reads from and writes to both brokers, as a process of its own."""
+"""A faust-streaming process reads from and writes to both brokers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ app = faust.App(
 source = app.topic(os.environ["SOURCE"], key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["TARGET"], key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
-counts = app.Table("counts", default=int)  # makes faust create a changelog, and read it at start
+counts = app.Table("counts", default=int)  # makes Faust create a changelog and read it at start
 
 @app.agent(source)
 async def copy(stream):
@@ -49,9 +49,7 @@ app.main()
 async def test_a_faust_app_works_against_the_broker(
     broker: RunningBroker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """A stock app creates its internal topics, joins its group, reads every record and
-    writes one for each.
-    """
+    """A stock app creates its internal topics, joins its group and writes one record for each it reads."""
     source, target, group = topic_name("source"), topic_name("target"), topic_name("app")
     broker.create_topic(source, 2)
     broker.create_topic(target, 2)

@@ -1,4 +1,4 @@
-"""What a broker must do for consumer groups, shown on the embedded broker and on Apache Kafka alike."""
+"""The contract of a broker for consumer groups, run on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _member(
 
 
 async def _vanish(consumer: AIOKafkaConsumer) -> None:
-    """End a consumer as a crash would: its connections close, and it does not say that it leaves."""
+    """End a consumer as a crash would: connections close without LeaveGroup."""
 
     async def stay_silent() -> None:
         """Send no LeaveGroup."""
@@ -55,7 +55,7 @@ def _partitions(*consumers: AIOKafkaConsumer) -> list[list[int]]:
 
 
 def _shared_out(consumers: Iterable[AIOKafkaConsumer], count: int) -> Callable[[], bool]:
-    """Whether all partitions are assigned, each exactly once, and everybody has some."""
+    """Whether every partition is assigned exactly once and every member has one."""
 
     def holds() -> bool:
         shares = _partitions(*consumers)
@@ -81,7 +81,7 @@ async def test_partitions_are_shared_among_the_members(
 
 
 async def test_members_that_start_together(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """Three members that join concurrently agree too."""
+    """Three members that join concurrently share the partitions."""
     topic, group = topic_name("together"), topic_name("group")
     broker.create_topic(topic, 7)
     consumers = [_member(broker, topic, group) for _ in range(3)]
@@ -93,7 +93,7 @@ async def test_members_that_start_together(broker: RunningBroker, topic_name: Ca
 
 
 async def test_a_dead_member_is_replaced(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """When a member falls silent, its session ends and the others take over what it did not commit."""
+    """After the session of a silent member ends, another reads from its committed offsets."""
     topic, group = topic_name("death"), topic_name("group")
     broker.create_topic(topic, 2)
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
@@ -111,7 +111,7 @@ async def test_a_dead_member_is_replaced(broker: RunningBroker, topic_name: Call
 
 
 class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no annotations
-    """Counts how often partitions were taken away."""
+    """Counts revocations."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -128,7 +128,7 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka
 async def test_a_static_member_restarts_without_a_rebalance(
     broker: RunningBroker, topic_name: Callable[[str], str], restarted: str
 ) -> None:
-    """A member with an instance id comes back to the same partitions in the same generation."""
+    """A restarted static member gets the same partitions in the same generation."""
     topic, group = topic_name("static"), topic_name("group")
     broker.create_topic(topic, 4)
     revocations = _Revocations()
@@ -151,7 +151,7 @@ async def test_a_static_member_restarts_without_a_rebalance(
 async def test_a_static_member_that_stays_away(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Its partitions go to the others once its session ends."""
+    """After the session of a static member ends, its partitions are reassigned."""
     topic, group = topic_name("away"), topic_name("group")
     broker.create_topic(topic, 4)
     async with _member(broker, topic, group, instance_id="stays") as stays:
@@ -164,7 +164,7 @@ async def test_a_static_member_that_stays_away(
 async def test_many_members_come_and_go_and_nothing_is_lost(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Members join, leave and vanish while records flow; what a group commits after reading is complete."""
+    """Members join, leave and crash while records flow; the group reads every record."""
     topic, group = topic_name("churn"), topic_name("group")
     broker.create_topic(topic, 4)
     total = 3000
@@ -195,7 +195,7 @@ async def test_many_members_come_and_go_and_nothing_is_lost(
             for number in range(total):
                 await producer.send(topic, b"%d" % number, partition=number % 4)
                 if number % 20 == 0:
-                    await asyncio.sleep(0.015)  # so that the flow outlasts the members
+                    await asyncio.sleep(0.015)  # the flow outlasts the members
 
     await asyncio.gather(
         write(),
@@ -213,7 +213,7 @@ async def test_many_members_come_and_go_and_nothing_is_lost(
 
 
 async def test_groups_can_be_looked_at(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """An administrator sees the group, its members, and the offsets it committed."""
+    """The admin client sees the group, its members and its committed offsets."""
     topic, group = topic_name("look"), topic_name("group")
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)
@@ -265,7 +265,7 @@ class _StaticMember:
         return error, generation, answer.string()
 
     def sync(self, generation: int, member_id: str, assignment: bytes | None = None) -> tuple[int, bytes]:
-        """Error and assignment; a leader gives one to itself."""
+        """Error and assignment; a leader assigns to itself."""
         body = self._identity(generation, member_id)
 
         def write_assignment(given: bytes) -> None:
@@ -325,9 +325,7 @@ def _second(answer: Reader) -> int:
 def test_a_static_member_is_fenced_by_its_successor(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Two processes with one instance id: the newer one takes over, the older one is told so and commits
-    nothing.
-    """
+    """Of two processes with one instance id the newer takes over; the older is fenced and commits nothing."""
     topic, group = topic_name("fenced"), topic_name("group")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as one, WireClient(broker.bootstrap_servers) as two:
@@ -350,7 +348,7 @@ def test_a_static_member_is_fenced_by_its_successor(
         assert older.join(old_id)[0] == ErrorCode.FENCED_INSTANCE_ID
         assert newer.heartbeat(generation, new_id) == ErrorCode.NONE
         assert newer.commit(generation, new_id, topic) == ErrorCode.NONE
-        # The other ways to be out of step.
+        # An old generation and an unknown member id are refused.
         assert newer.commit(generation - 1, new_id, topic) == ErrorCode.ILLEGAL_GENERATION
         newer.instance_id = "worker-2"
         assert newer.heartbeat(generation, "nobody") == ErrorCode.UNKNOWN_MEMBER_ID

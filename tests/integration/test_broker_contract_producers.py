@@ -1,4 +1,4 @@
-"""What a broker must do for idempotent producers, shown on the embedded broker and on Apache Kafka alike."""
+"""The contract of a broker for idempotent producers, run on the embedded broker and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
-    """A record batch as an idempotent producer writes it."""
+    """A record batch of an idempotent producer."""
     return record_batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
 
 
@@ -45,7 +45,7 @@ def produce_request(topic: str, data: bytes) -> Writer:
 
 
 def produce(client: WireClient, topic: str, data: bytes) -> tuple[int, int]:
-    """Write a batch to partition 0: the error and the first offset."""
+    """Write a batch to partition 0; the error and the first offset."""
     answer = client.call(ApiKey.PRODUCE, 7, produce_request(topic, data))
 
     def read_partition() -> tuple[int, int]:
@@ -60,7 +60,7 @@ def produce(client: WireClient, topic: str, data: bytes) -> tuple[int, int]:
 
 
 def end_offset(client: WireClient, topic: str) -> int:
-    """Where partition 0 ends."""
+    """The end offset of partition 0."""
     body = Writer()
 
     def write_partition(index: int) -> None:
@@ -86,10 +86,7 @@ def end_offset(client: WireClient, topic: str) -> int:
 
 
 def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """The retry of any of the last five batches is answered with the offset it has.
-
-    The log stays as it is.
-    """
+    """A retry of any of the last five batches returns its offset and stores nothing."""
     topic = topic_name("retry")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as client:
@@ -100,14 +97,14 @@ def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Ca
             assert produce(client, topic, data) == (ErrorCode.NONE, 2 * number)
         for number in range(1, 6):
             assert produce(client, topic, batches[number]) == (ErrorCode.NONE, 2 * number)
-        # The first is not among the last five any longer: it is neither stored again nor confirmed.
+        # The first is no longer among the last five: it is refused.
         error, _ = produce(client, topic, batches[0])
         assert error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert end_offset(client, topic) == 12
 
 
 def test_a_gap_is_noticed(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """A batch after a missing one is refused, so that order holds; the missing one is still welcome."""
+    """A batch after a missing one is refused; the missing one is accepted later."""
     topic = topic_name("gap")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as client:
@@ -121,7 +118,7 @@ def test_a_gap_is_noticed(broker: RunningBroker, topic_name: Callable[[str], str
 
 
 def test_an_older_epoch_is_fenced(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """After a batch of a newer epoch, which begins at sequence 0, the older epoch is refused."""
+    """After a batch of a newer epoch, which starts at sequence 0, the older epoch is refused."""
     topic = topic_name("epoch")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as client:
@@ -136,7 +133,7 @@ def test_an_older_epoch_is_fenced(broker: RunningBroker, topic_name: Callable[[s
 
 
 def test_a_connection_lost_before_the_answer(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """The producer never reads the answer and sends the batch again over another connection: one copy."""
+    """A batch sent again over another connection is stored once."""
     topic = topic_name("lost")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as second:
@@ -152,10 +149,7 @@ def test_a_connection_lost_before_the_answer(broker: RunningBroker, topic_name: 
 async def test_a_client_library_that_loses_answers_makes_no_duplicates(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Every third answer to an idempotent aiokafka producer is lost.
-
-    All records arrive, once and in order.
-    """
+    """An idempotent producer that loses every third answer writes each record once and in order."""
     topic = topic_name("lossy")
     broker.create_topic(topic, 1)
     async with AIOKafkaProducer(

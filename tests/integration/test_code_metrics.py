@@ -1,4 +1,4 @@
-"""A worker with functions of a team's own, most of them broken."""
+"""A worker with metric functions, most of them broken."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 @pytest.mark.slow
 async def test_broken_functions_fail_alone(stage: Stage) -> None:
-    """Of a broken function every result is a failure that says why; the worker and the other metrics
-    continue.
-
-    Two events for each of them, forty for the sound one, and all for the metric that a judge decides.
+    """Every result of a broken function is a failure with its reason; the worker and the other metrics
+    continue. There are two events for each broken function, forty for the sound one and all for the judged
+    metric.
     """
     values = [event(number, labels={"app": "broken" if number < 2 else "sound"}) for number in range(42)]
     due = {("tone", "scored"): 42, ("words", "scored"): 40} | {(name, "failed"): 2 for name in BROKEN}

@@ -1,4 +1,4 @@
-"""Conversations from a topic to results: each event at once, the whole when it is idle, offsets held."""
+"""Conversations from a topic to results: events at once, the whole when it is idle."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def turn(conversation: int, number: int) -> tuple[bytes, bytes]:
 
 
 async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Stage) -> None:
-    """Nothing is committed before the whole was written, and all of it then."""
+    """Offsets are committed only after the whole conversation is written."""
     stage.partitions = 1
 
     async def judged(count: int) -> bool:
@@ -68,7 +68,7 @@ async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Sta
 
 @pytest.mark.kafka
 async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, judge: Endpoint) -> None:
-    """SIGKILL amid conversations: the next worker reads what was held again, and judges each whole."""
+    """After SIGKILL amid conversations the next worker reads them again and judges each whole."""
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     stage.changes |= SOON_MISSED
     conversations = range(12)

@@ -1,4 +1,4 @@
-"""`judgestream demo` as a real process: the main job, from nothing to a drop that is noticed."""
+"""`judgestream demo` as a process, from the start to a noticed drop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import judgestream, running
 
 SAMPLED_TRACE_ID = "0" * 18 + "f" * 14
-"""The last 14 digits decide: all ones are above any threshold, so that such an event is always sampled."""
+"""The last 14 digits decide; all ones are above any threshold, so such an event is always sampled."""
 KEYS = {
     "events", "results", "dead_letters", "identity_holds", "means", "alerts", "tokens", "cost_usd", "seconds",
 }  # fmt: skip
 
 
 def parts_add_up(summary: dict[str, Any]) -> bool:
-    """The identity once more, from the summary alone."""
+    """Whether the accounting identity holds in the summary."""
     events, results, tasks = summary["events"], summary["results"], summary["tasks"]
     outcomes = ("undecodable", "unroutable", "skipped", "sampled")
     return bool(
@@ -33,7 +33,7 @@ def parts_add_up(summary: dict[str, Any]) -> bool:
 
 
 async def test_notices_that_answers_got_worse() -> None:
-    """400 events, worse ones from the half on: all accounted for, both means lower, and an alert says so."""
+    """400 events that get worse halfway: all are accounted for, both means fall, and an alert is raised."""
     ended = await judgestream("demo", "--events", "400", "--json")
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
@@ -50,7 +50,7 @@ async def test_notices_that_answers_got_worse() -> None:
     for sides in summary["means"].values():
         assert sides["after"] < sides["before"] - 0.5
     assert summary["alerts"] >= 1
-    # One bad deployment is one incident, however many series fell, and it is named.
+    # One bad deployment is one incident, which the headline names.
     [incident] = summary["incidents"]
     assert incident["alerts"] == summary["alerts"]
     assert "prompt_version=v8" in incident["headline"]
@@ -59,14 +59,14 @@ async def test_notices_that_answers_got_worse() -> None:
     assert summary["tokens"] > 0
     assert summary["cost_usd"] == 0
     assert summary["judge"] == "offline-rules-1"
-    # What people read meanwhile is on the other stream.
+    # Progress is written to standard error.
     assert "in memory, loopback only" in ended.err
     assert "ALERT drop" in ended.err
 
 
 @pytest.mark.slow
 async def test_few_events_are_enough_for_an_end() -> None:
-    """One event: nothing to compare, everything accounted for; lines for people, no terminal control."""
+    """One event is accounted for, in plain lines without terminal control."""
     ended = await judgestream("demo", "--events", "1")
     assert ended.code == 0, ended.err
     assert "accounted for" in ended.out
@@ -75,7 +75,7 @@ async def test_few_events_are_enough_for_an_end() -> None:
 
 @pytest.mark.slow
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
-    """Bad lines end as dead letters, everything else is judged, and nothing is lost."""
+    """Bad lines become dead letters and all other events are judged."""
 
     def line(event_id: str, **fields: Any) -> bytes:
         event = {
@@ -113,7 +113,7 @@ async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
-    """The first so many lines; a file that holds fewer ends it with its last line, and the demo says so."""
+    """`--events` limits the lines of a file; a shorter file ends the demo with a message."""
     file = tmp_path / "events.jsonl"
     file.write_text("not an event\n" * 5)
     cut = await judgestream("demo", "--events-file", str(file), "--events", "3", "--json")
@@ -125,7 +125,7 @@ async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> None:
-    """All ten by name, on answers of public data with a system message: each gives scores, none fails."""
+    """All ten library metrics score public data with a system message."""
     file = SHARED_DATA / "expertqa_events.jsonl"
     if not file.exists():
         pytest.skip(f"{file.name} is not here")
@@ -153,7 +153,7 @@ async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> 
     ("name", "count"), [("expertqa_events.jsonl", 219), ("nq_events.jsonl", 400)], ids=["expertqa", "nq"]
 )
 async def test_real_events_are_accounted_for(name: str, count: int) -> None:
-    """Public question-answer data, where it is at hand."""
+    """Public question-answer data, if present, is accounted for."""
     file = SHARED_DATA / name
     if not file.exists():
         pytest.skip(f"{name} is not here")
@@ -165,7 +165,7 @@ async def test_real_events_are_accounted_for(name: str, count: int) -> None:
 
 
 async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
-    """OPENAI_BASE_URL and OPENAI_API_KEY: its only model is asked, and the demo says what that means."""
+    """With OPENAI_BASE_URL and OPENAI_API_KEY the endpoint's only model judges."""
 
     def answer(asked: dict[str, Any]) -> str:
         schema = asked["response_format"]["json_schema"]["name"]
@@ -183,7 +183,7 @@ async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
     summary = json.loads(ended.out)
     assert summary["identity_holds"] is True
     assert summary["judge"] == f"only-one at {server.url}"
-    # Nobody named the model's price: no cost is not the same as no known cost.
+    # The model's price is unknown, so the cost is null, not 0.
     assert summary["cost_usd"] is None
     assert "calls cost money" not in ended.err, "an endpoint on this machine costs nothing"
     assert "sk-secret" not in ended.out + ended.err
@@ -191,7 +191,7 @@ async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
 
 @pytest.mark.slow
 async def test_a_key_that_is_refused_ends_the_demo() -> None:
-    """With an error and not with a summary of nothing."""
+    """A refused key ends the demo with an error instead of an empty summary."""
     async with judge_server(lambda _: "", status=401) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "wrong", "OPENAI_MODEL": "m"}
         ended = await judgestream("demo", "--events", "20", "--json", env=env)
@@ -201,7 +201,7 @@ async def test_a_key_that_is_refused_ends_the_demo() -> None:
 
 
 async def test_goes_on_until_it_is_interrupted() -> None:
-    """Without a number of events: plain lines where there is no terminal, and Ctrl-C is its normal end."""
+    """Without a number of events the demo prints plain lines until Ctrl-C, its normal end."""
     async with running("demo") as demo:
         lines = [await demo.line()]
         while not lines[-1].startswith("first verdict after"):
@@ -214,7 +214,7 @@ async def test_goes_on_until_it_is_interrupted() -> None:
 
 @pytest.mark.slow
 async def test_an_interrupt_while_it_starts_ends_well() -> None:
-    """Ctrl-C before the worker reads: no error, nothing left behind, and the exit code of an interruption."""
+    """Ctrl-C during the start exits with code 130 and without an error."""
     async with running("demo", "--events", "300") as demo:
         assert "in memory, loopback only" in await demo.line()
         ended = await demo.stop(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""The doctor beside real brokers and real workers: every fault is named, nothing is touched."""
+"""The doctor with real brokers and workers: every fault is named and nothing is changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def offline() -> AsyncIterator[OfflineJudge]:
 
 @pytest.fixture
 def stage(broker: RunningBroker, tmp_path: Path, offline: OfflineJudge) -> Stage:
-    """Settings with names of their own; no topic is there, and none is to be created."""
+    """Settings with unique names; no topic exists, and none is created."""
     stage = Stage(broker.bootstrap_servers, tmp_path)
     stage.changes = {
         "topics.create": False,
@@ -59,7 +59,7 @@ def topics(stage: Stage, broker: RunningBroker) -> Stage:
 
 
 async def diagnosed(stage: Stage, env: Mapping[str, str] | None = None, **options: Any) -> Diagnosis:
-    # The verdict on the pack of these tests is another test's.
+    # Another test covers the verdict on this pack.
     options.setdefault("skip", ("verdict",))
     return await Examination(stage.settings, env=env or {}, **options).run()
 
@@ -76,12 +76,12 @@ def config(stage: Stage) -> str:
 
 
 async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
-    """Nothing fails; what a broker tells of rights is told, and what it does not is not claimed."""
+    """Nothing fails; rights are reported only if the broker states them."""
     diagnosis = await diagnosed(topics)
     assert diagnosis.failures == ()
     assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "connected: plain text"
     events = found(diagnosis, "topics", topics.topic("events"))
-    # One broker holds one replica, which is worth a word wherever it is.
+    # One broker holds one replica, which is a warning.
     assert (events.outcome, events.detail.partition(":")[0]) == ("warning", "has 1 replica")
     rights = found(diagnosis, "access", "topics")
     assert rights.outcome == ("ok" if broker.kind == "apache" else "not tried")
@@ -100,7 +100,7 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
 
 
 async def test_topics_that_are_missing(stage: Stage) -> None:
-    """Each is named with the command that creates it; asking does not create it, though the broker would."""
+    """Each missing topic is named with the command that creates it; the check itself creates none."""
     diagnosis = await diagnosed(stage)
     for name in NEEDED:
         one = found(diagnosis, "topics", stage.topic(name))
@@ -117,7 +117,7 @@ async def test_topics_that_are_missing(stage: Stage) -> None:
 
 
 async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> None:
-    """Compacted, too small for a dead letter, too few partitions for the workers."""
+    """Compaction, a too small limit for dead letters and too few partitions are reported."""
     broker.create_topic(stage.topic("events"), 2)
     broker.create_topic(stage.topic("tasks.tone"), 4, cleanup_policy="compact")
     broker.create_topic(stage.topic("dead"), 4, max_message_bytes="1000")
@@ -135,8 +135,8 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     assert not diagnosis.may_pass
 
 
-async def test_a_group_of_somebody_else(topics: Stage) -> None:
-    """Members that are no workers would take part of the records away, or share partitions in another way."""
+async def test_a_group_of_another_application(topics: Stage) -> None:
+    """Members that are not workers fail the group check."""
     stranger = AIOKafkaConsumer(
         topics.topic("events"),
         bootstrap_servers=topics.bootstrap_servers,
@@ -152,8 +152,8 @@ async def test_a_group_of_somebody_else(topics: Stage) -> None:
     assert "another application (1 members, clients aiokafka-" in one.detail
 
 
-async def test_agents_apart(topics: Stage) -> None:
-    """Only what these agents need is looked at, and the group is their own."""
+async def test_agents_of_a_split_worker(topics: Stage) -> None:
+    """Only the topics and the group of the selected agents are checked."""
     diagnosis = await diagnosed(topics, agents=("monitor",))
     subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
     assert subjects == {topics.topic(name) for name in ("scores", "alerts", "observations", "monitor-state")}
@@ -161,10 +161,8 @@ async def test_agents_apart(topics: Stage) -> None:
     assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
 
 
-async def test_addresses_that_the_cluster_gives_and_nobody_reaches(
-    topics: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wrong advertised.listeners: the first address answers, and sends everybody into the void."""
+async def test_unreachable_advertised_addresses(topics: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong advertised.listeners is reported although the first address answers."""
     async with _forwarder(topics.bootstrap_servers) as front:
         named = topics.bootstrap_servers
         reach = KafkaProbe.reach
@@ -185,7 +183,7 @@ async def test_addresses_that_the_cluster_gives_and_nobody_reaches(
 
 @contextlib.asynccontextmanager
 async def _forwarder(target: str) -> AsyncIterator[str]:
-    """A second address of the broker, of which it knows nothing."""
+    """A second address of the broker, unknown to it."""
     host, port = target.split(":")
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -205,7 +203,7 @@ async def _forwarder(target: str) -> AsyncIterator[str]:
 
 
 async def test_one_of_two_servers_is_down(topics: Stage) -> None:
-    """A word, and no failure: a client takes the other one."""
+    """One unreachable server of two is a warning."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         gone = f"127.0.0.1:{free.getsockname()[1]}"
@@ -218,7 +216,7 @@ async def test_one_of_two_servers_is_down(topics: Stage) -> None:
 
 
 async def test_what_is_wrong_with_the_worker_itself(topics: Stage) -> None:
-    """A key that is not there and a port that is taken; the broker is looked at all the same."""
+    """A missing key and a port in use fail; the broker is checked all the same."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -232,10 +230,10 @@ async def test_what_is_wrong_with_the_worker_itself(topics: Stage) -> None:
 
 
 def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]:
-    """A group's state, its members and its generation, which every rebalance raises.
+    """State, members and generation of a group; every rebalance raises the generation.
 
-    The generation is told to members alone; a heartbeat in a member's name with the wrong one is refused and
-    changes nothing.
+    Only members learn the generation; a heartbeat in a member's name with a wrong one is refused and changes
+    nothing.
     """
     with WireClient(bootstrap_servers) as client:
         body = Writer()
@@ -290,9 +288,7 @@ async def _end(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int:
 
 
 async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
-    """While a worker judges, the doctor looks again and again: the same members, the same generation, no
-    record of its own.
-    """
+    """Repeated runs beside a worker change neither the group nor the topics."""
     chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
     group = topics.settings.kafka.group_id
     async with topics.worker(chat) as (worker, _):
@@ -330,7 +326,7 @@ async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
 
 @pytest.mark.slow
 async def test_the_command_says_all_of_it(topics: Stage) -> None:
-    """Plain lines outside of a terminal, JSON if wanted, and exit codes: 0, 1, and 2 for settings."""
+    """The command prints plain lines or JSON and exits with 0, 1, or 2 for invalid settings."""
     file = config(topics)
     ended = await judgestream("doctor", "--config", file, "--skip", "verdict")
     assert (ended.code, ended.err) == (0, "")
@@ -358,9 +354,7 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
 async def test_as_init_container(
     tmp_path: Path, offline: OfflineJudge, unused_port: Callable[[], int]
 ) -> None:
-    """With --wait it says what it waits for until broker and topics are there, and then lets the worker
-    start.
-    """
+    """With --wait it reports what is missing until broker and topics exist, then exits with 0."""
     stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
     stage.changes = {
         "topics.create": False,
@@ -390,7 +384,7 @@ async def _told(service: Service, words: str) -> None:
 
 @pytest.mark.slow
 async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> None:
-    """At once where waiting repairs nothing; after the time that was given otherwise."""
+    """Waiting ends at once for a fault that time does not repair, otherwise after its limit."""
     stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
     stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "api_key_env": "NONE"}]}
     ended = await judgestream(
@@ -405,7 +399,7 @@ async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> N
 
 @pytest.fixture
 def unused_port() -> Callable[[], int]:
-    """Finds ports that nobody listens on now."""
+    """A function that finds free ports."""
 
     def find() -> int:
         with socket.socket() as one:

@@ -1,4 +1,4 @@
-"""The doctor before a guarded Apache Kafka: what keeps a worker out is named, each with its remedy."""
+"""The doctor at a guarded Apache Kafka names each fault with its remedy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.streams.cli.processes import judgestream
 pytestmark = pytest.mark.kafka
 
 KAFKA_ALONE: tuple[CheckName, ...] = ("process", "port", "judge", "verdict", "clock")
-"""What is left out here."""
+"""The checks that are skipped here."""
 
 
 def stage_at(kafka: SecureKafka, folder: Path, section: dict[str, Any]) -> GuardedStage:
-    """Topics of its own, at the listener and in the way that a section `kafka` says."""
+    """A stage with its own topics, with the listener and security of a section `kafka`."""
     return GuardedStage(
         section["bootstrap_servers"],
         folder,
@@ -36,7 +36,7 @@ def stage_at(kafka: SecureKafka, folder: Path, section: dict[str, Any]) -> Guard
 
 @pytest.fixture
 async def stage(secure_kafka: SecureKafka, tmp_path: Path) -> GuardedStage:
-    """By SCRAM, with topics and no permission yet."""
+    """SCRAM, with topics and without permissions."""
     section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
     made = stage_at(secure_kafka, tmp_path, section)
     await made.create_topics()
@@ -56,10 +56,10 @@ def found(diagnosis: Diagnosis, check: str, subject: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
-async def test_whoever_is_kept_out_is_told_the_remedy(
+async def test_a_refused_client_gets_the_remedy(
     secure_kafka: SecureKafka, tmp_path: Path, fault: Fault
 ) -> None:
-    """One failure, at the address that was tried, which waiting does not mend; nothing further is tried."""
+    """A refused connection is one lasting failure at its address, and further checks are skipped."""
     section = fault.section(secure_kafka)
     diagnosis = await diagnosed(stage_at(secure_kafka, tmp_path, section))
     (one,) = diagnosis.failures
@@ -79,7 +79,7 @@ async def test_whoever_is_kept_out_is_told_the_remedy(
 async def test_with_the_documented_permissions_all_is_well(
     way: str, secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """By each way in: nothing fails, and rights and settings were seen."""
+    """With the documented permissions nothing fails for any protocol, and rights and settings are shown."""
     file = tmp_path / "token"
     file.write_text(secure_kafka.issuer.token(USER, life_seconds=60))
     security, principal = {
@@ -102,10 +102,7 @@ async def test_with_the_documented_permissions_all_is_well(
 
 
 async def test_each_missing_permission_is_named_with_the_command_that_grants_it(stage: GuardedStage) -> None:
-    """Taken away one by one: reading and writing each topic, and the group.
-
-    Never more than one thing is said to fail.
-    """
+    """Each missing permission is exactly one failure with the command that grants it."""
     grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
     with stage.allowed(grants):
         assert failures(await diagnosed(stage)) == []
@@ -125,7 +122,7 @@ async def test_each_missing_permission_is_named_with_the_command_that_grants_it(
 
 
 async def test_without_any_permission_each_topic_is_named(stage: GuardedStage) -> None:
-    """A broker shows nothing to who may do nothing: it may be that topics are not there, and both is said."""
+    """Without permissions every topic and the group fail, with the commands that grant them."""
     diagnosis = await diagnosed(stage)
     assert diagnosis.exit_code == 1
     assert not diagnosis.may_pass
@@ -138,7 +135,7 @@ async def test_without_any_permission_each_topic_is_named(stage: GuardedStage) -
 
 
 async def test_settings_that_are_not_shown_are_a_warning(stage: GuardedStage) -> None:
-    """Without DescribeConfigs a worker can run; what was not looked at is said, and how to let us look."""
+    """A missing DescribeConfigs is a warning with the command that grants it."""
     with stage.allowed(stage.grants()):
         diagnosis = await diagnosed(stage)
     assert diagnosis.exit_code == 0
@@ -150,8 +147,8 @@ async def test_settings_that_are_not_shown_are_a_warning(stage: GuardedStage) ->
     assert all(one.outcome == "warning" and "--operation DescribeConfigs" in one.remedy for one in hidden)
 
 
-async def test_tokens_that_do_not_hold(secure_kafka: SecureKafka, tmp_path: Path) -> None:
-    """Expired, of another audience, not there."""
+async def test_invalid_tokens(secure_kafka: SecureKafka, tmp_path: Path) -> None:
+    """An expired token and one of another audience fail with their remedies."""
     file = tmp_path / "token"
     section = {"bootstrap_servers": secure_kafka.at("TOKEN"), "security": token(secure_kafka, file)}
     stage = stage_at(secure_kafka, tmp_path, section)
@@ -167,9 +164,7 @@ async def test_tokens_that_do_not_hold(secure_kafka: SecureKafka, tmp_path: Path
 
 
 async def test_the_exit_codes(stage: GuardedStage, secure_kafka: SecureKafka) -> None:
-    """1 where the broker keeps us out or a permission is missing, 2 where the secret is not there, 0 when all
-    is repaired.
-    """
+    """The exit code is 1 for a refusal or a missing permission, 2 for a missing secret, else 0."""
     wrong = scram(secure_kafka) | {"password_env": "WRONG_PASSWORD"}
     missing = without(scram(secure_kafka), "password_env") | {
         "password_file": str(stage.directory / "nothing")

@@ -1,4 +1,4 @@
-"""What the pages tell people to type into Kafka's own tools, typed into them, against Apache Kafka."""
+"""The documented commands of Kafka's own tools work against Apache Kafka."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tests.integration.ways_in import ENVIRONMENT, scram
 from tests.places import ROOT
 from tests.toolbox import run
 
-# Each command starts a virtual machine, two dozen in all.
+# Each of two dozen commands starts a Java virtual machine.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 BROKER = "kafka:9092"
-"""What the pages write in the place of a broker's address."""
+"""The broker address in the pages."""
 
 
 def blocks(page: str, before: str = "") -> list[str]:
-    """The commands of a page, or those that stand behind a mark."""
+    """The command blocks of a page, or those after a mark."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return re.findall(rf"{re.escape(before)}\s*```bash\n(.*?)```", text, re.DOTALL)
 
 
 def typed(commands: str, folder: Path) -> str:
-    """Have a shell do it, with Kafka's tools at hand; give what they say."""
+    """Run commands in a shell with Kafka's tools; returns their output."""
     tools = folder / "tools"
     if not tools.exists():
         tools.mkdir()
@@ -48,7 +48,7 @@ def typed(commands: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def settings(secure_kafka: SecureKafka) -> Settings:
-    """All topics have their default names."""
+    """Settings with default topic names."""
     section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
     topics = {"create_partitions": 2, "create_replication_factor": 1}
     return Settings.model_validate({"kafka": section, "topics": topics})
@@ -56,9 +56,7 @@ def settings(secure_kafka: SecureKafka) -> Settings:
 
 @pytest.fixture(scope="module")
 def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where things are typed: the administrator's login is here, and topics were created by the printed
-    commands.
-    """
+    """A folder with the administrator's login; the topics were created by the printed commands."""
     made = tmp_path_factory.mktemp("typed")
     (made / "admin.properties").write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
@@ -73,9 +71,7 @@ def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pyte
 async def test_topics_and_permissions_are_what_a_worker_needs(
     secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands of docs/permissions.md for a worker with all parts: after them, and not
-    before, it may start.
-    """
+    """A worker with all agents may start only after the commands of docs/permissions.md."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     grants = worker_grants(settings.topics, settings.metrics, settings.kafka.group_id, AGENTS)
@@ -89,17 +85,17 @@ async def test_topics_and_permissions_are_what_a_worker_needs(
 async def test_offsets_are_handed_over_and_back(
     secure_kafka: SecureKafka, settings: Settings, folder: Path
 ) -> None:
-    """docs/upgrading.md: each part gets the offsets of its topics, and one worker gets them all again."""
+    """The commands of docs/upgrading.md move the offsets from one worker to its agents and back."""
     access = secure_kafka.client_options()
     topics = ["qa.events", *(settings.topics.task_topic(metric) for metric in settings.metrics), "qa.scores"]
     places = [TopicPartition(topic, number) for topic in topics for number in range(2)]
-    # Nothing was ever committed on the second partition of qa.events, as with one that was just added.
+    # No offset is committed on the second partition of qa.events, as if it was just added.
     before = [None if number == 1 else number for number in range(len(places))]
     producer = AIOKafkaProducer(**access)
     await producer.start()
     try:
         for place in places:
-            for _ in places:  # offsets must not lie behind the end
+            for _ in places:  # an offset must not exceed the end
                 await producer.send_and_wait(place.topic, b"x", partition=place.partition)
     finally:
         await producer.stop()

@@ -1,4 +1,4 @@
-"""Checksums on the way from a broker: who checks them, and what happens to a batch that was damaged."""
+"""Checksums of fetched batches: which code verifies them, and what happens to a damaged batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _fetcher(app: Any) -> Any:
 
 
 async def test_the_processor_checks_and_aiokafka_does_not(bench: Bench) -> None:
-    """Records arrive; the fetcher was spared their sums."""
+    """With hardware CRC-32C the fetcher of aiokafka does not verify checksums."""
     await bench.produce(20)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 20, "twenty records")
@@ -28,7 +28,7 @@ async def test_the_processor_checks_and_aiokafka_does_not(bench: Bench) -> None:
 
 
 async def test_without_the_extra_aiokafka_checks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it always did."""
+    """Without the extra, aiokafka verifies checksums."""
     monkeypatch.setattr(consumer_thread, "hardware_crc32c", lambda: None)
     await bench.produce(20)
     async with bench.app() as (app, hands):
@@ -37,9 +37,9 @@ async def test_without_the_extra_aiokafka_checks(bench: Bench, monkeypatch: pyte
 
 
 class _Damaging:
-    """A client whose replies with records have a flipped bit in the last of them.
+    """A client that flips a bit in the last record of every fetch reply.
 
-    All of them: a reply to what was asked before the start at the committed offset is thrown away unseen.
+    All replies are changed because one to a fetch before the committed offset is discarded.
     """
 
     def __init__(self, client: Any, change: Callable[[bytes | None], bytes | None]) -> None:
@@ -66,10 +66,7 @@ def _flipped(records: bytes | None) -> bytes | None:
 async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fetched three times and damaged each time, it is delivered as one that cannot be read.
-
-    Then all is well again.
-    """
+    """After three damaged fetches the batch is delivered as unreadable, and the next batch is read."""
     damage = True
 
     def flipped(records: bytes | None) -> bytes | None:

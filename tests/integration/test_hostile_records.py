@@ -1,6 +1,4 @@
-"""One hostile record among a thousand, read by two workers: nothing that one event or reply holds stops the
-others.
-"""
+"""One hostile record among a thousand, with two workers: no event and no reply delays the others."""
 
 from __future__ import annotations
 
@@ -34,9 +32,9 @@ from tests.robustness import corpus
 EVENTS: Final = 1_000
 MAX_RSS_MIB: Final = 350
 MAX_RATIO: Final = 2.0
-"""How much longer than undisturbed the other events may take."""
+"""The highest ratio of the others' time to the undisturbed time."""
 SLACK_SECONDS: Final = 2.0
-"""What two runs of the same differ by on a machine that does other things, too."""
+"""The difference between equal runs on a busy machine."""
 SECONDS: Final = 120.0
 _PARTITIONS: Final = 4
 _LARGE: Final = "20000000"
@@ -88,11 +86,11 @@ HOSTILE: Final[dict[str, Fields]] = {
     "a reply of 900 KB of objects": {"question": "REPLY objects?"},
     "a reply of 2 MB": {"question": "REPLY letters?"},
 }
-"""Records that stopped workers, and others of their kinds."""
+"""Records that once stopped workers, and similar ones."""
 
 
 def honest(number: int, run: int) -> Fields:
-    """An event like any other."""
+    """An ordinary event."""
     return {
         "event_id": f"r{run}-e{number}",
         "question": "On how many days did rain fall?",
@@ -103,7 +101,7 @@ def honest(number: int, run: int) -> Fields:
 
 
 def _reply(request: dict[str, Any]) -> str:
-    """What a judge says that quotes what it was given, or what the event asks for."""
+    """A judge's reply that quotes its input, or the reply that the event requests."""
     sections = parse_fenced(request["messages"][-1]["content"])
     question, answer = sections.get("question", ""), sections.get("answer", "")
     if question.startswith("REPLY "):
@@ -134,7 +132,7 @@ def _reply(request: dict[str, Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def endpoint() -> AsyncIterator[int]:
-    """A judge that answers at once; gives its port."""
+    """A judge that answers at once; yields its port."""
 
     async def answer(request: web.Request) -> web.Response:
         body = await request.json()
@@ -194,7 +192,7 @@ async def worker(stage: Stage, number: int) -> AsyncIterator[asyncio.subprocess.
 
 
 def _resident_mib(process: int) -> float:
-    """Of a process and its children."""
+    """Resident memory of a process and its children."""
     pages = 0
     for one in _tree(process):
         with contextlib.suppress(OSError):
@@ -203,7 +201,7 @@ def _resident_mib(process: int) -> float:
 
 
 def _tree(process: int) -> Iterator[int]:
-    """A process and its children, but for one that has only just been forked: its memory is its parent's."""
+    """A process and its children, except one that was just forked and shares its parent's memory."""
     yield process
     with contextlib.suppress(OSError):
         command = Path(f"/proc/{process}/cmdline").read_bytes()
@@ -214,14 +212,14 @@ def _tree(process: int) -> Iterator[int]:
 
 
 class Outcomes:
-    """The events that have ended, read from the topics of results and dead letters as they come."""
+    """The outcomes of events, read from the topics of results and dead letters."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.results: dict[str, dict[str, str]] = {}
-        """Of each event, what happened to it for each metric."""
+        """The outcome of each event for each metric."""
         self.dead: dict[tuple[int, int], str] = {}
-        """Of each dead letter's record, by partition and offset, the reason."""
+        """The reason of each dead letter, by partition and offset of its record."""
 
     async def follow(self) -> None:
         """Read until cancelled."""
@@ -252,25 +250,25 @@ class Outcomes:
             await consumer.stop()
 
     def is_done(self, ids: set[str]) -> bool:
-        """Whether all these events have both their results."""
+        """Whether each of these events has both results."""
         return all(len(self.results.get(one, ())) == 2 for one in ids)
 
 
 @dataclass
 class Watch:
-    """Looks at the workers' memory while something is waited for."""
+    """Records the workers' memory while a condition is polled."""
 
     processes: Sequence[asyncio.subprocess.Process]
     highest_mib: float = 0.0
 
     def sees(self, outcomes: Outcomes, ids: set[str], place: tuple[int, int] | None) -> bool:
-        """Whether these events have ended, or the record at this place was set aside."""
+        """Whether these events have ended or the record at this place is a dead letter."""
         self.highest_mib = max(self.highest_mib, *(_resident_mib(one.pid) for one in self.processes))
         return place in outcomes.dead or outcomes.is_done(ids)
 
 
 async def members(stage: Stage) -> set[str]:
-    """Who is in the workers' group."""
+    """The members of the workers' group."""
     admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers)
     await admin.start()
     try:
@@ -281,7 +279,7 @@ async def members(stage: Stage) -> set[str]:
 
 
 async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int, int] | None:
-    """A thousand events, with one hostile among them; gives its partition and offset."""
+    """Write a thousand events with one hostile among them; returns its partition and offset."""
     producer = AIOKafkaProducer(
         bootstrap_servers=stage.bootstrap_servers, max_request_size=int(_LARGE), compression_type="gzip"
     )
@@ -311,9 +309,9 @@ async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int,
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
-async def test_one_record_holds_up_nobody(broker: RunningBroker, tmp_path: Path) -> None:
-    """All others are judged within twice the undisturbed time, nobody leaves the group, and no worker grows
-    beyond its bound.
+async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path) -> None:
+    """The others are judged within twice the undisturbed time, the group keeps its members, and memory stays
+    bounded.
     """
     rows: list[dict[str, Any]] = []
     async with endpoint() as port, contextlib.AsyncExitStack() as running:
@@ -371,7 +369,7 @@ async def test_one_record_holds_up_nobody(broker: RunningBroker, tmp_path: Path)
             ]
             outcome = outcomes.dead.get(place or (-1, -1)) or outcomes.results.get(hostile_id or "")
             if hostile is not None and seconds > MAX_RATIO * undisturbed + SLACK_SECONDS:
-                # What else this machine does may have changed: the same without the record, now.
+                # The load of the machine may have changed: measure again without the record.
                 again = time.perf_counter()
                 await _produce(stage, 1_000 + run, None)
                 others = {honest(number, 1_000 + run)["event_id"] for number in range(EVENTS)}

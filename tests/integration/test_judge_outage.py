@@ -1,4 +1,4 @@
-"""A worker on a broker whose judge goes and comes back, over HTTP and under load."""
+"""A worker whose judge fails and recovers, over HTTP and under load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 @pytest.mark.parametrize("trouble", ["503", "429", "hang", "reset"])
 async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, trouble: Trouble) -> None:
-    """No dead letter, no event lost or judged twice, readiness says why, and few calls meanwhile."""
+    """An outage causes no dead letter, loss or duplicate; readiness names it, and few calls are made."""
     async with troubled_judge(REPLY, latency_seconds=0.05) as server:
         stage.base_url = server.url
         stage.changes = {
@@ -46,7 +46,7 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
             )
 
             async def says_why() -> bool:
-                # A reply that was in transit closes the breaker once more, for a moment.
+                # A late reply may close the breaker for a moment.
                 async with session.get(f"{running.url}/readyz") as answer:
                     return answer.status == 503 and "judge unavailable" in await answer.text()
 
@@ -55,8 +55,7 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
             down_since = time.monotonic()
             await until(lambda: time.monotonic() - down_since > 2, "two seconds of outage")
             asked = server.refusals - asked
-            # A probe each quarter of a second at most, and a question after each; and what was in flight at
-            # the beginning.
+            # At most a probe and a check each quarter of a second, plus the calls in flight at the start.
             assert asked <= 2 * 4 * (time.monotonic() - down_since) + 64
             server.trouble = "none"
 
@@ -74,9 +73,7 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
 
 
 async def test_a_spare_takes_over_and_gives_back(stage: Stage) -> None:
-    """While the first endpoint is gone the worker stays ready, and each result says who judged it, by which
-    model.
-    """
+    """While the first endpoint is down the worker stays ready; each result names its endpoint."""
     async with (
         troubled_judge(REPLY, latency_seconds=0.02) as first,
         troubled_judge(REPLY, latency_seconds=0.02) as spare,

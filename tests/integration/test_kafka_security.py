@@ -1,7 +1,4 @@
-"""Every way into Apache Kafka, with the documented permissions and no more.
-
-And what is said when one is wrong.
-"""
+"""Every way into Apache Kafka with exactly the documented permissions, and the message of each fault."""
 
 from __future__ import annotations
 
@@ -55,13 +52,13 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def kafka(secure_kafka: SecureKafka) -> SecureKafka:
-    """The node."""
+    """The guarded node."""
     return secure_kafka
 
 
 @pytest.fixture(autouse=True)
 def passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What settings name by environment variable."""
+    """The environment variables that settings name."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
 
@@ -78,18 +75,18 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 
 
 class Log:
-    """What a process says."""
+    """The log of a process."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @property
     def text(self) -> str:
-        """All of it, so far."""
+        """The log so far."""
         return self._file.read_text(encoding="utf-8")
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the process says at its port that it is ready, and why not."""
+        """Whether `/readyz` says ready, and its reasons."""
         (line,) = (line for line in self.text.splitlines() if '"event": "reading"' in line)
         with contextlib.closing(HTTPConnection(json.loads(line)["url"].removeprefix("http://"))) as port:
             port.request("GET", "/readyz")
@@ -97,20 +94,20 @@ class Log:
         return answer["ok"], "; ".join(answer["reasons"])
 
     def whole(self) -> str:
-        """All of it, at the end; there must be no stack trace."""
+        """The final log, which must have no stack trace."""
         assert "Traceback" not in self.text, self.text[-6000:]
         return self.text
 
 
 @dataclass
 class GuardedStage(Stage):
-    """Topics of its own, made by the administrator; the worker gets in by `security`."""
+    """A stage whose topics the administrator creates; the worker connects with `security`."""
 
     kafka: SecureKafka = field(kw_only=True)
     principal: str = f"User:{USER}"
 
     def grants(self, agents: Sequence[AgentName] = AGENTS) -> list[Grant]:
-        """What the documentation says a worker needs."""
+        """The documented permissions of a worker."""
         settings = self.settings
         group = group_of(settings.kafka.group_id, agents)
         return worker_grants(settings.topics, settings.metrics, group, agents)
@@ -127,7 +124,7 @@ class GuardedStage(Stage):
 
     @contextlib.contextmanager
     def allowed(self, grants: Sequence[Grant], principal: str | None = None) -> Iterator[None]:
-        """Grant something for a while."""
+        """Grant permissions within a block."""
         self.kafka.allow(principal or self.principal, grants)
         try:
             yield
@@ -135,7 +132,7 @@ class GuardedStage(Stage):
             self.kafka.forbid(principal or self.principal, grants)
 
     def write_settings(self, stem: str = "settings", **changes: Any) -> Path:
-        """Write the settings file; changes are to the section kafka."""
+        """Write the settings file with changes to the section `kafka`."""
         document = self.document()
         document["kafka"] |= changes
         file = self.directory / f"{stem}.yaml"
@@ -146,7 +143,7 @@ class GuardedStage(Stage):
     async def process(
         self, file: Path, *, agents: Sequence[str] = AGENTS
     ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Log]]:
-        """The command `worker` as a process, and its log; killed at the end if it still runs."""
+        """The command `worker` as a process, with its log; killed at the end if it still runs."""
         log = file.with_suffix(".log")
         with log.open("wb") as sink:
             started = await asyncio.create_subprocess_exec(
@@ -178,7 +175,7 @@ Staged = Callable[..., GuardedStage]
 
 @pytest.fixture
 def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
-    """Makes stages: by listener, security and principal."""
+    """A function that makes stages by listener, security and principal."""
 
     def make(listener: str, security: dict[str, Any], principal: str = f"User:{USER}") -> GuardedStage:
         return GuardedStage(
@@ -196,13 +193,13 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
 
 
 async def ended(process: asyncio.subprocess.Process, log: Log) -> tuple[int, str]:
-    """Wait for the end; give the exit code and what was said last."""
+    """Wait for the end; returns the exit code and the last line of the log."""
     code = await asyncio.wait_for(process.wait(), 60)
     return code, log.whole().strip().splitlines()[-1]
 
 
 async def stopped(process: asyncio.subprocess.Process, log: Log) -> str:
-    """Ask for the end, which must be in order; give the log."""
+    """Send SIGTERM and expect exit code 0; returns the log."""
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 60) == 0, log.text[-6000:]
     return log.whole()
@@ -210,7 +207,7 @@ async def stopped(process: asyncio.subprocess.Process, log: Log) -> str:
 
 @contextlib.asynccontextmanager
 async def kept_fresh(kafka: SecureKafka, file: Path) -> AsyncIterator[None]:
-    """A token in a file, replaced well before it expires, as a projected volume does it."""
+    """A token in a file, replaced well before it expires, as a projected volume does."""
 
     def write() -> None:
         new = file.with_suffix(".new")
@@ -238,10 +235,10 @@ async def kept_fresh(kafka: SecureKafka, file: Path) -> AsyncIterator[None]:
 async def test_a_worker_does_its_job_with_the_documented_permissions(
     way: str, kafka: SecureKafka, staged: Staged, tmp_path: Path
 ) -> None:
-    """Events in, results out, offsets committed; all its settings are checked, and nothing is refused."""
+    """With the documented permissions a worker judges, commits and has all its settings checked."""
     file = tmp_path / "token"
     security, principal = {
-        "tls": (tls(kafka), "User:ANONYMOUS"),  # without a certificate nobody has a name
+        "tls": (tls(kafka), "User:ANONYMOUS"),  # no client certificate
         "mutual": (mutual(kafka), f"User:{USER}"),
         "scram": (scram(kafka), f"User:{USER}"),
         "token": (token(kafka, file), f"User:{USER}"),
@@ -265,9 +262,9 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
 
 
 async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, staged: Staged) -> None:
-    """Three users, each with the permissions of its part.
+    """Three agents work with one user each and the permissions of their part.
 
-    Without DescribeConfigs there is a warning and no stop.
+    A missing DescribeConfigs is a warning.
     """
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
@@ -292,7 +289,7 @@ async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, stage
 
 
 async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: Staged) -> None:
-    """With Create on each topic besides; without it the missing permission is named."""
+    """A worker creates its topics with Create; without it the error names the permission."""
     stage = staged("SCRAM", scram(kafka))
     settings, grants = stage.settings, stage.grants()
     wanted = plan_topics(settings, AGENTS)
@@ -306,10 +303,7 @@ async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: S
 
 
 async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged: Staged) -> None:
-    """Taken away one by one, each stops the start, with the command that grants it.
-
-    With all of them it continues.
-    """
+    """Each missing permission stops the start with the command that grants it."""
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     settings, grants = stage.settings, stage.grants()
@@ -330,19 +324,17 @@ async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged
                 )
 
 
-# What is wrong is said
+# Messages of faults
 
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
-async def test_whoever_is_kept_out_learns_why(
+async def test_a_refused_client_gets_the_reason(
     kafka: SecureKafka,
     fault: Fault,
 ) -> None:
-    """One line with reason and remedy, that stays so until something is changed,
-    and no secret in it.
-    """
+    """A refused client gets one line with reason and remedy, without a secret."""
     settings = KafkaSettings.model_validate(fault.section(kafka))
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - each is another; what it is taken for counts
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the types differ; the explanation counts
         await reach(settings)
     explanation = explain(caught.value, settings)
     assert explanation is not None, repr(caught.value)
@@ -380,7 +372,7 @@ async def test_a_token_that_does_not_hold(
 
 
 async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka, staged: Staged) -> None:
-    """worker, produce and tail: with a wrong password, and without a permission."""
+    """`worker`, `produce` and `tail` exit with 2 and one line for a wrong password or permission."""
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     good = stage.write_settings("good")
@@ -408,9 +400,8 @@ async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka
 
 
 async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, staged: Staged) -> None:
-    """Without Write it waits and says so; without Read, on a topic or on the group, it ends and says so.
-
-    The next one continues where it ended.
+    """Without Write the worker waits and is not ready; without Read on a topic or the group it ends with the
+    reason. The next worker continues from its offsets.
     """
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
@@ -459,7 +450,7 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
 
 
 class TokenEndpoint:
-    """Gives tokens to who knows the secret."""
+    """An OAuth token endpoint that checks the client's secret."""
 
     def __init__(self, kafka: SecureKafka) -> None:
         self._kafka = kafka
@@ -495,7 +486,7 @@ class TokenEndpoint:
 
 
 async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged: Staged) -> None:
-    """The broker ends each session when its token expires; over three lives of a token nothing is lost."""
+    """The broker ends a session when its token expires; over three token lifetimes nothing is lost."""
     tokens = TokenEndpoint(kafka)
     await tokens.start()
     try:
@@ -525,13 +516,10 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
         await tokens.stop()
 
 
-async def test_a_worker_that_is_shut_out_says_so_at_its_port(
+async def test_a_worker_without_a_valid_token_is_not_ready(
     kafka: SecureKafka, staged: Staged, tmp_path: Path
 ) -> None:
-    """Its token is not replaced by one that holds: not ready, with the reason, until there is one.
-
-    Then it continues.
-    """
+    """Without a valid token the worker is not ready and gives the reason; with a new one it continues."""
     file = tmp_path / "token"
     file.write_text(kafka.issuer.token(USER))
     stage = staged("TOKEN", token(kafka, file))
@@ -567,12 +555,10 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
         ("our certificate is of a stranger", r"certificate_file .*truststore"),
     ],
 )
-async def test_a_connection_that_is_refused_later_is_told_with_its_reason(
+async def test_a_connection_that_is_refused_later_gives_the_reason(
     kafka: SecureKafka, what: str, expected: str
 ) -> None:
-    """What a running worker notes for its port: secrets and certificates are rotated,
-    or not, while it runs.
-    """
+    """A running worker records why a connection is refused after secrets or certificates changed."""
     (fault,) = (fault for fault in FAULTS if fault.what == what)
     settings = KafkaSettings.model_validate(fault.section(kafka))
     access = Access(settings)
@@ -585,10 +571,7 @@ async def test_a_connection_that_is_refused_later_is_told_with_its_reason(
 
 
 async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:
-    """With one set of client options: a certificate, then one that has expired, then a good one.
-
-    A password likewise.
-    """
+    """New connections use rotated certificates and passwords without new client options."""
     security = mutual(kafka, "rotated")
     settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("MUTUAL"), "security": security})
     options = client_options(settings)

@@ -1,4 +1,4 @@
-"""The commit at the end holds everything that was finished."""
+"""The last commit includes every finished record."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from tests.integration.test_transport import Bench
 async def test_a_commit_under_way_does_not_stand_for_the_last_one(
     broker: RunningBroker, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the first of two records is being committed the second is finished and the application stops:
-    both are committed.
-    """
+    """A record that finishes during a commit is committed at the stop."""
     topic = topic_name("last")
     broker.create_topic(topic, 1)
     bench = Bench(broker.bootstrap_servers, topic)

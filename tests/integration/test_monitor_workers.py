@@ -1,4 +1,4 @@
-"""Any number of monitors, with restarts between: their alerts are those of one."""
+"""Several monitors with restarts raise the alerts of one monitor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 def results(numbers: range) -> list[bytes]:
-    """Fives and fours, then ones and twos, then fives again."""
+    """Scores of 5 and 4, then 1 and 2, then 5 and 4 again."""
     out = []
     for number in numbers:
         fallen = CALM <= number < CALM + FALLEN
@@ -35,7 +35,7 @@ def results(numbers: range) -> list[bytes]:
 
 
 async def of_one_monitor(stage: Stage) -> dict[str, Alert]:
-    """What one monitor calls that reads the observations in their order."""
+    """The alerts of one monitor that reads the observations in order."""
     monitor = Monitor(MonitorConfig(labels=(), baseline_samples=20, score_ranges={"tone": (1, 5)}))
     alerts: dict[str, Alert] = {}
     for record in await stage.read("observations"):
@@ -46,7 +46,7 @@ async def of_one_monitor(stage: Stage) -> dict[str, Alert]:
 
 
 async def observed(stage: Stage, count: int, group: str) -> bool:
-    """Whether this many results were forwarded, and all observations taken, and both was committed."""
+    """Whether this many results were forwarded, all observations read, and both committed."""
     if sum(offset or 0 for offset in await stage.committed("scores", group)) < count:
         return False
     ends = [0] * stage.partitions
@@ -56,10 +56,10 @@ async def observed(stage: Stage, count: int, group: str) -> bool:
 
 
 async def bring(stage: Stage, numbers: range, group: str) -> None:
-    """Produce results, and wait until they are observed.
+    """Produce results and wait until they are observed.
 
-    In which order results of several partitions are observed is chance. So those of the calm, of the fall and
-    of the time after it are brought one after the other: a burst of all could be observed as several falls.
+    The order of results across partitions is random, so the three phases are produced one after the other: a
+    burst of all could be observed as several drops.
     """
     await stage.produce(results(numbers), topic="scores")
 
@@ -70,14 +70,14 @@ async def bring(stage: Stage, numbers: range, group: str) -> None:
 
 
 async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
-    """Two workers share the results; both end during the drop, and one continues: one drop, one recovery."""
+    """Two workers share the results; both stop during the drop and one continues: one drop, one recovery."""
     group = f"{stage.settings.kafka.group_id}.monitor"
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
         await bring(stage, range(CALM), group)
         await bring(stage, range(CALM, 270), group)
-    # A drop was called, and the workers are gone. Anyone who comes next knows of it.
+    # A drop was raised and both workers stopped; the next worker restores that state.
     before = await stage.alerts()
     assert {alert.kind for alert in before} == {"drop"}
     async with stage.worker(None, agents=["monitor"]):
@@ -92,16 +92,14 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
 
 @pytest.mark.slow
 async def test_sigkill_changes_no_alert(stage: Stage) -> None:
-    """A worker process is killed before, during and after the drop, in the middle of its results, and another
-    continues.
-    """
+    """SIGKILL before, during and after the drop changes no alert."""
     stage.changes |= SOON_MISSED
     group = stage.settings.kafka.group_id
     done = 0
     for stretch in (range(200), range(200, 260), range(260, 300)):
         async with process(stage) as worker:
             await stage.produce(results(stretch), topic="scores")
-            # Some of them observed, at any point of what follows from that.
+            # Kill with part of the results observed, at any later step.
             wanted = done + len(stretch) // 2
 
             async def some(wanted: int = wanted) -> bool:
@@ -120,13 +118,13 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
         await until(all_of_them, "700 results observed", deadline_seconds=90)
     wanted_alerts = await of_one_monitor(stage)
     assert {alert.alert_id for alert in await stage.alerts()} == set(wanted_alerts)
-    # Whether a recovery is shown depends on the order in which a new worker reads the partitions.
+    # The recovery depends on the order in which a new worker reads the partitions.
     assert "drop" in {alert.kind for alert in wanted_alerts.values()}
 
 
 async def test_results_of_a_release_without_observations_are_learned_from(stage: Stage) -> None:
-    """The group has read the calm results and knows nothing of observations: the fall that follows is called
-    at once.
+    """A group that read the calm results without observations learns its baseline from them and raises the
+    drop.
     """
     group = f"{stage.settings.kafka.group_id}.monitor"
     async with stage.worker(None, agents=["monitor"]):
@@ -148,7 +146,7 @@ async def test_results_of_a_release_without_observations_are_learned_from(stage:
 
         await until(called, "an alert")
     alert = next(alert for alert in await stage.alerts() if alert.measure == "mean")
-    # Learned from 160 of the 240 calm results: 20 * 2^3.
+    # The baseline has 160 of the 240 calm results: 20 * 2^3.
     assert (alert.kind, alert.baseline.count) == ("drop", 160)
 
 

@@ -1,4 +1,4 @@
-"""Reading from the nearest replica: the broker is told where the worker stands."""
+"""Reading from the nearest replica: fetches name the worker's rack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_every_fetch_tells_the_rack(
     rack: str | None,
     told: str,
 ) -> None:
-    """With `kafka.client_rack`, and nothing without it; the records come either way."""
+    """Every fetch names `kafka.client_rack`, or no rack if it is unset."""
     racks: set[str] = set()
     request = fetcher.FetchRequest
 

@@ -1,4 +1,4 @@
-"""A worker whose events have their schemas in a registry."""
+"""A worker whose events have schemas in a registry."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ def framed(number: int, text: str) -> bytes:
 async def test_avro_events_are_judged_and_an_outage_holds_them(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """While the registry is down nothing is set aside and the worker is not ready.
-
-    When it is back every event is judged. What does not hold to its schema is a dead letter that names it;
-    doctor and map read the topic in the same way.
+    """While the registry is down the worker is not ready and sets nothing aside; afterwards every event is
+    judged. An event that violates its schema is a dead letter with the schema id. The doctor and `map` read
+    the topic in the same way.
     """
     async with fake_registry() as registry:
         registry.add("ids/7", json.dumps(SCHEMA))

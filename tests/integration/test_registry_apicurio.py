@@ -1,4 +1,4 @@
-"""Events of each kind by the schemas of a real registry, Apicurio."""
+"""Events of each schema type with a real registry, Apicurio."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def protobuf(number: int) -> bytes:
-    """The first message within the first one: two indexes, 0 and 0."""
+    """A message of the first nested type: message indexes 0 and 0."""
     texts = [field(at, text) for at, text in enumerate((b"protobuf", b"How?", b"So."), 1)]
     page = field(4, field(1, b"Page-1") + field(2, b"Text."))
     moment = field(6, b"\x08" + varint(int(time.time())))
@@ -84,9 +84,9 @@ def varint(number: int) -> bytes:
 
 
 async def test_events_of_each_kind_are_judged(tmp_path: Path) -> None:
-    """Avro and Protobuf with the schemas that they name, JSON with one of its own.
+    """Avro, Protobuf and JSON events are judged by their schemas, references included.
 
-    What the registry does not know is told with its id or GUID.
+    An unknown schema is an error with its id or GUID.
     """
     async with apicurio(tmp_path) as registry:
         await registry.register("named", json.dumps(NAMED))

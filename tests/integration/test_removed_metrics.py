@@ -1,4 +1,4 @@
-"""Tasks of a metric that was removed from the settings: told, and drained."""
+"""Waiting tasks of a metric that was removed from the settings are reported and drained."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from tests.integration.test_worker import Chat
 
 
 async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBroker, tmp_path: Path) -> None:
-    """Of 8 tasks 2 are judged before the metric goes: 6 wait, the worker shows them.
-
-    Drained they are dead letters.
-    """
+    """Of 8 tasks 2 are judged before the metric is removed: 6 are shown, and drained to dead letters."""
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=2, metrics=("tone", "style"))
     async with stage.worker(Chat()):
         await stage.produce([event(number) for number in range(2)])
@@ -33,7 +30,7 @@ async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBro
         await stage.produce([event(number) for number in range(2, 6)])
 
         async def sampled() -> bool:
-            return len(await stage.tasks("style")) == 8  # in a group of its own intake reads all six events
+            return len(await stage.tasks("style")) == 8  # the intake group is new and reads all six events
 
         await until(sampled, "six tasks more")
     with pytest.raises(TopicsError, match="metric style is in the settings"):

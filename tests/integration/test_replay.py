@@ -1,4 +1,4 @@
-"""A stretch of the past judged again beside the live stream, by real processes."""
+"""Past events are judged again beside the live stream, by real processes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tests.streams.store.records import TOPICS, Record, batch_of
 from tests.streams.store.views.incidents.test_grouping import alert
 
 EVENTS = int(os.environ.get("REPLAY_EVENTS", "300"))
-"""The aim names 10,000 (`REPLAY_EVENTS=10000`); a tenth of a minute is enough to see what it is about."""
+"""`REPLAY_EVENTS=10000` runs the whole; 300 show the same in seconds."""
 LONG = EVENTS >= 10_000
-"""Then live latency during the replay is held against that before it."""
+"""The long form compares live latency during the replay with that before it."""
 LIVE, NEW = "live-model", "new-model"
 
 
 class Judges:
-    """Two models at one endpoint: the new one gives one point less where the answer's number is even."""
+    """Two models at one endpoint: the new one scores one point less for an even number."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -65,7 +65,7 @@ class Judges:
         await asyncio.sleep(self.seconds)
         number = int(text.rsplit("So ", 1)[1].split(".")[0])
         score = 4 - (model == NEW and number % 2 == 0)
-        said = hashlib.sha256(text.encode()).digest()[0] % 40  # replies differ in length
+        said = hashlib.sha256(text.encode()).digest()[0] % 40  # varies the length of replies
         return web.json_response(
             {
                 "id": "c",
@@ -118,7 +118,7 @@ def stage(bootstrap_servers: str, tmp_path: Path, judges: Judges) -> Stage:
 
 
 def events(first: int, count: int) -> list[bytes]:
-    """Events whose texts differ in length."""
+    """Events with texts of different lengths."""
     return [
         json.dumps(
             {
@@ -132,7 +132,7 @@ def events(first: int, count: int) -> list[bytes]:
 
 
 class Command:
-    """`judgestream replay` in a process of its own."""
+    """`judgestream replay` as a process."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -165,7 +165,7 @@ async def published(stage: Stage) -> list[Scored]:
 
 
 async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
-    """Have events judged live, and give the results."""
+    """Judge events live and return the results."""
     policy = event_policy(stage.settings, otlp=False)
     sampled = [
         value for value in values if policy.decide_event(QAEvent.model_validate_json(value), None).keep
@@ -180,18 +180,18 @@ async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
     return await published(stage)
 
 
-@pytest.mark.kafka  # it takes long where a minute counts
+@pytest.mark.kafka  # too slow for `make test`
 async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
-    """SIGKILL in its middle, then --resume: each sampled event has one result of the replay.
+    """After SIGKILL and --resume each sampled event has one result of the replay.
 
-    What it costs was estimated within 10%, both evaluators are compared on the same events, and neither the
-    live results nor the monitor have heard of it. Events after --to are not judged.
+    The cost was estimated within 10%, both evaluators are compared on the same events, and live results and
+    monitor are unchanged. Events after --to are not judged.
     """
     since = datetime.now(UTC).isoformat()
     live = await judged_live(stage, events(0, EVENTS))
     until_ = datetime.now(UTC).isoformat()
-    await stage.produce(events(EVENTS, 20))  # later ones
-    observed = await stage.read("observations")  # as many as live results: the worker is past them
+    await stage.produce(events(EVENTS, 20))  # after --to
+    observed = await stage.read("observations")  # as many as live results
 
     options = ("--from", since, "--to", until_, "--metric", "tone", "--endpoint", "new", "--share", "0.5")
     judges.hold_after = len(live) // 2
@@ -231,8 +231,8 @@ async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, 
 
 @pytest.mark.kafka
 async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges: Judges) -> None:
-    """A replay of all events within half of the limits, while 20 live events a second come as before: each
-    has its result, and in the long form they wait at most a tenth longer for it.
+    """A replay with half of the limits delays no live event; in the long form live latency grows by at most a
+    tenth.
     """
     stage.base_url, stage.changes["sampling"] = f"http://127.0.0.1:{judges.port}/v1", {"default_rate": 1}
     since = datetime.now(UTC).isoformat()
@@ -243,7 +243,7 @@ async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges:
     sent = 0
 
     async def send() -> None:
-        """Have the next live event come, a twentieth of a second after the last."""
+        """Send the next live event and wait a twentieth of a second."""
         nonlocal sent
         (value,) = events(EVENTS + sent, 1)
         sent += 1
@@ -274,7 +274,7 @@ async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges:
             assert number not in waits
             waits[number] = record.timestamp / 1000 - result.times.occurred_at.timestamp()
     assert len(waits) == sent
-    # The first tenth: the worker has just begun.
+    # Without the first tenth, in which the worker starts.
     alone = [waits[number] for number in range(EVENTS + before // 10, EVENTS + before)]
     beside = [waits[number] for number in range(EVENTS + before, EVENTS + sent)]
     found = [(median(one), quantiles(one, n=20)[-1], len(one)) for one in (alone, beside)]
@@ -284,9 +284,9 @@ async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges:
 
 @pytest.mark.slow
 async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judges, tmp_path: Path) -> None:
-    """The same evaluator: estimated from the live results; --max-usd ends it before it costs more.
+    """A replay with the same evaluator is estimated from live results and ends at --max-usd.
 
-    Ctrl-C ends it as well, with what is under way; the results of a file's events are in it, all of them.
+    Ctrl-C ends it after its calls in flight; --resume completes all events of the file.
     """
     since = datetime.now(UTC).isoformat()
     live = await judged_live(stage, events(0, 60))
@@ -320,10 +320,9 @@ async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judge
 async def test_an_incident_is_judged_again_with_other_prompts(
     stage: Stage, judges: Judges, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Events of its time and its parts alone, by its metric, with the pack, at no more than the rate.
-
-    Events 0 to 39 come a second apart, and those with even numbers are of app a. The drop of a began at 10
-    and was over at 30: ten events.
+    """Only the events of the incident's time and labels are judged again, by its metric, with the pack and at
+    most at the rate. Events 0 to 39 come a second apart; those with even numbers are of app a. The drop of a
+    started at 10 and ended at 30: ten events.
     """
     stage.changes["sampling"] = {"default_rate": 1}
     stage.changes["store"] = {"path": str(stage.directory / "store.sqlite3")}

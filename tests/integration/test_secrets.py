@@ -1,4 +1,4 @@
-"""No secret in anything that is written: real processes, every place for a secret, every kind of trouble."""
+"""No secret appears in any output of real processes, for every place of a secret and every kind of fault."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.streams.cli.test_main import call
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 
-# Each with something that a URL, JSON or base64 writes in another way.
+# Each has characters that URLs, JSON or base64 encode.
 SECRETS = {
     "kafka password": "Kafka+pass/word=8841?zq",
     "kafka token": "tok-eyJhbGciOi.J9qq+4411/x",
@@ -54,7 +54,7 @@ PARTITIONS = 2
 
 @dataclass
 class EchoingJudge:
-    """Answers with errors that quote the key it was sent, and occasionally with a verdict."""
+    """Replies with errors that quote the received key, and with some verdicts."""
 
     keys: set[str] = field(default_factory=set)
     bodies: list[bytes] = field(default_factory=list)
@@ -67,7 +67,7 @@ class EchoingJudge:
         self.keys.add(sent)
         self.bodies.append(await request.read())
         self.asked += 1
-        # The spare never refuses the key, so that something is judged; else each kind of error in turn.
+        # Each kind of error in turn, but no refusal of the key, so that some events are judged.
         status = self.always or (500, 400, 200, 503, 200, 200)[self.asked % 6]
         if status != 200:
             text = f"upstream refused Authorization: {sent} ({quote(sent)}) of {dict(request.headers)}"
@@ -171,7 +171,7 @@ def event(number: int) -> bytes:
 
 
 class Worker:
-    """A worker process whose every byte is kept."""
+    """A worker process whose output is kept."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -186,7 +186,7 @@ class Worker:
             self.written += data
 
     async def url(self) -> str:
-        """Where its port is, once it reads."""
+        """The address of its port, once it reads."""
         await until(
             lambda: b'"event": "reading"' in self.written or self._process.returncode is not None,
             f"a worker that reads:\n{self.written.decode(errors='replace')[-3000:]}",
@@ -197,7 +197,7 @@ class Worker:
         return url
 
     async def end(self) -> int:
-        """Stop it and wait until all is read."""
+        """Stop it and read the rest of its output."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         code = await asyncio.wait_for(self._process.wait(), 60)
@@ -215,7 +215,7 @@ async def failing(self, record, *args, **kwargs):
     return await handle(self, record, *args, **kwargs)
 streams.judging.agent.JudgeAgent.handle = failing
 """
-"""Makes the worker fail within, at one event, with a secret in a variable and in the cause."""
+"""Makes the worker fail at one event, with a secret in a variable and in the cause."""
 
 
 @contextlib.asynccontextmanager
@@ -262,7 +262,7 @@ async def records(access: dict[str, str], topic: str) -> list[Any]:
 
 
 async def look_at_everything(scan: Scan, url: str) -> None:
-    """The page and its data, metrics and probes; with the password, without and with a wrong one."""
+    """Fetch every path with the right password, a wrong one and none."""
     right = base64.b64encode(f"ops:{SECRETS['page password']}".encode()).decode()
     async with ClientSession() as session:
         for sent in (f"Basic {right}", "Basic b3BzOndyb25n", f"Bearer {right}", None):
@@ -296,7 +296,7 @@ def assert_clean(scan: Scan) -> None:
 
 
 def test_the_scan_finds_what_it_looks_for() -> None:
-    """Each form of each secret, wherever it stands."""
+    """The scan finds each encoding of each secret."""
     for name, secret in SECRETS.items():
         pair = f"user:{secret}".encode()
         for text in (
@@ -311,9 +311,7 @@ def test_the_scan_finds_what_it_looks_for() -> None:
 
 
 async def test_a_worker_in_trouble(tmp_path: Path) -> None:
-    """Debug logs, errors that echo the key, an error within, dead letters, results,
-    page, metrics and probes.
-    """
+    """Debug logs, echoed keys, an internal error, dead letters, results, page and metrics have no secret."""
     key_file = tmp_path / "key"
     key_file.write_text(SECRETS["judge key by file"])
     env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}
@@ -355,7 +353,7 @@ async def test_a_worker_in_trouble(tmp_path: Path) -> None:
                     )
         for body in (*refusing.bodies, *flaky.bodies):
             scan.add("what the judge was sent", body)
-    # It was a live test: keys arrived, the login was right, errors were told and the failure within, too.
+    # The test exercised the secrets: keys arrived, logins succeeded, and both failures were logged.
     assert refusing.keys == {f"Bearer {SECRETS['judge key by variable']}"}
     assert flaky.keys == {f"Bearer {SECRETS['judge key by file']}"}
     assert all(welcome for welcome, _ in front.logins)
@@ -376,7 +374,7 @@ async def test_a_worker_in_trouble(tmp_path: Path) -> None:
 
 
 async def test_commands(tmp_path: Path) -> None:
-    """config, doctor, produce, tail and judge: well, with wrong secrets, and against a judge that echoes."""
+    """`config`, `doctor`, `produce`, `tail` and `judge` print no secret, also after refusals that echo it."""
     env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}
     inline = {"name": "inline", "model": "m", "api_key": SECRETS["judge key by endpoints"]}
     scan = Scan(SECRETS)
@@ -413,7 +411,7 @@ async def test_commands(tmp_path: Path) -> None:
             ("produce", events, "--config", config, "--topic", "events"),
         ]
         for number, arguments in enumerate(both):
-            # By variables as well where the settings are shown or tried.
+            # Also with variables for the commands that show or try the settings.
             for variables in (env, by_variable) if number in {3, 5} else (env,):
                 ended = await judgestream("--debug", *arguments, env=variables)
                 keep(scan, " ".join(arguments[:2]), ended)
@@ -435,10 +433,7 @@ async def test_commands(tmp_path: Path) -> None:
 
 
 async def test_tokens(tmp_path: Path) -> None:
-    """A worker on the level debug and the doctor, logging in with a token.
-
-    The token endpoint refuses at first, and echoes.
-    """
+    """A worker and the doctor print no token, also after a token endpoint that refuses and echoes."""
     scan = Scan(SECRETS)
     asked: list[str] = []
 
@@ -487,7 +482,7 @@ async def test_tokens(tmp_path: Path) -> None:
 
 
 async def test_the_password_of_a_key(tmp_path: Path) -> None:
-    """Right and wrong, of a certificate for a broker that is not there."""
+    """A right and a wrong password of a key are not printed."""
     files = Authority(tmp_path).issue("client", "client.example")
     key = load_pem_private_key(files.key.read_bytes(), None)
     scan = Scan(SECRETS)
@@ -511,10 +506,10 @@ async def test_the_password_of_a_key(tmp_path: Path) -> None:
     assert_clean(scan)
 
 
-def test_settings_that_do_not_hold(
+def test_invalid_settings(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Secrets where they must not stand, and broken words around them: the error names the place alone."""
+    """The error of a secret in a wrong place names the place, not the secret."""
     secret, in_address = SECRETS["kafka password"], SECRETS["password in an address"]
     bare = "Kafka8841zq0pass"
     scan = Scan(SECRETS | {"bare": bare})

@@ -1,4 +1,4 @@
-"""Verdicts from the results' topic to receivers, by a worker of its own."""
+"""A sink worker sends verdicts from the results topic to receivers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None:
-    """Keyed by trace id, each once; what is not a result becomes a dead letter.
+    """Each verdict becomes one log event, keyed by trace id; an invalid result becomes a dead letter.
 
-    A second worker begins where the first ended.
+    A second worker continues from the committed offset.
     """
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     results = [
@@ -60,16 +60,16 @@ async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None
 
 
 async def test_the_sink_runs_in_a_worker_of_its_own(stage: Stage) -> None:
-    """Nothing that a receiver does may hold up judging."""
+    """A sink cannot share a worker with other agents, because receivers may block."""
     with pytest.raises(SettingsError, match="--agents sink"):
         async with stage.worker(Chat(), agents=("judge", "sink")):
             pass
 
 
-async def test_an_incident_is_told_to_an_address_of_ones_own(
+async def test_an_incident_is_sent_to_a_webhook(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the alerts topic, signed and once, by a worker of its own; a second worker tells nothing again."""
+    """An incident and its end are each sent once and signed, across two workers."""
     monkeypatch.setattr(incidents, "SETTLE_SECONDS", 0.5)
     monkeypatch.setenv("HOOK_SECRET", "a secret of some length")
     told: list[dict[str, Any]] = []

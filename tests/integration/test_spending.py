@@ -1,4 +1,4 @@
-"""A budget and a verdict cache, shown with a broker."""
+"""A budget and a verdict cache, with a broker."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def chat() -> ScriptedChat:
 
 
 async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
-    """The worker stays ready and says why it waits.
-
-    The tasks stay in Kafka, and a fresh budget judges them.
+    """With a spent budget the worker stays ready and gives the reason; the tasks wait in Kafka for a new
+    budget.
     """
     stage.changes = {"judge.budget": {"calls_per_day": 5}}
     asked = chat()
@@ -44,7 +43,7 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
         assert spent == 1.0
         assert len(asked.requests) == 5
         started = asyncio.get_running_loop().time()
-    # What waits for money is not waited for: far less than the 20 s that work in flight may take.
+    # Deferred tasks do not delay the stop: it takes far less than the 20 s for work in flight.
     assert asyncio.get_running_loop().time() - started < 15
     assert len(await stage.results()) == 5
     stage.changes = {}
@@ -58,10 +57,7 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
 
 
 async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> None:
-    """Every event is a task with the probability that was in force, or was skipped.
-
-    None waits for its turn.
-    """
+    """With `lower_rate` each event becomes a task with the rate in force or is skipped; none waits."""
     stage.changes = {"judge.budget": {"calls_per_day": 10, "when_spent": "lower_rate"}}
     asked = chat()
     async with stage.worker(asked) as (_, registry):
@@ -84,7 +80,7 @@ async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> 
 
         await until(lambda: decided() == 109, "all events decided upon")
         assert registry.get_sample_value("judgestream_events_total", skipped)
-    # Nine calls of ten are spent: the rate is a half or less, and one more call is left.
+    # Nine of ten calls are spent: the rate is at most a half, and one call is left.
     probabilities = {task.event_id: task.sampling.probability for task in await stage.tasks()}
     assert all(probabilities[f"e{number}"] in {1.0, 0.5} for number in range(9))
     later = {probability for name, probability in probabilities.items() if len(name) == 4}
@@ -94,7 +90,7 @@ async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> 
 
 
 async def test_a_rate_cannot_be_lowered_by_a_worker_that_does_not_judge(stage: Stage) -> None:
-    """What others spend is not known to it; the error names the remedy."""
+    """`lower_rate` needs intake and judge in one worker; the error names the remedy."""
     stage.changes = {"judge.budget": {"calls_per_day": 10, "when_spent": "lower_rate"}}
     with pytest.raises(SettingsError, match="run them together, or use defer"):
         async with stage.worker(chat(), agents=("intake",)):
@@ -102,10 +98,7 @@ async def test_a_rate_cannot_be_lowered_by_a_worker_that_does_not_judge(stage: S
 
 
 async def test_verdicts_are_kept_over_a_restart(stage: Stage, tmp_path: Path) -> None:
-    """The same texts under other ids are judged once.
-
-    What comes from the cache says so and counts no tokens.
-    """
+    """Equal texts under other ids are judged once, also after a restart; cached results cost nothing."""
     stage.changes = {"judge.cache": {"max_entries": 100, "file": str(tmp_path / "verdicts")}}
     asked = chat()
     for run in range(2):
@@ -119,7 +112,7 @@ async def test_verdicts_are_kept_over_a_restart(stage: Stage, tmp_path: Path) ->
 
             await until(judged, "three more results")
     results = await stage.results()
-    # The first three may be asked for concurrently, before any verdict is there.
+    # The first three calls may be concurrent.
     assert 1 <= len(asked.requests) <= 3
     assert not any(isinstance(result, Failed) for result in results)
     cached = [result for result in results if result.judge is not None and result.judge.cached]

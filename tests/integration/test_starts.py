@@ -1,4 +1,4 @@
-"""Where a new consumer group begins, and that it begins there once."""
+"""The start position of a new consumer group."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ def _plan(bench: Bench, start: object) -> Plan:
 
 
 async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
-    """Of three records and two later ones it reads the two.
-
-    Where it begins is committed before any record comes.
-    """
+    """A new group at `latest` skips the backlog and commits its start before it reads."""
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")) as (_, hands):
         await bench.commits(3)
@@ -34,7 +31,7 @@ async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
 
 
 async def test_what_comes_while_the_group_is_away_is_read(bench: Bench) -> None:
-    """It began at the newest record once, and without having read one."""
+    """Records that arrive while the group is away are read, even if it had read none."""
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")):
         await bench.commits(3)
@@ -45,7 +42,7 @@ async def test_what_comes_while_the_group_is_away_is_read(bench: Bench) -> None:
 
 
 async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
-    """The group has committed on partition 0 alone, as before the topic had a second one."""
+    """An added partition is read from its start; the group has committed on partition 0 alone."""
     await bench.produce(2, partition=1)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bench.kafka.bootstrap_servers,
@@ -64,10 +61,7 @@ async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
 
 
 async def test_a_new_group_begins_at_a_time(bench: Bench) -> None:
-    """Records of one, two and three hours ago: from two and a half hours ago on there are two.
-
-    Later ones follow.
-    """
+    """A start time 2.5 hours ago skips the record of 3 hours ago and reads those of 2 and 1."""
     now = datetime.now(UTC)
     producer = AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers)
     await producer.start()
@@ -83,7 +77,7 @@ async def test_a_new_group_begins_at_a_time(bench: Bench) -> None:
 
 
 async def test_by_default_a_topic_is_read_from_its_beginning(bench: Bench) -> None:
-    """Tasks and results: what a stage before wrote is to be worked on, whenever that was."""
+    """Without a start a topic is read from its first record."""
     await bench.produce(2)
     async with bench.app() as (_, hands):
         await until(lambda: len(hands.taken) == 2, "both records")

@@ -1,11 +1,9 @@
-"""What stock Faust does not keep, each shown on its own transport and on ours.
+"""Delivery guarantees that stock Faust breaks, shown on its transport and on this project's.
 
-Both run as the same application, on the same broker; only the transport differs (and, where the hole is in
-how an agent acknowledges or sends, the agent). A broken promise is an expected failure on the stock
-transport: should a later version of Faust keep it, the test says so by passing, and the remedy here can be
-looked at again.
-
-Of `exactly_once` the remedy is not a transport: it is the `result_id`, the same for every try.
+Both run the same application on the same broker with another transport (and agent, if the defect is in
+acknowledging or sending). A broken guarantee is an expected failure on the stock transport, so a later
+version of Faust that fixes it fails the test. For `exactly_once` the remedy is not a transport but the
+`result_id`, which is equal for every try.
 """
 
 from __future__ import annotations
@@ -39,24 +37,22 @@ from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 
 ROUNDS_OF_COMMITS_SECONDS = 1.5
-"""Fifteen commit intervals: what would be committed wrongly is committed by then."""
+"""Fifteen commit intervals: long enough for a wrong commit."""
 
 
 class PromiseBrokenError(Exception):
-    """What the design promises is not so on this transport."""
+    """A guarantee of the design is broken on this transport."""
 
 
 def promise(kept: bool, what: str) -> None:
-    """Raise unless a promise is kept."""
+    """Raise unless a guarantee holds."""
     if not kept:
         raise PromiseBrokenError(what)
 
 
 @dataclass
 class Rig:
-    """A topic to read, a topic to write that takes small records only, and an application on one of the
-    transports.
-    """
+    """A source topic, a target topic with a small record limit, and an application on one transport."""
 
     kafka: KafkaSettings
     source: str
@@ -72,29 +68,29 @@ class Rig:
             app.transport = app.producer_transport = stock.Transport(app.conf.broker, app)
             app.conf.consumer_auto_offset_reset = "earliest"
             app.conf.agent_supervisor = (
-                "mode.OneForOneSupervisor"  # the default; a crash of all would hide the commit
+                "mode.OneForOneSupervisor"  # the default; a crash of every agent would hide the commit
             )
         return app
 
     @contextlib.asynccontextmanager
     async def running(self, app: App) -> AsyncIterator[None]:
-        """Run it; a crash of it is not an error here."""
+        """Run the application; its crash is not an error here."""
         await asyncio.wait_for(app.start(), 30)
         try:
             yield
         finally:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(app.stop(), 30)
-            # The failed sends that nobody asked about complain when they are collected: here, and not in the
-            # middle of whatever comes next (Python 3.11 breaks off parsing then).
+            # Unread errors of failed sends warn when they are collected: collect them here (on Python 3.11
+            # the warning can interrupt parsing).
             gc.collect()
 
     async def crash(self, error: BaseException) -> None:
-        """Note what would stop the worker."""
+        """Record an error that would stop the worker."""
         self.crashes.append(error)
 
     async def produce(self, count: int) -> None:
-        """Put records on partition 0 of the source."""
+        """Write records to partition 0 of the source."""
         producer = AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)
         await producer.start()
         try:
@@ -104,7 +100,7 @@ class Rig:
             await producer.stop()
 
     async def committed(self) -> int:
-        """What is committed on partition 0 of the source; 0 where nothing is."""
+        """The committed offset of partition 0 of the source, or 0."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap_servers,
             group_id=self.kafka.group_id,
@@ -117,13 +113,13 @@ class Rig:
             await consumer.stop()
 
     async def committed_after_a_while(self) -> int:
-        """What is committed when several rounds of commits have gone by."""
+        """The committed offset after several commit intervals."""
         await passing(ROUNDS_OF_COMMITS_SECONDS)
         return await self.committed()
 
 
 async def passing(seconds: float) -> None:
-    """Let time go by in which something wrong would happen."""
+    """Wait, so that a wrong action can happen."""
     began = time.monotonic()
     await until(lambda: time.monotonic() - began > seconds, "time to pass", deadline_seconds=seconds + 10)
 
@@ -152,7 +148,7 @@ async def rig(request: pytest.FixtureRequest, broker: RunningBroker, topic_name:
 
 
 class Hands:
-    """An agent that only takes, and acknowledges when it is told to."""
+    """An agent that keeps its records until `ack`."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Any, Any]] = []
@@ -169,7 +165,7 @@ class Hands:
 
 
 async def test_a_new_group_does_not_commit_past_work_in_flight(rig: Rig) -> None:
-    """Nothing was ever committed, 0 to 2 are in flight, 3 is done: nothing may be committed."""
+    """In a new group, with 0 to 2 in flight and 3 done, nothing is committed."""
     await rig.produce(5)
     app, hands = rig.build(), Hands()
     add_agent(app, rig.source, "hands", hands.run)
@@ -181,7 +177,7 @@ async def test_a_new_group_does_not_commit_past_work_in_flight(rig: Rig) -> None
 
 
 async def test_an_ack_out_of_order_does_not_commit_past_the_head(rig: Rig) -> None:
-    """0 is done and committed, 1 is in flight, 2 is done: 1 stays what is committed."""
+    """With 0 committed, 1 in flight and 2 done, the committed offset stays 1."""
     await rig.produce(5)
     app, hands = rig.build(), Hands()
     add_agent(app, rig.source, "hands", hands.run)
@@ -199,14 +195,14 @@ async def test_an_ack_out_of_order_does_not_commit_past_the_head(rig: Rig) -> No
 
 
 async def test_an_agent_that_raises_does_not_finish_its_record(rig: Rig) -> None:
-    """An agent meets an error nobody foresaw: its record is not committed, and so comes again."""
+    """The record of an agent that raises is not committed and is delivered again."""
     await rig.produce(1)
     app = rig.build()
     raised = asyncio.Event()
 
     async def handle(_: Any) -> None:
         raised.set()
-        raise RuntimeError("nobody foresaw this")
+        raise RuntimeError("unexpected")
 
     async def cannot_set_aside(_: Any, error: Exception) -> None:
         raise error
@@ -221,14 +217,14 @@ async def test_an_agent_that_raises_does_not_finish_its_record(rig: Rig) -> None
         await until(raised.is_set, "the error")
         committed = await rig.committed_after_a_while()
     promise(committed == 0, "the record was committed and would never be seen again")
-    assert [str(crash) for crash in rig.crashes] == ["nobody foresaw this"]
+    assert [str(crash) for crash in rig.crashes] == ["unexpected"]
 
 
 TOO_LARGE = b"x" * 5_000
 
 
 def _add_stock_writer(rig: Rig, app: App, way: str, written: asyncio.Event) -> None:
-    """An agent as Faust's manual has it, which writes in one of the three ways there are."""
+    """An agent as in Faust's manual, which writes in one of three ways."""
     target = app.topic(rig.target, value_type=bytes, value_serializer="raw")
 
     async def writer(stream: Any) -> None:
@@ -271,9 +267,7 @@ def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
 
 @pytest.mark.parametrize("way", ["send", "send_soon", "sink"])
 async def test_a_write_that_fails_is_no_success(rig: Rig, way: str) -> None:
-    """The broker refuses an output for good: anyone who wrote it learns of it, and its
-    record is not finished.
-    """
+    """A refused write raises in its agent, and the record is not committed."""
     await rig.produce(1)
     app, written = rig.build(), asyncio.Event()
     if rig.is_stock:
@@ -289,9 +283,9 @@ async def test_a_write_that_fails_is_no_success(rig: Rig, way: str) -> None:
 
 
 async def test_a_consumer_that_waits_stays_in_its_group(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is held up for longer than the longest pause between polls: afterwards reading continues."""
+    """After a pause above the poll interval reading continues."""
     monkeypatch.setattr(streams.kafka.app, "MAX_POLL_INTERVAL_SECONDS", 2.0)
-    # With the stock transport a full stream buffer is what pauses partitions, with ours the room.
+    # A full stream buffer pauses partitions on the stock transport, a full room on ours.
     monkeypatch.setattr(streams.kafka.app, "STREAM_BUFFER_RECORDS", 4 if rig.is_stock else 1_000)
     await rig.produce(60)
     app = rig.build()
@@ -315,7 +309,7 @@ async def test_a_consumer_that_waits_stays_in_its_group(rig: Rig, monkeypatch: p
 
 
 class _Twice:
-    """Works on each record, and then only the second time finishes it."""
+    """Writes each record's output; acknowledges only if `finishes`."""
 
     def __init__(self, app: faust.App, rig: Rig) -> None:
         self.written = asyncio.Event()
@@ -330,7 +324,7 @@ class _Twice:
             name = result_id(
                 topic=message.topic, event_id=f"event-{message.offset}", metric="tone", replay_id=None
             )
-            # A result as stock Faust has it is known by nothing that a second try would not change.
+            # A stock Faust output has no id that is equal for a second try.
             value = uuid.uuid4().hex if self._rig.is_stock else name
             sender = await self._app.maybe_start_producer()
             await (await sender.send(self._rig.target, b"k", value.encode(), None, None, None))
@@ -340,7 +334,7 @@ class _Twice:
 
 
 def _exactly_once_app(rig: Rig, directory: Path) -> faust.App:
-    """Stock Faust with `exactly_once`; with a table, since without one it fails at the first assignment."""
+    """Stock Faust with `exactly_once`, and a table, without which it fails at the first assignment."""
     app = faust.App(
         rig.kafka.group_id,
         broker=f"kafka://{rig.kafka.bootstrap_servers}",
@@ -361,7 +355,7 @@ def _exactly_once_app(rig: Rig, directory: Path) -> faust.App:
 
 
 async def _outputs(rig: Rig) -> list[bytes]:
-    """Everything on the target that is not part of a transaction that was aborted."""
+    """The committed records of the target."""
     target = TopicPartition(rig.target, 0)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=rig.kafka.bootstrap_servers,
@@ -385,11 +379,10 @@ async def _outputs(rig: Rig) -> list[bytes]:
 # The embedded broker has no transactions.
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 async def test_what_is_done_twice_counts_once(rig: Rig, tmp_path: Path) -> None:
-    """A worker ends between writing and committing, and another does the work again: readers count one
-    output.
+    """A worker ends between write and commit and another repeats the work: readers count one output.
 
-    With stock Faust they read what is committed, as `exactly_once` wants it, but the output's topic is none
-    that the application reads. With ours they drop what has an id that was there before.
+    With stock Faust they read committed records, as for `exactly_once`, but the target is not a topic that
+    the application reads. With ours they drop outputs with a known id.
     """
     await rig.produce(1)
     for finishes in (False, True):

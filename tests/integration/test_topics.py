@@ -46,7 +46,7 @@ async def _look(broker: RunningBroker, name: str) -> tuple[int, dict[str, str]]:
 async def test_missing_topics_are_made_once_and_as_planned(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Partitions and retention arrive at the broker; a second time everything is found as wanted."""
+    """Missing topics are created with their partitions and retention; a second run finds them in order."""
     retention = {"tasks": 48}
     settings = Settings.model_validate(_document(broker, topic_name, create_retention_hours=retention))
     report = await make_topics(settings)
@@ -70,7 +70,7 @@ async def test_a_dry_run_makes_nothing(broker: RunningBroker, topic_name: Callab
 async def test_what_is_there_is_left_as_it_is(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Fewer partitions and a shorter retention than wanted are told, and stay."""
+    """Different partitions and retention are reported and not changed."""
     settings = Settings.model_validate(_document(broker, topic_name))
     broker.create_topic(settings.topics.scores, 1, retention_ms="3600000", cleanup_policy="delete")
     report = await make_topics(settings)
@@ -98,7 +98,7 @@ def test_the_command_says_what_it_did(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A line a topic; a compacted one ends it with exit code 1 and the remedy."""
+    """The command prints a line a topic; a compacted topic exits with 1 and the remedy."""
     for name in ("BIN", "PYTHON", "NODE", "SCHEMAS", "BASE", "CRDS"):
         monkeypatch.delenv(f"JUDGESTREAM_TOOLS_{name}", raising=False)
     document = _document(broker, topic_name)

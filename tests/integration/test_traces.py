@@ -1,4 +1,4 @@
-"""Traces from a topic to results: joined, held, accounted for one by one."""
+"""Traces from a topic to results: joined, held until complete, and each accounted for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def judge() -> AsyncIterator[Endpoint]:
 
 
 def parts(trace_id: str) -> list[bytes]:
-    """A trace as it arrives: children before their root, a record each."""
+    """The records of a trace, children before their root."""
     return [
         request(span(3, "find", FIND, parent=1, trace_id=trace_id)),
         request(span(2, "call", CALL, parent=1, trace_id=trace_id)),
@@ -62,7 +62,7 @@ def trace_ids(number: int, seed: int) -> list[str]:
 
 
 async def produce(stage: Stage, records: list[tuple[str, bytes]]) -> None:
-    """Put records on the partition of their key, the trace id."""
+    """Write records to the partition of their key, the trace id."""
     await stage.produce_keyed([(key.encode(), value) for key, value in records])
 
 
@@ -75,8 +75,8 @@ def counts(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
     return found
 
 
-async def test_every_trace_ends_as_one_thing(stage: Stage) -> None:
-    """Roots first, children late, batches twice, roots lost, no model at all: read = skipped + sampled, by
+async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
+    """Late children, repeated batches, lost roots and traces without a model: read = skipped + sampled, by
     trace.
     """
     stage.changes["sampling.default_rate"] = 0.5
@@ -89,7 +89,7 @@ async def test_every_trace_ends_as_one_thing(stage: Stage) -> None:
     kept = {one for one in ids if int(one[-14:], 16) >= 1 << 55}
     async with stage.worker(Chat()) as (_, registry):
         await produce(stage, records)
-        # A trace out of the sample counts where its root is: those without one are not seen.
+        # An unsampled trace is counted at its root, so one without a root is not counted.
         expected = Counter(
             {
                 ("sampled", ""): len(kept - set(silent)),
@@ -110,10 +110,7 @@ async def test_every_trace_ends_as_one_thing(stage: Stage) -> None:
 
 
 async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage: Stage) -> None:
-    """What it held is read again by the next.
-
-    A root whose children were committed before meets them again.
-    """
+    """The next worker reads open traces again and joins a root with children that were committed before."""
     ids = trace_ids(8, seed=2)
     async with stage.worker(Chat()) as (_, registry):
         await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
@@ -135,9 +132,7 @@ async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage
 
 
 async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stage: Stage) -> None:
-    """Its root lies behind the first record of a trace that is still open, so that it is read again without
-    its children.
-    """
+    """A root that is read again without its committed children is joined with them."""
     stage.partitions = 1
     stage.changes["ingest.otlp"] = {"grace_seconds": 0.2, "idle_seconds": 30, "max_seconds": 60}
     whole, other = trace_ids(2, seed=4)
@@ -161,11 +156,9 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
 
 @pytest.mark.slow
 async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, judge: Endpoint) -> None:
-    """SIGKILL amid traces, three times: children late and early, batches twice, roots lost, a child after the
-    close.
-
-    Every trace has its results under one id, and the last of them is of the whole trace: what is read again
-    after a crash is joined with what was committed before it.
+    """Three SIGKILLs amid traces with late children, repeated batches, lost roots and a child after the
+    close. Every trace has its results under one id, and the last result is of the whole trace: records read
+    again after a crash are joined with those committed before.
     """
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     stage.changes |= SOON_MISSED
@@ -182,7 +175,7 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
     for wave in waves[:-1]:
         async with process(stage) as worker:
             await produce(stage, wave)
-            await asyncio.sleep(0.7)  # amid the grace of what has just come
+            await asyncio.sleep(0.7)  # within the grace period of the wave
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
     async with process(stage):
@@ -205,8 +198,9 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
 async def test_what_a_collector_wrote_is_judged(
     stage: Stage, kind: str, unit: Unit, codec: str | None
 ) -> None:
-    """Records as the Collector's exporter left them on Apache Kafka: each call or trace is judged once, and
-    a batch that is too large is set aside alone, with the Collector's setting as the remedy.
+    """Records of the Collector's exporter on Apache Kafka are judged once a call or trace.
+
+    A too large batch alone is set aside, with the Collector's setting as the remedy.
     """
     stage.changes["ingest.otlp"] |= {"unit": unit}
     stage.changes["ingest.max_event_bytes"] = 100_000
@@ -230,13 +224,13 @@ async def test_what_a_collector_wrote_is_judged(
 
 
 def trace_key(value: bytes) -> bytes:
-    """The key that the Collector gives a record: the id of its one trace."""
+    """The key that the Collector gives a record: its trace id."""
     (head,) = heads(value)
     return head.trace_id.encode()
 
 
 async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None:
-    """The worker ends; one setting of the Collector, or unit span, repairs it."""
+    """A worker on an unkeyed topic ends with the remedy: a Collector setting or unit span."""
 
     async def run() -> None:
         async with stage.worker(Chat()):

@@ -1,4 +1,4 @@
-"""The transport on a broker: what is committed, what is delivered, and what a late acknowledgement does."""
+"""The transport on a broker: commits, delivery and late acknowledgements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.deadlines import until
 
 
 class Hands:
-    """An agent that only takes, and acknowledges when it is told to."""
+    """An agent that keeps its records until `ack`."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Any, Any]] = []
@@ -42,7 +42,7 @@ class Hands:
 
 
 class Bench:
-    """One topic, one group, and applications on them."""
+    """One topic, one group and applications on them."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.topic = topic
@@ -108,16 +108,13 @@ def _consumer(app: App) -> Consumer:
 
 
 async def test_commits_go_up_to_the_first_unfinished_record(bench: Bench) -> None:
-    """Of five records 4, 2 and 1 finish: nothing is committed past 0, not in a new group either.
-
-    Then 0 frees 0 to 2.
-    """
+    """With 1, 2 and 4 of five records finished nothing is committed; finishing 0 commits up to 3."""
     await bench.produce(5)
     async with bench.app() as (_, hands):
         await until(lambda: len(hands.taken) == 5, "five records")
         for offset in (4, 2, 1):
             await hands.ack(0, offset)
-        # A commit of the other partition shows that a round of commits went by.
+        # A commit of the other partition shows that a commit interval passed.
         await bench.produce(1, partition=1)
         await until(lambda: (1, 0) in hands.places, "a record on the other partition")
         await hands.ack(1, 0)
@@ -130,7 +127,7 @@ async def test_commits_go_up_to_the_first_unfinished_record(bench: Bench) -> Non
 
 
 async def test_what_was_not_acknowledged_comes_again(bench: Bench) -> None:
-    """A worker stops with 1 of 4 unacknowledged; the next one gets everything from there."""
+    """A worker stops with record 1 of 4 unacknowledged; the next one reads from there."""
     await bench.produce(4)
     async with bench.app() as (_, hands):
         await until(lambda: len(hands.taken) == 4, "four records")
@@ -143,16 +140,14 @@ async def test_what_was_not_acknowledged_comes_again(bench: Bench) -> None:
 
 
 async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: Bench) -> None:
-    """Record 0 was delivered before a rebalance and again after it: only the last delivery's ack is
-    committed.
-    """
+    """After a rebalance only acknowledgements of the latest delivery are committed."""
     await bench.produce(2)
     place = TP(bench.topic, 0)
     async with bench.app() as (app, hands):
         consumer = _consumer(app)
 
         def are_in_hand() -> bool:
-            # How often they came until then depends on which partition was given away.
+            # The number of deliveries depends on which partition was revoked.
             return len(consumer._books) == 2 and consumer._books[place].unfinished == 2
 
         await until(are_in_hand, "two records")
@@ -175,7 +170,7 @@ async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: B
 
 
 async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -> None:
-    """The predicate sees every record; the last of 100 is skipped, too, and still the end is committed."""
+    """The predicate sees every record; skipped ones are committed, also at the end."""
     seen: list[int] = []
 
     def keep(record: Any) -> bool:
@@ -192,11 +187,8 @@ async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -
     assert seen == list(range(100))
 
 
-async def test_a_topic_has_no_more_in_hand_than_its_room(bench: Bench) -> None:
-    """With room for 7, the eighth record is delivered only when some are finished.
-
-    Over both partitions together.
-    """
+async def test_a_topic_has_no_more_in_flight_than_its_room(bench: Bench) -> None:
+    """A room of 7 holds at most 7 unfinished records over both partitions."""
     await bench.produce(50)
     await bench.produce(50, partition=1)
     async with bench.app(Plan(rooms={bench.topic: Room(records=7, bytes=1_000_000)})) as (app, hands):
@@ -218,9 +210,7 @@ async def test_a_topic_has_no_more_in_hand_than_its_room(bench: Bench) -> None:
 
 
 async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
-    """Records of 400 bytes in a room of 1,000: three are let in (the third crosses the
-    line), not the fourth.
-    """
+    """A room of 1,000 bytes admits three records of 400; the third crosses the limit."""
     await bench.produce(10, value=b"x" * 400)
     async with bench.app(Plan(rooms={bench.topic: Room(records=100, bytes=1_000)})) as (_, hands):
         await until(lambda: len(hands.taken) == 3, "three records")
@@ -230,9 +220,7 @@ async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
 
 
 async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
-    """After a seek back everything from there comes again, acks of before do not count, and the lower offset
-    is committed.
-    """
+    """After a seek back, earlier acknowledgements are ignored and the lower offset is committed."""
     await bench.produce(6)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 6, "six records")
@@ -251,9 +239,7 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
 async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last commit is refused, the thread takes no more calls, and only then the group asks for
-    the partitions.
-    """
+    """A revocation during the stop, after a refused last commit, does not delay it."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
     async with bench.app() as (app, hands):
@@ -281,9 +267,7 @@ async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
 async def test_a_group_that_does_not_let_go_is_left_all_the_same(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leaving waits for an answer of the broker that does not come: the application ends, and its connections
-    with it.
-    """
+    """The application and its connections end although the broker does not answer the LeaveGroup."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     async with bench.app() as (app, _):
         client = _consumer(app)._thread._ensure_consumer()
@@ -297,7 +281,7 @@ async def test_a_group_that_does_not_let_go_is_left_all_the_same(
 
 
 class _StuckConnection:
-    """A connection of which nobody hears that it is closed."""
+    """A connection whose close never completes."""
 
     closed: asyncio.Future[None] | None = None
 
@@ -312,7 +296,7 @@ class _StuckConnection:
 async def test_a_connection_that_does_not_close_is_left(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing it is abandoned, and the thread ends without an error."""
+    """A close that does not complete is abandoned, and the thread ends without an error."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
@@ -328,7 +312,7 @@ async def test_a_connection_that_does_not_close_is_left(
 async def test_a_fetch_that_waits_after_an_error_does_not_break_the_stop(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker goes away as the worker stops: the thread ends without an error, its connections with it."""
+    """A fetch in backoff at the stop is ended without an error, with its connections."""
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
     async with bench.app() as (app, _):
@@ -343,7 +327,7 @@ async def test_a_fetch_that_waits_after_an_error_does_not_break_the_stop(
 
 
 async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker does not answer it: the application ends, its thread with it, and it has left its group."""
+    """An unanswered last commit is abandoned, and the group is left."""
     monkeypatch.setattr(consumer, "LAST_COMMIT_SECONDS", 0.2)
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
@@ -367,10 +351,10 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
 async def test_of_two_workers_with_one_instance_id_the_first_ends_with_the_cause(
     bench: Bench, session_seconds: int
 ) -> None:
-    """The second takes the place and reads on; the first does not take it back.
+    """The second worker takes over; the first ends with FencedError.
 
-    The first learns it from a heartbeat, which is due every 2 s of a session of 6 s; or, in a session of 60 s
-    with a heartbeat every 20 s, from the commit of the record that it finishes.
+    The first learns it from a heartbeat (every 2 s in a session of 6 s) or, with a heartbeat every 20 s, from
+    its next commit.
     """
     changes = {
         "group_instance_id": "pod-0",

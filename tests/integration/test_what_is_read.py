@@ -1,4 +1,4 @@
-"""Transactions, records that cannot be read, and offsets out of range, through a worker on a broker."""
+"""Transactions, unreadable records and offsets out of range, through a worker on a broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 
 def _lag(registry: CollectorRegistry, stage: Stage, topic: str) -> float:
-    """Records of a topic that the worker has not finished."""
+    """The unfinished records of a topic."""
     found = [
         registry.get_sample_value(
             "judgestream_consumer_lag_records", {"topic": stage.topic(topic), "partition": str(number)}
@@ -36,12 +36,12 @@ def _lag(registry: CollectorRegistry, stage: Stage, topic: str) -> float:
 
 
 class _Writers:
-    """A transactional producer for each codec, and one without transactions; all on one events topic."""
+    """A transactional producer for each codec and one without transactions, on one events topic."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._numbers = iter(range(10_000))
-        # Of half the keys the events are kept: of those whose hash begins with a 1.
+        # Sampling keeps half of the keys: those whose hash starts with a 1.
         self._key = next(
             key for key in (b"k%d" % number for number in range(99)) if sha256(key).digest()[0] >= 128
         )
@@ -65,7 +65,7 @@ class _Writers:
             await producer.stop()
 
     async def write(self, producer: AIOKafkaProducer, count: int) -> set[str]:
-        """Write this many events and give their ids."""
+        """Write this many events and return their ids."""
         made = [next(self._numbers) for _ in range(count)]
         for number in made:
             place = {"partition": number % self._stage.partitions, "key": self._key}
@@ -76,7 +76,7 @@ class _Writers:
     async def some_transactions(self, randomness: random.Random) -> None:
         """Three transactions of each producer, with plain events in between.
 
-        At least one is committed and one is not.
+        At least one is committed and one is aborted.
         """
         for producer in self.transactional:
             for keep in (True, False, randomness.random() < 0.5):
@@ -93,10 +93,9 @@ class _Writers:
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 @pytest.mark.parametrize("rate", [1.0, 0.5], ids=["agents", "push-down"])
 async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path: Path, rate: float) -> None:
-    """Transactions committed, aborted and open, in every codec, between plain records: what is committed is
-    judged.
+    """Of committed, aborted and open transactions in every codec, only committed events are judged.
 
-    The lag ends at 0 behind markers and aborted records; the open one is judged once it is committed.
+    The lag ends at 0 behind markers and aborted records; an open transaction is judged after its commit.
     """
     by_key = {"sampling.key": "record_key"} if rate < 1 else {}
     changes = {"sampling.default_rate": rate, **by_key}
@@ -115,7 +114,7 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
         opened = writers.transactional[0]
         await opened.begin_transaction()
         late = await writers.write(opened, 6)
-        late |= await writers.write(writers.plain, 4)  # behind an open transaction nothing is stable
+        late |= await writers.write(writers.plain, 4)  # not stable behind an open transaction
         assert (await judged()).keys() == writers.committed
         await opened.commit_transaction()
         writers.committed |= late
@@ -123,11 +122,11 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
         assert await judged() == Counter(writers.committed)
 
 
-async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker, tmp_path: Path) -> None:
-    """Each hostile record has its dead letter, with place and reason, and the rest is judged.
+async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path: Path) -> None:
+    """Each unreadable record becomes a dead letter with place and reason, and the rest is judged.
 
-    Two with a header that is not UTF-8 (judged), a batch that is no gzip, one of 200 MB of spaces, and one
-    that is not an event and has a key of 900 KB.
+    The records: two with a header that is not UTF-8 (judged), a batch that is no gzip, one of 200 MB of
+    spaces, and one that is not an event and has a key of 900 KB.
     """
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
@@ -140,7 +139,7 @@ async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker,
     for raw in (signed(odd), bomb):
         refused = await asyncio.to_thread(produce_batch, broker.bootstrap_servers, stage.topic("events"), raw)
         assert not refused
-    # Apache Kafka looks into compressed batches and refuses this one; on a disk it may be found nevertheless.
+    # Apache Kafka validates compressed batches and refuses this one; a damaged disk may still hold one.
     refused = await asyncio.to_thread(
         produce_batch, broker.bootstrap_servers, stage.topic("events"), signed(junk)
     )
@@ -168,9 +167,7 @@ async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker,
 
 
 async def test_what_retention_removed_is_counted(broker: RunningBroker, tmp_path: Path) -> None:
-    """Of 20 events 5 are read, then the first 12 are removed: the next worker says that 7 are lost and judges
-    the other 8.
-    """
+    """Of 20 events 5 are read and 12 removed: the next worker counts 7 lost and judges the other 8."""
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
     await stage.produce([event(number) for number in range(5)])

@@ -1,4 +1,4 @@
-"""What only a real process and a real signal can show."""
+"""Behaviour that needs a real process and a real signal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.places import ROOT
 
 
 class Endpoint:
-    """An OpenAI-compatible judge on loopback that can be slow and can be away."""
+    """An OpenAI-compatible judge on loopback with a latency; it can be stopped and restarted."""
 
     def __init__(self) -> None:
         self.latency_seconds = 0.02
@@ -77,7 +77,7 @@ def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
 
 
 SOON_MISSED = {"kafka.session_timeout_seconds": 6}
-"""Settings for a worker that is killed: the group waits so long for it before the next one may read."""
+"""Settings for a worker that is killed: the group waits this long before the next one reads."""
 
 
 @contextlib.asynccontextmanager
@@ -105,13 +105,13 @@ async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
         if started.returncode is None:
             started.kill()
         await started.wait()
-        # The pipe's transport would otherwise be closed by the collector, which warns.
+        # Otherwise the garbage collector closes the pipe's transport with a warning.
         started._transport.close()  # type: ignore[attr-defined] # there is no public way
 
 
 @pytest.mark.slow
 async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -> None:
-    """SIGKILL while results are being written, twice; the next worker ends what the last one began."""
+    """Two SIGKILLs while results are written lose nothing."""
     stage.changes |= SOON_MISSED
     count = 400
     expected = {f"e{number}" for number in range(count)}
@@ -134,7 +134,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
 
 
 async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
-    """Exit code 0; what was in flight is finished, and what is committed is exactly what has its result."""
+    """SIGTERM exits with 0, finishes work in flight and commits exactly the records with a result."""
     endpoint.latency_seconds = 0.3
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(200)])
@@ -147,19 +147,15 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
     done = {result.result_id for result in results}
     committed = await stage.committed("tasks.tone")
     for record in await stage.read("tasks.tone"):
-        # Everything below a committed offset has its result: nothing was committed past work in flight.
+        # Every task below a committed offset has its result.
         is_done = JudgeTask.model_validate_json(record.value).result_id in done
         assert is_done or record.offset >= (committed[record.partition] or 0)
-    # And what was in flight at the signal was finished and committed: nothing behind the committed offsets
-    # has a result.
+    # Work in flight at the signal was finished and committed: no task above the offsets has a result.
     assert sum(offset or 0 for offset in committed) == len(results)
 
 
 async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: Endpoint) -> None:
-    """Nobody listens when the worker starts.
-
-    Once it is, everything is scored and nothing was set aside.
-    """
+    """A worker that starts without a judge waits for it, scores everything and sets nothing aside."""
     await endpoint.stop()
     async with process(stage):
         await stage.produce([event(number) for number in range(30)])

@@ -1,4 +1,4 @@
-"""Ways into a guarded Kafka, the right ones and the wrong ones."""
+"""Security settings for a guarded Kafka: valid ways in and faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENVIRONMENT = {
     "WRONG_PASSWORD": "wrong-password",
     "CLIENT_SECRET": "client-secret",
 }
-"""What settings name by environment variable."""
+"""The environment variables that settings name."""
 
 
 def tls(kafka: SecureKafka) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def without(security: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def strangers(kafka: SecureKafka) -> Path:
-    """Certificates of an authority that has nothing to do with the broker."""
+    """Certificates of an authority that the broker does not trust."""
     directory = kafka.directory / "strangers"
     if not directory.is_dir():
         directory.mkdir()
@@ -61,13 +61,13 @@ def strangers(kafka: SecureKafka) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that keeps us out until it is changed.
+    """A wrong security setting that keeps a client out.
 
     Attributes:
-        what: What is wrong.
-        listener: Where.
+        what: The fault.
+        listener: The listener.
         security: Makes the section `kafka.security`.
-        expected: A pattern of what is to be said: reason, semicolon, remedy.
+        expected: A pattern of the message: reason, semicolon, remedy.
     """
 
     what: str

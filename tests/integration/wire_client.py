@@ -1,4 +1,4 @@
-"""A client that speaks the protocol request by request, for what a full client library hides."""
+"""A client that speaks the Kafka protocol request by request, for what a client library hides."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ALTER_CLIENT_QUOTAS = 49
 
 
 class WireClient:
-    """One connection to a broker, without any retry.
+    """One connection to a broker, without retries.
 
     Args:
         bootstrap_servers: Host and port.
-        timeout_seconds: For connecting and for each answer.
+        timeout_seconds: The limit of connecting and of each answer.
     """
 
     def __init__(self, bootstrap_servers: str, *, timeout_seconds: float = 15.0) -> None:
@@ -37,7 +37,7 @@ class WireClient:
         self.socket.close()
 
     def send(self, api: int, version: int, body: Writer) -> None:
-        """Send a request and do not wait for its answer."""
+        """Send a request without waiting for its answer."""
         self._correlation_id += 1
         header = Writer()
         header.int16(api)
@@ -72,7 +72,7 @@ class WireClient:
 
 
 def init_producer_id(client: WireClient, transactional_id: str | None = None) -> tuple[int, int]:
-    """Error code, and an id for an idempotent producer."""
+    """The error code, and an id for an idempotent producer."""
     body = Writer()
     body.string(transactional_id)
     body.int32(60_000)
@@ -155,7 +155,7 @@ def create_topic(
 
 
 def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, float | None]) -> None:
-    """Set what a client may take of a broker, by the names of its quotas; None takes a quota away.
+    """Set the quotas of a client by name; None removes a quota.
 
     Raises:
         AssertionError: It is refused.
@@ -188,7 +188,7 @@ def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, floa
 
 
 def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float = 60.0) -> None:
-    """Wait until the broker serves a group: one that just started first makes room for offsets.
+    """Wait until the broker serves a group: after a start it first creates the offsets topic.
 
     Raises:
         AssertionError: It does not by the deadline.
@@ -209,10 +209,10 @@ def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float
 
 
 def produce_batch(bootstrap_servers: str, topic: str, raw: bytes, *, partition: int = 0) -> ErrorCode | int:
-    """Put one batch on a topic as it is, whatever is in it.
+    """Write raw batch bytes to a topic.
 
     Returns:
-        The broker's error code; 0 where it has taken the batch.
+        The broker's error code; 0 if it accepted the batch.
     """
     body = Writer()
 

@@ -1,6 +1,5 @@
-"""A worker as a process of its own: `python -m tests.integration.worker_process SETTINGS`.
-
-Prints a line when it reads.
+"""A worker as a process: `python -m tests.integration.worker_process SETTINGS`. It prints a line when it
+reads.
 """
 
 from __future__ import annotations
