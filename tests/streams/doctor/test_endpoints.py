@@ -229,7 +229,6 @@ async def test_the_clock(
 ) -> None:
     """The clock is compared with the endpoint's HTTP Date; a difference of up to 5 s is tolerated."""
     # The header has whole seconds, and the examiner adds half a second to it: the clocks agree at 0 s ahead.
-
     there = 1_800_000_000
     async with served(date=formatdate(there, usegmt=True)) as server:
         one = examiner(server.url, now=lambda: there + 0.5 + ahead_seconds)

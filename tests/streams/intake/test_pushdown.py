@@ -1,4 +1,4 @@
-"""Push-down agrees with the full path: same events kept, same reasons for skipping."""
+"""Push-down makes the same decisions as decoding and sampling each event."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ MAPPED = Ingest(
     mapping={"event_id": "id", "question": "q", "answer": "a", "labels.tenant": "who.tenant"},
 )
 SPAN = "b7ad6b7169203331"
-LOW = f"{'1' * 18}{'0' * 13}1"  # R = 1: kept by rate 1 alone
-HIGH = f"{'1' * 18}{'f' * 14}"  # R at the top: kept by any rate but 0
+LOW = f"{'1' * 18}{'0' * 13}1"  # R = 1: kept only at rate 1
+HIGH = f"{'1' * 18}{'f' * 14}"  # R = 2^56 - 1: kept at each rate above 0
 GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold", "1", "true", "x" * 200]}), 1.0)
 NEVER = Rule("never", LabelsCondition.of({"tenant": ["none"], "app": ["a"]}), 0.0)
 
 
 @dataclass
 class Raw:
-    """What aiokafka hands over, as far as it is read."""
+    """The fields of aiokafka's record that push-down reads."""
 
     value: bytes | None
     key: bytes | None = None
@@ -47,7 +47,7 @@ class Untouchable(Raw):
         self.key, self.headers = key, headers
 
     @property
-    def value(self) -> bytes | None:  # type: ignore[override]  # the point of this class
+    def value(self) -> bytes | None:  # type: ignore[override]  # raises on access
         raise AssertionError("the body was read")
 
 
@@ -60,7 +60,7 @@ def traceparent(trace_id: str) -> tuple[str, bytes]:
 
 
 def full_path(policy: SamplingPolicy, ingest: Ingest, record: Raw) -> tuple[bool, SkipReason | None] | None:
-    """Decode and decide; None for a record that is not an event."""
+    """Decode and decide; return None for a record that is not an event."""
     try:
         event = ingest.decode(record.value, record.headers, 0)
     except DecodeError:
@@ -84,7 +84,7 @@ def test_nothing_to_decide_needs_no_predicate() -> None:
 
 
 def test_the_key_alone_decides_without_the_body() -> None:
-    """Both outcomes happen among a hundred keys at one half."""
+    """Sampling by record key does not read the body; of a hundred keys at rate 0.5 some are kept."""
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
     predicate = PushDown(policy, INGEST)
     kept = [predicate(Untouchable(str(number).encode())) for number in range(100)]
@@ -112,14 +112,14 @@ def test_explicit_randomness_in_a_header_counts_before_the_trace_id() -> None:
      body(labels={"tenant": [1]}), b"[" * 500, b" " * 1_001, b'{"question":"q","answer":"a"}'],
 )  # fmt: skip
 def test_what_cannot_be_read_is_delivered(value: bytes | None) -> None:
-    """It becomes a dead letter; here even at rate 0, and with labels that matter."""
+    """Undecodable records are delivered, to become dead letters, even at rate 0 and with label rules."""
     predicate = PushDown(SamplingPolicy(default_rate=0, rules=[NEVER]), INGEST)
     assert predicate(Raw(value))
     assert sum(predicate.skipped.values()) == 0
 
 
 def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
-    """It lacks question and answer, which sampling does not look at."""
+    """An invalid event is skipped if its sampling fields say so: question and answer are not read."""
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
     assert not predicate(Raw(orjson.dumps({"event_id": "e", "trace_id": LOW})))
 
@@ -135,21 +135,18 @@ def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
         (True, "gold"),
         (False, "default"),
         (None, "default"),
-        ("x" * 300, "gold"),  # cut to 200
+        ("x" * 300, "gold"),  # truncated to 200
         ("x" * 199, "default"),
         (2**70, "default"),
         ("none", "never"),
     ],
 )
 def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_id: str) -> None:
-    """The label is compared as the text that it becomes in the event."""
+    """A label is compared as the text that it becomes in the event."""
     policy = SamplingPolicy(default_rate=0.01, rules=[GOLD, NEVER], key=key)
     text = (
         b'{"event_id":"e","question":"q","answer":"a","trace_id":"%s","labels":{"app":"a","tenant":%s}}'
-        % (
-            trace_id.encode(),
-            str(label).encode() if label == 2**70 else orjson.dumps(label),
-        )
+        % (trace_id.encode(), str(label).encode() if label == 2**70 else orjson.dumps(label))
     )
     record = Raw(text, key=b"k")
     event = INGEST.decode(text)
@@ -164,14 +161,17 @@ def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_
         ({"trace_id": HIGH.upper()}, True),
         ({"trace_id": LOW}, False),
         ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff"}, True),
-        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff," + "x" * 500}, False),  # too long to carry
-        ({"tracestate": "ot=rv:ffffffffffffff"}, False),  # means nothing without a trace
+        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff," + "x" * 500}, False),  # overlong, so dropped
+        ({"tracestate": "ot=rv:ffffffffffffff"}, False),  # ignored without a trace id
         ({"trace_id": "0" * 32}, False),
         ({"trace_id": ""}, False),
     ],
 )
 def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> None:
-    """The first seven bytes of SHA-256 of "e" are 3f79bb7b435b05, a quarter of the range: below 0.99."""
+    """R is the hash of the event id if there is no valid trace id.
+
+    The first seven bytes of SHA-256 of "e" are 3f79bb7b435b05, a quarter of the range: below 0.99.
+    """
     policy = SamplingPolicy(default_rate=0.01)
     record = Raw(body(**fields))
     assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
@@ -179,7 +179,7 @@ def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> No
 
 
 def test_a_label_name_that_no_struct_can_have() -> None:
-    """A quote in a name leaves the exact way only."""
+    """A label name with a quote is read by the full decoder."""
     policy = SamplingPolicy(default_rate=0, rules=[Rule("odd", LabelsCondition.of({'a"\n': ["x"]}), 1.0)])
     predicate = PushDown(policy, INGEST)
     assert predicate(Raw(body(labels={'a"\n': "x"})))
@@ -187,7 +187,7 @@ def test_a_label_name_that_no_struct_can_have() -> None:
 
 
 def test_envelopes_and_mappings_go_the_exact_way() -> None:
-    """Where an envelope or a mapping says where the fields are, the trace id inside decides."""
+    """Events in envelopes, and mapped events, are decided by the trace id inside."""
     policy = SamplingPolicy(default_rate=0.01, rules=[GOLD])
     structured = {"specversion": "1.0", "type": "t", "source": "s", "id": "e", "trace_id": HIGH}
     inner = {"question": "q", "answer": "a", "trace_id": LOW}
@@ -215,17 +215,12 @@ LABELS = st.dictionaries(
     st.sampled_from(["tenant", "app", "other"]),
     st.sampled_from(["gold", "none", "a", "x" * 200, "x" * 201, 1, 1.0, -0.0, 10**20, 1e22, True, None, ""]),
 )
-# The names of both shapes, so that either way of reading finds an event.
+# The field names of both shapes, so that both readers find an event.
 TEXTS = {"question": "q", "answer": "a", "q": "q", "a": "a"}
 EVENTS = st.fixed_dictionaries(
     {name: st.just(text) for name, text in TEXTS.items()}
     | {"event_id": st.text(min_size=1, max_size=3), "id": st.text(min_size=1, max_size=3) | st.integers()},
-    optional={
-        "trace_id": TRACE_IDS,
-        "tracestate": STATES,
-        "labels": LABELS | st.none(),
-        "who": LABELS,
-    },
+    optional={"trace_id": TRACE_IDS, "tracestate": STATES, "labels": LABELS | st.none(), "who": LABELS},
 )
 ENVELOPES = st.fixed_dictionaries(
     {
@@ -238,7 +233,7 @@ ENVELOPES = st.fixed_dictionaries(
     optional={
         "traceparent": st.sampled_from([f"00-{LOW}-{SPAN}-01", f"00-{HIGH}-{SPAN}-01", "bad"]),
         "tracestate": STATES,
-        # What an event would have here must not be taken for the event's own.
+        # Fields of the envelope must not be read as the event's.
         "event_id": st.just("outer"),
         "trace_id": TRACE_IDS,
         "labels": LABELS,
@@ -253,10 +248,7 @@ ODDITIES: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     max_size=2,
 )
 DOCUMENTS = st.one_of(
-    EVENTS,
-    EVENTS,
-    ENVELOPES,
-    st.builds(lambda document, odd: document | odd, EVENTS | ENVELOPES, ODDITIES),
+    EVENTS, EVENTS, ENVELOPES, st.builds(lambda document, odd: document | odd, EVENTS | ENVELOPES, ODDITIES)
 )
 TRACE_HEADERS: st.SearchStrategy[list[tuple[str, bytes | None]]] = st.sampled_from(
     [
@@ -304,8 +296,8 @@ def test_push_down_says_what_the_full_path_says(
     key: bytes | None,
     prefix: bytes,
 ) -> None:
-    """For every record that is an event, under every policy: kept or not, and why not."""
-    # The standard library writes integers of any size, which orjson does not.
+    """Push-down and the full path agree on each event under each policy, with the same reason."""
+    # json writes integers of any size; orjson does not.
     value = prefix + json.dumps(document, ensure_ascii=False).encode()
     record = Raw(value, key=key, headers=[*other_headers, *trace_headers])
     for policy, ingest, predicate in CASES:

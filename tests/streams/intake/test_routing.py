@@ -1,4 +1,4 @@
-"""Which metrics judge an event."""
+"""Routing of events to metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schemas import QAEvent
 from streams.intake.decision import Decision
 from streams.intake.from_settings import event_policy, reading_policy
 from streams.intake.randomness import RANGE, threshold
-from streams.intake.routing import EventCondition, Route, route
+from streams.intake.routing import EventCondition, Route, Routing, route
 from streams.settings import Settings
 
 ROUTES = (
@@ -28,20 +28,21 @@ def decision(randomness: int, rate: float = 1.0) -> Decision:
     )
 
 
+def probabilities(found: Routing) -> dict[str, Fraction]:
+    return {one.metric: one.decision.probability for one in found.assignments}
+
+
 def test_each_fitting_metric_has_its_own_probability() -> None:
-    """Rate 0.5 of the events and 0.5 of those for relevance: 1/4. R at the very top is kept by both."""
+    """A metric's probability is the product of both rates: 0.5 * 0.5 = 1/4; R = 2^56 - 1 is kept by each."""
     found = route(event(reference="r", context={"Page-1": "x"}), decision(RANGE - 1, 0.5), ROUTES)
     assert found.fitting == ("coverage", "relevance")
-    assert [(one.metric, one.decision.probability) for one in found.assignments] == [
-        ("coverage", Fraction(1, 2)),
-        ("relevance", Fraction(1, 4)),
-    ]
+    assert probabilities(found) == {"coverage": Fraction(1, 2), "relevance": Fraction(1, 4)}
     assert not found.unroutable
     assert not found.not_sampled
 
 
 def test_a_metric_may_pass_an_event_by() -> None:
-    """R = 0 is kept by rate 1 only; where no metric is left the event is skipped, not unroutable."""
+    """R = 0 is kept only at rate 1; an event without assignments is not sampled, but routable."""
     both = route(event(reference="r", context={"Page-1": "x"}), decision(0), ROUTES)
     assert [one.metric for one in both.assignments] == ["coverage"]
     one = route(event(context={"Page-1": "x"}), decision(0), ROUTES)
@@ -65,43 +66,37 @@ FREE = Route("latency", EventCondition(), rate=0.75, of_all=True)
 
 
 def test_a_metric_that_costs_nothing_has_a_rate_of_its_own() -> None:
-    """Its 3/4 are of all events.
+    """The rate of a free metric applies to all events.
 
-    R at a half is below 1 - 0.05 and above 1 - 0.75: coverage passes it by and latency does not.
+    R at a half is below 1 - 0.05 and above 1 - 0.75: coverage does not keep it and latency does.
     """
     routes = (*ROUTES, FREE)
-    found = route(event(reference="r"), decision(RANGE // 2, 0.05), routes)
-    assert [(one.metric, one.decision.probability) for one in found.assignments] == [
-        ("latency", Fraction(3, 4))
-    ]
-    everything = route(event(reference="r"), decision(RANGE - 1, 0.5), routes)
-    assert [(one.metric, one.decision.probability) for one in everything.assignments] == [
-        ("coverage", Fraction(1, 2)),
-        ("latency", Fraction(3, 4)),
-    ]
+    assert probabilities(route(event(reference="r"), decision(RANGE // 2, 0.05), routes)) == {
+        "latency": Fraction(3, 4)
+    }
+    assert probabilities(route(event(reference="r"), decision(RANGE - 1, 0.5), routes)) == {
+        "coverage": Fraction(1, 2),
+        "latency": Fraction(3, 4),
+    }
 
 
 def test_a_stratum_that_is_left_out_is_left_out_of_everything() -> None:
-    """Rate 0 says that nobody looks at these events."""
+    """Rate 0 of a stratum applies to free metrics too."""
     assert route(event(reference="r"), decision(RANGE - 1, 0.0), (*ROUTES, FREE)).assignments == ()
 
 
 def test_a_budget_lowers_no_rate_of_a_metric_that_costs_nothing() -> None:
-    """At a tenth of the rate, R at a half is no longer judged by the others."""
+    """A budget lowers the rates of judged metrics only: at a tenth of the rate they drop R at a half."""
     kept = decision(RANGE // 2, 0.9)
     found = route(event(reference="r"), kept, (*ROUTES, FREE), lowered=kept.lowered(Fraction(1, 10)))
     assert [(one.metric, one.decision.policy) for one in found.assignments] == [("latency", "p")]
 
 
 def test_what_is_read_at_all_is_what_any_metric_wants() -> None:
-    """The sampling's own rates where judges decide; else a code metric's, but never of a stratum at 0."""
-    sampling = {
-        "default_rate": 0.05,
-        "rules": [
-            {"name": "gold", "when": {"tenant": "gold"}, "rate": 1.0},
-            {"name": "test", "when": {"tenant": "test"}, "rate": 0.0},
-        ],
-    }
+    """The read rate is the highest rate of any metric, but 0 for a stratum at rate 0."""
+    rates = {"gold": 1.0, "test": 0.0}
+    rules = [{"name": name, "when": {"tenant": name}, "rate": rate} for name, rate in rates.items()]
+    sampling = {"default_rate": 0.05, "rules": rules}
     judged: dict[str, Any] = {"coverage": {}}
     paid = Settings.model_validate({"sampling": sampling, "metrics": judged})
     free = Settings.model_validate(

@@ -1,4 +1,4 @@
-"""Consistent probability sampling: exact thresholds, the sources of randomness, strata."""
+"""Consistent probability sampling: thresholds, sources of randomness, strata, upstream samplers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_rate_outside_is_refused(rate: Fraction | float) -> None:
 @settings(deadline=None)
 @given(RATES)
 def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
-    """P = (2^56 - T) / 2^56, never below the rate and less than 2^-56 above it."""
+    """P = (2^56 - T) / 2^56, at least the rate and less than 2^-56 above it."""
     exact = probability(threshold(rate))
     assert exact == Fraction(RANGE - threshold(rate), RANGE)
     assert 0 <= exact - Fraction(rate) < Fraction(1, RANGE)
@@ -77,7 +77,7 @@ def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_
 def test_what_a_metric_keeps_is_part_of_what_sampling_keeps(
     rate: float, share: float, randomness: int
 ) -> None:
-    """The product of both rates is exact, and so is the probability that is made of it."""
+    """A metric keeps a subset of the sampled events; its probability is the exact product of both rates."""
     event = Decision(
         randomness=randomness, rate=Fraction(rate), threshold=threshold(rate), stratum="s", policy="p"
     )
@@ -90,7 +90,7 @@ def test_what_a_metric_keeps_is_part_of_what_sampling_keeps(
 
 @pytest.mark.parametrize("rate", [0.5, 0.1, 0.01])
 def test_frequencies_are_near_the_rate(rate: float) -> None:
-    """Of 100,000 hashed ids within five standard deviations, sqrt(n p (1 - p))."""
+    """Of 100,000 hashed ids the number kept is within five standard deviations, sqrt(n p (1 - p))."""
     limit, count = threshold(rate), 100_000
     kept = sum(hashed_randomness(f"event-{number}".encode()) >= limit for number in range(count))
     assert abs(kept - count * rate) < 5 * (count * rate * (1 - rate)) ** 0.5
@@ -104,6 +104,11 @@ def test_none_and_all_hold_for_every_randomness(rate: float, kept: bool, tail: s
     assert decision.skip_reason == (None if kept else "filtered")
 
 
+def test_an_event_that_is_not_drawn_is_not_sampled() -> None:
+    """R = 1 is below the threshold of rate 0.5; only rate 0 counts as a filter."""
+    assert _decide(SamplingPolicy(default_rate=0.5), 1).skip_reason == "not_sampled"
+
+
 def test_the_trace_id_gives_its_last_56_bits() -> None:
     """14 digits from the right: 48 eb 21 1c 80 31 9c."""
     assert trace_randomness(TRACE, None) == 0x48EB211C80319C
@@ -112,8 +117,9 @@ def test_the_trace_id_gives_its_last_56_bits() -> None:
 
 @pytest.mark.parametrize("trace_id", [None, "", "0" * 32, "x" * 32, TRACE.upper(), TRACE[:-1], f"{TRACE}\n"])
 def test_without_a_valid_trace_id_the_event_id_decides(trace_id: str | None) -> None:
-    """An id of zeros is what uninstrumented services send: as randomness it would drop
-    all of their events.
+    """Without a valid trace id R is the hash of the event id.
+
+    Uninstrumented services send an id of zeros, which as randomness would drop all of their events.
     """
     digest = hashlib.sha256(b"e").hexdigest()
     assert event_randomness("e", trace_id, "ot=rv:ffffffffffffff") == int(digest[:14], 16)
@@ -151,8 +157,7 @@ def test_any_trace_context_is_read_without_an_error(tracestate: str, trace_id: s
 
 def test_the_first_rule_that_fits_decides() -> None:
     policy = SamplingPolicy(
-        default_rate=0.25,
-        rules=[GOLD, Rule("also", LabelsCondition.of({"tenant": ["gold", "x"]}), 0.0)],
+        default_rate=0.25, rules=[GOLD, Rule("also", LabelsCondition.of({"tenant": ["gold", "x"]}), 0.0)]
     )
     gold, other, default = (
         policy.decide(event_id="e", labels={"tenant": tenant}) for tenant in ("gold", "x", "y")
@@ -163,26 +168,16 @@ def test_the_first_rule_that_fits_decides() -> None:
     assert policy.label_names == ("tenant",)
 
 
-def test_reasons_for_skipping() -> None:
-    """A stratum with rate 0 is a filter; otherwise the event was just not drawn."""
-    trace_id = "1" * 18 + "0" * 13 + "1"  # R = 1
-    policy = SamplingPolicy(default_rate=0.5)
-    assert policy.decide(event_id="e", trace_id=trace_id, labels={}).skip_reason == "not_sampled"
-
-
 def test_the_record_key_can_decide() -> None:
-    """Events with one key stand or fall together; a record without a key falls back to its event."""
+    """Events with the same record key get the same decision; without a key the event decides."""
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
-    by_key = {
-        policy.decide(event_id=str(number), trace_id=TRACE, labels={}, record_key=b"k").randomness
-        for number in range(5)
-    }
+
+    def randomness(event_id: str, key: bytes | None) -> int:
+        return policy.decide(event_id=event_id, trace_id=TRACE, labels={}, record_key=key).randomness
+
+    by_key = {randomness(str(number), b"k") for number in range(5)}
     assert by_key == {int(hashlib.sha256(b"k").hexdigest()[:14], 16)}
-    for no_key in (None, b""):
-        assert (
-            policy.decide(event_id="e", trace_id=TRACE, labels={}, record_key=no_key).randomness
-            == 0x48EB211C80319C
-        )
+    assert {randomness("e", no_key) for no_key in (None, b"")} == {0x48EB211C80319C}
     auto = SamplingPolicy(default_rate=0.5).decide(event_id="e", labels={}, record_key=b"k")
     assert auto.randomness == hashed_randomness(b"e")
 
@@ -194,7 +189,7 @@ def test_a_redelivered_event_meets_the_same_decision() -> None:
 
 
 def test_policies_are_named_by_what_they_say() -> None:
-    """Same content, same name; any other rate, rule or key, another name."""
+    """Equal policies have equal names; another rate, rule or key gives another name."""
     policies = [
         SamplingPolicy(),
         SamplingPolicy(default_rate=0.5),
@@ -213,18 +208,18 @@ def test_policies_that_leave_nothing_to_decide() -> None:
     assert not SamplingPolicy(default_rate=0, rules=[GOLD]).keeps_all
 
 
-# What was sampled before
+# Upstream samplers
 
 
 @pytest.mark.parametrize(
     ("tracestate", "expected"),
     [
-        ("ot=th:c", 0xC0000000000000),  # 25%: trailing zeros are left out
+        ("ot=th:c", 0xC0000000000000),  # 25%: trailing zeros are omitted
         ("ot=th:0", 0),
         ("vendor=x,ot=rv:1234567890abcd;th:8", 0x80000000000000),
         ("ot=th:123456789abcde", 0x123456789ABCDE),
         ("ot=th:123456789abcdef", None),  # 15 digits
-        ("ot=th:C", None),  # upper case is not what the specification writes
+        ("ot=th:C", None),  # the specification requires lower case
         ("ot=th:", None),
         ("th=c", None),
         (None, None),
@@ -233,7 +228,7 @@ def test_policies_that_leave_nothing_to_decide() -> None:
 def test_an_upstream_threshold_is_read_as_the_specification_writes_it(
     tracestate: str | None, expected: int | None
 ) -> None:
-    """Up to 14 hexadecimal digits under `th` in the entry of the vendor `ot`."""
+    """The threshold is up to 14 hexadecimal digits under `th` of the vendor `ot`."""
     assert upstream_threshold(tracestate) == expected
 
 
@@ -245,9 +240,9 @@ def _decide(policy: SamplingPolicy, randomness: int, tracestate: str | None = No
 @pytest.mark.parametrize(
     ("upstream", "rate", "tracestate", "expected"),
     [
-        ("equalize", 0.5, "ot=th:c", Fraction(1, 4)),  # theirs is lower: p = 25%
-        ("equalize", 0.125, "ot=th:c", Fraction(1, 8)),  # ours is
-        ("proportional", 0.5, "ot=th:c", Fraction(1, 8)),  # half of a quarter
+        ("equalize", 0.5, "ot=th:c", Fraction(1, 4)),  # upstream is lower: p = 25%
+        ("equalize", 0.125, "ot=th:c", Fraction(1, 8)),  # the policy's rate is lower
+        ("proportional", 0.5, "ot=th:c", Fraction(1, 8)),  # 0.5 * 0.25
         ("ignore", 0.5, "ot=th:c", Fraction(1, 2)),
         ("equalize", 0.5, None, Fraction(1, 2)),
     ],
@@ -255,7 +250,7 @@ def _decide(policy: SamplingPolicy, randomness: int, tracestate: str | None = No
 def test_the_probability_is_that_of_both_samplers(
     upstream: str, rate: float, tracestate: str | None, expected: Fraction
 ) -> None:
-    """equalize: the lower of both; proportional: their product; ignore: ours alone."""
+    """Equalize takes the lower of both, proportional their product, ignore the policy's rate alone."""
     policy = SamplingPolicy(default_rate=rate, upstream=upstream)  # type: ignore[arg-type] # one of the three
     decision = _decide(policy, RANGE - 1, tracestate)
     assert decision.keep
@@ -263,15 +258,13 @@ def test_the_probability_is_that_of_both_samplers(
 
 
 def test_a_threshold_that_the_randomness_does_not_meet_is_unknown() -> None:
-    """R < T0 cannot have been kept by this R: the sampler upstream decided otherwise,
-    and ours alone counts.
-    """
+    """If R < T0, the upstream sampler did not use this R, so its threshold is ignored."""
     decision = _decide(SamplingPolicy(default_rate=0.75, upstream="equalize"), RANGE // 2, "ot=th:c")
     assert (decision.keep, decision.probability) == (True, Fraction(3, 4))
 
 
 def test_metrics_and_lowered_rates_meet_the_upstream_threshold_too() -> None:
-    """A metric's share of 50% of a rate of 50% is 25%, and the upstream 12.5% is lower still."""
+    """A metric's 50% of 50% is 25%; the upstream 12.5% is lower."""
     decision = _decide(SamplingPolicy(default_rate=0.5, upstream="equalize"), RANGE - 1, "ot=th:e")
     assert decision.for_metric(0.5).probability == Fraction(1, 8)
     assert decision.lowered(Fraction(1, 8)).probability == Fraction(1, 16)
@@ -279,9 +272,7 @@ def test_metrics_and_lowered_rates_meet_the_upstream_threshold_too() -> None:
 
 @given(st.integers(0, RANGE - 1), st.floats(0.001, 1), st.integers(0, RANGE - 1))
 def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rate: float, limit: int) -> None:
-    """What reaches us met T0, so that the decision is that of our own threshold: only the probability
-    differs.
-    """
+    """Equalize keeps the same events as the policy alone; only the probability differs."""
     state = f"ot=th:{limit:014x}"
     ours = _decide(SamplingPolicy(default_rate=rate), randomness)
     both = _decide(SamplingPolicy(default_rate=rate, upstream="equalize"), randomness, state)
@@ -292,11 +283,11 @@ def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rat
 @pytest.mark.parametrize("upstream", ["equalize", "proportional"])
 @pytest.mark.parametrize("stated", [False, True])
 def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, stated: bool) -> None:
-    """The published interval holds the truth in 93 to 97% of runs, with unequal rates upstream.
+    """The interval of the mean holds the true mean in 93 to 97% of runs, with unequal upstream rates.
 
-    Half of the answers score 2 and reach us at 100%, half score 4 and reach us at 25%: the truth is 3, what
-    arrives has a mean of (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers say so by `th`, others state a
-    probability.
+    Half of the answers score 2 and arrive at 100%, half score 4 and arrive at 25%: the true mean is 3, and
+    the mean of the arrivals (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers state their threshold in `th`,
+    others a probability. =>
     """
     policy = SamplingPolicy(default_rate=0.5, upstream=upstream)  # type: ignore[arg-type] # one of the two
     source = random.Random(21)
@@ -312,15 +303,15 @@ def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, state
                 kept.append((score, float(decision.probability)))
         interval = WeightedSums.of(kept).interval(lowest=1, highest=5)
         held += interval is not None and interval[0] <= 3 <= interval[1]
-    # Of 160 runs at 95% the share has a standard error of 0.017; four of them to either side, whatever the
-    # seed.
+    # The share of 160 runs at 95% has a standard error of 0.017; four of them below 0.95 is 0.88.
+
     assert held / runs >= 0.88
 
 
 def _arrived(
     policy: SamplingPolicy, event_id: str, randomness: int, share: float, independent: random.Random | None
 ) -> Decision | None:
-    """Decide on an event that a sampler upstream let through; None where it did not."""
+    """Decide on an event after an upstream sampler; return None if that dropped the event."""
     if independent is not None:
         if independent.random() >= share:
             return None

@@ -1,9 +1,8 @@
-"""The intake of conversations: each event at once, the whole when it is idle, offsets held meanwhile."""
+"""The intake of conversations: events are judged at once, the conversation when it is idle."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from schemas import ChatMessage, QAEvent
+from schemas import QAEvent
 from streams.errors import DecodeError, SettingsError
 from streams.intake.agent import Intake
 from streams.intake.joining.conversations import ConversationIntake
@@ -23,7 +22,7 @@ from streams.intake.joining.whole import joined
 from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.telemetry.instruments import Metrics
-from tests.streams.intake.joining.test_traces import FakePast, Outbox
+from tests.streams.intake.joining.test_traces import FakePast, Outbox, Record
 
 BOUNDS = Bounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -32,18 +31,6 @@ METRICS = {
     "whole": build_metric("whole", pack=parse_pack(PACK, dialect="yaml", origin="p")),
     "tone": build_metric("tone"),
 }
-
-
-@dataclass
-class Record:
-    value: bytes | None
-    key: bytes | None = b"c-1"
-    offset: int = 0
-    partition: int = 0
-    topic: str = "qa.events"
-    timestamp: float | None = START.timestamp()
-    headers: tuple[tuple[str, bytes], ...] = ()
-    generation_id: int = 1
 
 
 def event(number: int, **fields: Any) -> QAEvent:
@@ -71,7 +58,7 @@ async def _read(one: Any) -> QAEvent:
 
 
 class Stage:
-    """A conversation intake with everything around it made up; time stands still until it is moved."""
+    """A conversation intake with fake output and clock."""
 
     def __init__(
         self,
@@ -112,7 +99,7 @@ class Stage:
         return [asyncio.create_task(self.intake.handle(one)) for one in records]
 
     def held(self) -> int:
-        """Records whose conversation is open."""
+        """Return the number of records whose conversation is open."""
         waiting = self.intake._gathering._waiting
         return sum(map(len, waiting.values()))
 
@@ -125,12 +112,12 @@ class Stage:
 
 class PassingOutbox(Outbox):
     def passed(self, _: str) -> None:
-        """Nothing follows from an event."""
+        """Do nothing after an event."""
 
 
 async def eventually(done: Any) -> None:
     async with asyncio.timeout(30):
-        while not done():  # noqa: ASYNC110 - what is waited for sets no event
+        while not done():  # noqa: ASYNC110 - the condition has no asyncio.Event
             await asyncio.sleep(0.005)
 
 
@@ -148,7 +135,11 @@ def _said(*texts: str) -> list[dict[str, str]]:
 
 
 def test_a_window_of_the_latest_messages_adds_what_is_new_in_it() -> None:
-    """Whether the messages have the answer or end with the question; what is said twice stays twice."""
+    """Overlapping message windows are joined without duplicates; a repeated question stays twice.
+
+    The messages may contain the answer or end with the question. An event without messages adds its question
+    and answer.
+    """
     windows = [
         event(1, messages=_said("q1")),
         event(2, messages=_said("q1", "a1", "q2", "a2")),
@@ -158,11 +149,13 @@ def test_a_window_of_the_latest_messages_adds_what_is_new_in_it() -> None:
     ]
     assert _texts(*windows) == ["q1", "a1", "q2", "a2", "q3", "a3", "q4", "a4", "q9", "a9"]
     assert _texts(event(1, question="q", answer="a"), event(2, question="q", answer="a")) == ["q", "a"] * 2
+    history = event(2, messages=_said("q1", "a1", "q2", "a2"))
+    assert _texts(event(1), history, event(3)) == ["q1", "a1", "q2", "a2", "q3", "a3"]
 
 
 @given(st.lists(st.sampled_from("qrs"), min_size=1, max_size=30), st.integers(1, 8))
 def test_windows_of_one_conversation_give_it_back(letters: list[str], size: int) -> None:
-    """Each turn tells itself; windows of any size overlap or touch."""
+    """Windows of any size, overlapping or adjacent, give back the conversation."""
     said = _said(*(f"{'qa'[place % 2]}{place}{letter}" for place, letter in enumerate(letters * 2)))
     events = [
         event(end, answer=said[end]["content"], messages=said[max(0, end + 1 - size - 2) : end + 1])
@@ -172,7 +165,7 @@ def test_windows_of_one_conversation_give_it_back(letters: list[str], size: int)
 
 
 def test_ten_thousand_events_are_joined_in_linear_time() -> None:
-    """The latest 200 turns are left, in order, however they came; one that came twice counts once."""
+    """The latest 200 turns are kept in order, whatever the order of arrival; a repeated event counts once."""
     events = [event(number) for number in range(10_000)]
     assert _texts(*events[::-1], *events[:5]) == [
         text for number in range(9_900, 10_000) for text in (f"q{number}", f"a{number}")
@@ -180,7 +173,10 @@ def test_ten_thousand_events_are_joined_in_linear_time() -> None:
 
 
 async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> None:
-    """The records are held meanwhile; the conversation's task has all turns and the conversation's id."""
+    """Each event is judged at once, and the conversation when it is idle; until then its records are held.
+
+    The conversation's task has all turns and the conversation's id.
+    """
     stage = Stage()
     held = stage.started(record(1), record(2))
     await eventually(lambda: stage.held() == 2)
@@ -191,17 +187,14 @@ async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> N
     await ended(*held)
     (whole,) = stage.tasks("whole")
     assert (whole.event_id, whole.answer) == ("c-1", "a2")
-    assert [(one.role, one.content) for one in whole.messages] == [
-        ("user", "q1"),
-        ("assistant", "a1"),
-        ("user", "q2"),
-        ("assistant", "a2"),
-    ]
+    assert [one.model_dump(include={"role", "content"}) for one in whole.messages] == _said(
+        "q1", "a1", "q2", "a2"
+    )
     assert stage.counts() == {("sampled", ""): 3}
 
 
 async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
-    """It is part of a whole, and no dead letter; one without a conversation still is."""
+    """An event that only belongs to a conversation is skipped; without a conversation it is unroutable."""
     stage = Stage(single=())
     held = stage.started(record(1), record(2, conversation_id=None))
     await ended(held[1])
@@ -214,14 +207,14 @@ async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
 
 
 async def test_a_conversation_is_sampled_as_a_whole() -> None:
-    """All of its events have its key, so all are kept or none; what is not kept holds no offset."""
+    """Events of a conversation are sampled by its key; a dropped conversation holds no offset."""
     stage = Stage(rate=0.0)
     await ended(*stage.started(record(1), record(2)))
     assert stage.outbox.tasks == []
 
 
 async def test_a_late_event_changes_nothing() -> None:
-    """The conversation was judged; the event itself is judged, and its record is not held."""
+    """An event after the conversation was judged is judged alone, and its record is not held."""
     stage = Stage()
     held = stage.started(record(1))
     await eventually(lambda: stage.held() == 1)
@@ -232,7 +225,7 @@ async def test_a_late_event_changes_nothing() -> None:
 
 
 async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
-    """A conversation that never rests is judged at its longest age; above the room the oldest is."""
+    """A conversation is judged at its longest age, and the oldest one when there are too many."""
     stage = Stage(bounds=Bounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
     first = stage.started(record(1))
     await eventually(lambda: stage.held() == 1)
@@ -245,9 +238,8 @@ async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
 
 
 async def test_after_a_restart_what_lies_before_the_offset_is_read_back() -> None:
-    """The first events are not read again, yet they are part of the whole; one that comes twice is one."""
-    past = FakePast(records=(record(1), record(2)))  # type: ignore[arg-type] # records of another topic
-    stage = Stage(past=past)
+    """After a restart the events before the committed offset are read again; a repeated event counts once."""
+    stage = Stage(past=FakePast(records=(record(1), record(2))))
     held = stage.started(record(3), record(3))
     await eventually(lambda: stage.held() == 2)
     stage.now = 1.0
@@ -257,7 +249,7 @@ async def test_after_a_restart_what_lies_before_the_offset_is_read_back() -> Non
 
 
 async def test_records_have_to_be_keyed_by_conversation() -> None:
-    """Else it is spread over partitions, and nobody sees the whole of it."""
+    """Records not keyed by conversation_id are refused, as a conversation would be spread over partitions."""
     with pytest.raises(SettingsError, match="needs records keyed by conversation_id"):
         await Stage().intake.handle(record(1, key=b"other"))
 
@@ -266,20 +258,3 @@ async def test_a_record_that_is_no_event_is_set_aside() -> None:
     stage = Stage()
     await ended(*stage.started(Record(b"no")))
     assert stage.outbox.letters == [("undecodable", "no event")]
-
-
-def test_an_event_that_has_the_conversation_adds_what_is_new() -> None:
-    """The history that it repeats counts once; without one its question and answer are its turns."""
-    history = [{"role": "user", "content": "q1"}, {"role": "assistant", "content": "a1"}]
-    more = [*history, {"role": "user", "content": "q2"}, {"role": "assistant", "content": "a2"}]
-    whole = joined([event(1), event(2, messages=more), event(3)])
-    assert [one.content for one in whole.messages or ()] == ["q1", "a1", "q2", "a2", "q3", "a3"]
-
-
-def test_a_conversation_is_in_the_order_of_its_answers_and_bounded() -> None:
-    """Whatever order they came in; of 300 turns the latest 200 are kept."""
-    whole = joined([event(number) for number in (2, 1)])
-    assert [one.content for one in whole.messages or ()] == ["q1", "a1", "q2", "a2"]
-    long = joined([event(number) for number in range(150)])
-    assert len(long.messages or ()) == 200
-    assert (long.messages or ())[-1] == ChatMessage(role="assistant", content="a149")

@@ -1,4 +1,4 @@
-"""When a trace is closed, and what is kept of it until then."""
+"""`Join`: when a trace is closed, and the parts that it keeps."""
 
 from __future__ import annotations
 
@@ -14,16 +14,8 @@ BOUNDS = Bounds(grace=5, idle=60, longest=300, groups=3, size=1000)
 
 
 def span(number: int, parent: int | None = 0) -> Span:
-    return Span(
-        trace_id="t",
-        span_id=str(number),
-        parent_id="" if parent is None else f"p{parent}",
-        tracestate="",
-        name="",
-        scope="",
-        resource={},
-        attributes={},
-    )
+    parent_id = "" if parent is None else f"p{parent}"
+    return Span("t", str(number), parent_id, tracestate="", name="", scope="", resource={}, attributes={})
 
 
 ROOT = span(9, parent=None)
@@ -34,7 +26,7 @@ def closed(join: Join[Span], now: float) -> list[tuple[str, Any, int]]:
 
 
 def test_a_trace_is_closed_a_grace_after_its_root() -> None:
-    """Whether the root came first or last, and with what came within the grace."""
+    """A trace is closed one grace after its root arrived, with the spans that arrived meanwhile."""
     join = Join(BOUNDS, is_complete=has_root)
     join.add("t", [span(1)], size=10, now=0)
     join.add("t", [ROOT], size=10, now=2)
@@ -45,7 +37,7 @@ def test_a_trace_is_closed_a_grace_after_its_root() -> None:
 
 
 def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
-    """Each record puts it off, up to the longest age."""
+    """A trace without a root is closed when idle; each record delays this, up to the longest age."""
     join = Join(BOUNDS, is_complete=has_root)
     for now in range(0, 300, 50):
         join.add("t", [span(now)], size=10, now=now)
@@ -57,20 +49,21 @@ def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
 
 
 def test_the_oldest_are_closed_for_want_of_room() -> None:
-    """Above three traces, and above a thousand bytes."""
+    """The oldest traces are closed above 3 traces or 1,000 bytes."""
     join = Join(BOUNDS, is_complete=has_root)
     for number, name in enumerate("abcd"):
         join.add(name, [span(number)], size=10, now=number)
     assert closed(join, 4) == [("a", "room", 1)]
-    join.add(
-        "e", [span(5)], size=985, now=5
-    )  # with the 10 bytes of one other it fits, with those of two it does not
+    join.add("e", [span(5)], size=985, now=5)  # 985 + 10 is at most 1,000, and 985 + 2 * 10 is not
     assert closed(join, 5) == [("b", "room", 1), ("c", "room", 1)]
     assert join.size == 995
 
 
 def test_what_comes_after_the_close_is_late() -> None:
-    """It opens no trace again: a poorer event under the same id would take the fuller one's place."""
+    """A span after the close is late and does not reopen the trace.
+
+    A reopened trace would replace the complete event with a partial one.
+    """
     join = Join(BOUNDS, is_complete=has_root)
     join.add("t", [ROOT], size=10, now=0)
     assert closed(join, 5) == [("t", "root", 1)]
@@ -79,7 +72,7 @@ def test_what_comes_after_the_close_is_late() -> None:
 
 
 def test_an_abandoned_trace_begins_anew() -> None:
-    """Its records are read again after a rebalance."""
+    """An abandoned trace restarts when its records are read again after a rebalance."""
     join = Join(BOUNDS, is_complete=has_root)
     trace = join.add("t", [span(1)], size=10, now=0)
     assert trace is not None
@@ -92,7 +85,7 @@ def test_an_abandoned_trace_begins_anew() -> None:
 
 
 def test_what_was_read_before_joins_the_rest() -> None:
-    """The children lie behind the committed offset, the root is read again: the event is the full one."""
+    """Recalled spans before the committed offset join a trace that is read again."""
     join = Join(BOUNDS, is_complete=has_root)
     join.recall("t", [span(1), span(2)], size=10, now=0)
     join.recall("gone", [span(1)], size=10, now=0)
@@ -103,14 +96,14 @@ def test_what_was_read_before_joins_the_rest() -> None:
 
 
 def test_what_is_recalled_is_bounded() -> None:
-    """By the same bytes as what is open; the oldest go first."""
+    """Recalled spans are limited to the same bytes as open traces; the oldest are dropped first."""
     join = Join(BOUNDS, is_complete=has_root)
     for number in range(5):
         join.recall(str(number), [span(1)], size=300, now=number)
     for number in range(5):
         trace = join.add(str(number), [ROOT], size=1, now=10)
         assert trace is not None
-        assert len(trace.parts) == (2 if number >= 2 else 1)  # three of 300 bytes fit into 1,000
+        assert len(trace.parts) == (2 if number >= 2 else 1)  # 3 * 300 bytes fit into 1,000
         join.abandon(trace)
 
 
@@ -121,7 +114,7 @@ def test_what_is_recalled_is_bounded() -> None:
     )
 )
 def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, bool, float, int]]) -> None:
-    """Whatever comes in whatever order: nothing twice, nothing forever, never more than the bounds."""
+    """Each trace is closed exactly once, and open traces stay within the bounds, in any order of records."""
     join = Join(BOUNDS, is_complete=has_root)
     now, opened, ended = 0.0, set(), []
     for name, is_root, wait, size in steps:

@@ -1,6 +1,4 @@
-"""The intake of traces: held offsets, one event a trace, late and repeated records, what was before the first
-offset.
-"""
+"""The intake of traces: one event per trace, offsets held meanwhile, late and repeated records."""
 
 from __future__ import annotations
 
@@ -76,7 +74,7 @@ class FakePast:
 
 
 class Stage:
-    """A trace intake with everything around it made up."""
+    """A trace intake with fake output."""
 
     def __init__(
         self, *, unit: Any = "trace", rate: float = 1.0, past: FakePast | None = None, bounds: Bounds = LONG
@@ -122,7 +120,7 @@ def root(trace_id: str = KEPT, **fields: Any) -> Record:
 
 @pytest.mark.parametrize("order", [(children, root), (root, children), (children, children, root, root)])
 async def test_a_trace_in_several_records_becomes_one_event(order: Iterable[Any]) -> None:
-    """Children first, root first, or every batch twice."""
+    """A trace in several records becomes one event: children first, root first, or each record twice."""
     stage = Stage()
     await stage.handle(*(make(offset=index) for index, make in enumerate(order)))
     assert [(task.event_id, task.question, task.answer) for task in stage.outbox.tasks] == [
@@ -132,7 +130,7 @@ async def test_a_trace_in_several_records_becomes_one_event(order: Iterable[Any]
 
 
 async def test_records_are_held_until_what_follows_was_written() -> None:
-    """The first record of an open trace is not finished, nor while the task waits for the broker."""
+    """A record is held until the task of its trace is written to the broker."""
     stage = Stage()
     stage.outbox.gate = asyncio.Event()
     held = asyncio.create_task(stage.handle(children(), root(offset=1)))
@@ -144,7 +142,7 @@ async def test_records_are_held_until_what_follows_was_written() -> None:
 
 
 async def test_a_trace_without_its_root_is_judged_too() -> None:
-    """Nothing is lost with a root that never comes; a label says so."""
+    """A trace whose root never arrives is judged and labelled incomplete."""
     stage = Stage()
     await stage.handle(children())
     assert [(task.answer, task.labels["trace_parts"]) for task in stage.outbox.tasks] == [
@@ -153,7 +151,7 @@ async def test_a_trace_without_its_root_is_judged_too() -> None:
 
 
 async def test_a_late_record_changes_nothing() -> None:
-    """It is finished at once, and counted beside the events."""
+    """A late record is finished at once and counted, without a second event."""
     stage = Stage()
     await stage.handle(root())
     await stage.handle(children(offset=9))
@@ -163,7 +161,7 @@ async def test_a_late_record_changes_nothing() -> None:
 
 
 async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -> None:
-    """Else it could be committed before the task is written."""
+    """A record read again waits for its trace's task, so that it is not committed earlier."""
     stage = Stage()
     stage.outbox.gate = asyncio.Event()
     first = asyncio.create_task(stage.handle(root()))
@@ -177,7 +175,7 @@ async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -
 
 
 async def test_open_traces_are_let_go_when_partitions_are() -> None:
-    """Their records are not finished, so that anyone who reads next gets them again; here they restart."""
+    """Revoking partitions cancels their open traces, and the next assignment reads the records again."""
     stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
     await asyncio.wait({held}, timeout=0.02)
@@ -191,7 +189,7 @@ async def test_open_traces_are_let_go_when_partitions_are() -> None:
 
 
 async def test_what_lies_before_the_first_offset_is_read_back() -> None:
-    """A root read again after a crash meets its children, which were finished and committed before."""
+    """A root read again after a crash is joined with its children before the committed offset."""
     retrieved = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a page"}
     before = Record(request(span(3, "find", retrieved, parent=1, trace_id=KEPT)), offset=3)
     stage = Stage(past=FakePast((before, Record(b"nonsense", offset=4))))
@@ -200,12 +198,12 @@ async def test_what_lies_before_the_first_offset_is_read_back() -> None:
         KEPT: "retrieval",
         "e" * 32: None,
     }
-    # Once a partition and assignment, for as long as a trace may be open, up to the first record.
+    # Once per partition and assignment: from 1 s (`longest`) before the first record, up to its offset.
     assert stage.past.asked == [(0, 1_795_290_999.0, 7)]
 
 
 async def test_records_without_the_trace_id_as_key_are_refused() -> None:
-    """A trace would be spread over partitions; the remedy is one setting of the Collector, or unit span."""
+    """Records not keyed by trace id are refused with two remedies, unless the topic has one partition."""
     for key in (None, b"shop"):
         with pytest.raises(SettingsError, match=r"partition_traces_by_id: true.*ingest\.otlp\.unit: span"):
             await Stage().handle(root(key=key))
@@ -215,21 +213,20 @@ async def test_records_without_the_trace_id_as_key_are_refused() -> None:
 
 
 async def test_unit_span_needs_no_keys_and_joins_nothing() -> None:
-    """An event a model's call, with an id of its own."""
+    """Unit `span` needs no keys and makes an event of each model call."""
     stage = Stage(unit="span")
     await stage.handle(children(key=None), root(key=None))
     assert [(task.event_id, task.answer) for task in stage.outbox.tasks] == [(f"{KEPT}:{2:016x}", "a draft")]
 
 
 async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_root_is() -> None:
-    """At a rate of a half: R of the one trace is 2^56 - 1, of the other 1."""
+    """Traces outside the sample are finished at once and counted with their root's record.
+
+    At rate 0.5: R of the one trace is 2^56 - 1, of the other 1.
+    """
     stage = Stage(rate=0.5)
-    records = [
-        children(),
-        root(),
-        children(DROPPED, key=DROPPED.encode()),
-        root(DROPPED, key=DROPPED.encode()),
-    ]
+    dropped = [make(DROPPED, key=DROPPED.encode()) for make in (children, root)]
+    records = [children(), root(), *dropped]
     delivered: list[Any] = [record for record in records if stage.push_down(record)]
     assert delivered == records[:2]
     assert stage.push_down.skipped == {"filtered": 0, "not_sampled": 1}
@@ -242,14 +239,14 @@ async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_roo
 
 
 async def test_a_trace_that_was_sampled_before_carries_both_probabilities() -> None:
-    """th:c of tracestate means 25%, which is below our 50%."""
+    """th:c of tracestate is a probability of 25%, which is below the policy's 50%."""
     stage = Stage(rate=0.5)
     await stage.handle(Record(request(span(1, "ask", ASK, trace_id=KEPT, tracestate="ot=th:c"))))
     assert [task.sampling.probability for task in stage.outbox.tasks] == [0.25]
 
 
 async def test_what_is_no_trace_becomes_a_dead_letter() -> None:
-    """It is delivered, whatever the rate, and counted."""
+    """Undecodable records are delivered at any rate and become dead letters."""
     stage = Stage(rate=0.5)
     for value in (
         b"nonsense",
@@ -275,14 +272,14 @@ async def test_what_is_no_trace_becomes_a_dead_letter() -> None:
 async def test_a_trace_without_an_answer_is_skipped_with_the_reason(
     attributes: dict[str, Any], reason: str
 ) -> None:
-    """One outcome a trace."""
+    """A trace without an answer is one skipped event with its reason."""
     stage = Stage()
     await stage.handle(Record(request(span(1, "x", attributes, trace_id=KEPT))))
     assert stage.counts() == {("skipped", reason): 1}
 
 
 async def test_a_surprise_sets_one_trace_aside() -> None:
-    """The others continue, and its records are finished."""
+    """An unexpected error makes its trace a dead letter and finishes its records."""
     stage = Stage()
     stage.outbox.task = None  # type: ignore[assignment, method-assign] # calling it raises TypeError
     await stage.handle(children(), root(offset=1))

@@ -1,4 +1,4 @@
-"""Records of many parts are read in a child process, to the same end."""
+"""Records with many parts are decoded in a child process."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _record(**fields: Any) -> Any:
     ("value", "parts"),
     [
         (None, 0),
-        (b"[{}]", 0),  # short, whatever it holds
+        (b"[{}]", 0),  # short, so not counted
         (b"[" + b"{}," * 10_000 + b"{}]", 1 + 10_001 + 10_000),
         (b'{"answer": "' + b"a" * 20_000 + b'"}', 1),
-        (b'{"data_base64": "' + b"a" * 20_000 + b'"}', 20_019),  # what is in it nobody knows
+        (b'{"data_base64": "' + b"a" * 20_000 + b'"}', 20_019),  # base64 content counts as its bytes
     ],
 )
 def test_parts_are_counted(value: bytes | None, parts: int) -> None:
-    """Commas and opening brackets, in texts, too."""
+    """Parts are commas and opening brackets, also inside texts."""
     assert parts_of(value) == parts
 
 
 async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
-    """10,000 objects, whose texts an expression joins; and what is wrong with one is told as ever."""
+    """A record of 10,000 objects is decoded, and its errors are reported, as in the worker's process."""
     said = [{"text": f"w{number}"} for number in range(10_000)]
     event = await INGEST.read(_record(said=said), beside=read_beside)
     assert event.answer.split() == [one["text"] for one in said]
@@ -48,12 +48,12 @@ async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
 
 
 async def test_what_takes_too_long_or_too_much_is_refused() -> None:
-    """The child's bounds are those of long texts."""
+    """A record that takes longer than the time limit is refused as oversized."""
     with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
         await INGEST.read(_record(said=[{}] * 100_000), beside=partial(read_beside, seconds=0.001))
     assert refused.value.reason == "oversized"
 
 
 async def test_what_has_few_parts_is_read_here() -> None:
-    """No process for what takes no time."""
+    """A record of few parts is decoded without a child process."""
     assert await read_beside(16_000, lambda: "read") == "read"

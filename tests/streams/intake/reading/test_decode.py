@@ -1,4 +1,4 @@
-"""Records to events: what is accepted, what is filled in, and what is refused with which words."""
+"""Decoding of records to events: accepted, completed and refused records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_plain_event() -> None:
 
 
 def test_blank_texts_are_accepted() -> None:
-    """Whether a metric can judge without them is the metric's to say."""
+    """Blank texts are accepted, because each metric decides whether it needs them."""
     event = INGEST.decode(encode(question="", answer=" ", reference="", context={}))
     assert (event.question, event.answer, event.reference, event.context) == ("", " ", "", {})
 
@@ -49,14 +49,12 @@ def test_blank_texts_are_accepted() -> None:
 @pytest.mark.parametrize("value", [None, b""])
 def test_a_tombstone_is_undecodable(value: bytes | None) -> None:
     error = refusal(value)
-    assert (error.reason, error.detail) == (
-        "undecodable",
-        "value: is empty (a tombstone); send an event as JSON",
-    )
+    detail = "value: is empty (a tombstone); send an event as JSON"
+    assert (error.reason, error.detail) == ("undecodable", detail)
 
 
 def test_an_event_of_5_mb_is_oversized() -> None:
-    """The message has limit, value and remedy."""
+    """A record above the limit is refused with limit, value and remedy."""
     value = encode(answer="x" * 5_000_000)
     error = refusal(value)
     assert error.reason == "oversized"
@@ -162,22 +160,16 @@ def test_nul_and_large_numbers_are_kept_out_of_the_way() -> None:
 
 
 def test_a_time_that_utc_cannot_write_is_refused() -> None:
-    """Half a day before the year 1."""
+    """A time half a day before year 1 in UTC is refused."""
     detail = refusal(encode(occurred_at="0001-01-01T00:00:00+12:00")).detail
     assert detail.startswith("occurred_at: must be a time as in RFC 3339 (got '0001-01-01T00:00:00+12:00'")
 
 
 def test_labels_become_short_texts() -> None:
-    """Numbers and truth values as JSON writes them, nulls absent, long values cut at 200 characters."""
+    """Label values become text as in JSON; nulls are dropped and values cut to 200 characters."""
     labels = {"a": 1, "b": 1.5, "c": True, "d": None, "e": "x" * 300, "f": False, "g": ""}
-    assert INGEST.decode(encode(labels=labels)).labels == {
-        "a": "1",
-        "b": "1.5",
-        "c": "true",
-        "e": "x" * 200,
-        "f": "false",
-        "g": "",
-    }
+    texts = {"a": "1", "b": "1.5", "c": "true", "e": "x" * 200, "f": "false", "g": ""}
+    assert INGEST.decode(encode(labels=labels)).labels == texts
     assert INGEST.decode(encode(labels=None)).labels == {}
 
 
@@ -185,7 +177,7 @@ def test_labels_become_short_texts() -> None:
     ("given_time", "expected"),
     [
         ("2025-01-02T03:04:05Z", CE_TIME),
-        ("2025-01-02T03:04:05", CE_TIME),  # without an offset: UTC
+        ("2025-01-02T03:04:05", CE_TIME),  # no offset means UTC
         ("2025-01-02T05:04:05+02:00", datetime(2025, 1, 2, 5, 4, 5, tzinfo=timezone(timedelta(hours=2)))),
         (1735787045, CE_TIME),  # Unix time in seconds ...
         (1735787045000, CE_TIME),  # ... and in milliseconds
@@ -194,7 +186,7 @@ def test_labels_become_short_texts() -> None:
     ],
 )
 def test_times(given_time: Any, expected: datetime) -> None:
-    """Whatever the offset, the event has the moment in UTC."""
+    """The event's time is in UTC, whatever the offset of the input."""
     moment = INGEST.decode(encode(occurred_at=given_time), (), 1_700_000_000_000).occurred_at
     assert moment == expected
     assert moment is not None
@@ -207,7 +199,7 @@ def test_no_time_anywhere(timestamp: int | None) -> None:
 
 
 def test_trace_headers_count_before_the_body() -> None:
-    """The context is taken whole: a body's tracestate does not belong to a header's trace."""
+    """A traceparent header replaces the body's whole trace context, including its tracestate."""
     value = encode(trace_id="1" * 32, span_id="2" * 16, tracestate="a=b")
     event = INGEST.decode(value, [("traceparent", PARENT)])
     assert (event.trace_id, event.span_id, event.tracestate) == (TRACE, SPAN, None)
@@ -220,7 +212,7 @@ def test_a_malformed_trace_header_is_ignored(header: bytes | None) -> None:
 
 
 def test_the_body_s_trace_is_put_in_its_one_form() -> None:
-    """Upper case is lowered; empty texts and ids of zeros are none; a tracestate too long is left behind."""
+    """The body's ids are lowercased; empty ids, ids of zeros and an overlong tracestate are dropped."""
     event = INGEST.decode(encode(trace_id=TRACE.upper(), span_id="", tracestate="x" * 513))
     assert (event.trace_id, event.span_id, event.tracestate) == (TRACE, None, None)
     assert INGEST.decode(encode(trace_id="0" * 32)).trace_id is None
@@ -231,10 +223,10 @@ def test_confluents_wire_header_is_skipped() -> None:
 
 
 class TestCloudEvents:
-    """Both modes, and what the envelope fills in."""
+    """Binary and structured CloudEvents."""
 
     def test_binary(self) -> None:
-        """Id and time fill in what the body lacks."""
+        """Id and time of the headers fill in missing fields of the body."""
         event = INGEST.decode(orjson.dumps({"question": "q", "answer": "a"}), BINARY)
         assert (event.event_id, event.occurred_at) == ("ce-1", CE_TIME)
         own = INGEST.decode(encode(occurred_at="2020-01-01T00:00:00Z"), BINARY)
@@ -253,12 +245,12 @@ class TestCloudEvents:
         "headers", [[], [("content-type", b"application/cloudevents+json; charset=UTF-8")]]
     )
     def test_structured(self, data: dict[str, Any], headers: list[tuple[str, bytes]]) -> None:
-        """By content type or by its attributes; data as an object, as text or in base64."""
+        """Structured events are recognized by content type or attributes; data is object, text or base64."""
         event = INGEST.decode(orjson.dumps(STRUCTURED | data), headers)
         assert (event.event_id, event.question, event.occurred_at) == ("ce-1", "q", CE_TIME)
 
     def test_trace_attributes(self) -> None:
-        """Attributes of the envelope count before the data, headers before both."""
+        """Trace attributes of the envelope override the data, and headers override both."""
         value = orjson.dumps(
             STRUCTURED
             | {"traceparent": PARENT.decode(), "tracestate": "a=b", "data": BODY | {"trace_id": "1" * 32}}
@@ -297,17 +289,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=10,
 )
-NAMES = [
-    *QAEvent.model_fields,
-    "specversion",
-    "type",
-    "source",
-    "id",
-    "data",
-    "data_base64",
-    "time",
-    "traceparent",
-]
+ENVELOPE = ("specversion", "type", "source", "id", "data", "data_base64", "time", "traceparent")
+NAMES = [*QAEvent.model_fields, *ENVELOPE]
 HEADERS = st.lists(
     st.tuples(
         st.sampled_from(["content-type", "ce_specversion", "ce_id", "ce_time", "traceparent", "tracestate",
@@ -323,7 +306,7 @@ def accepted_or_refused(value: bytes | None, headers: Any, timestamp: int | None
     try:
         event = INGEST.decode(value, headers, timestamp)
     except DecodeError as error:
-        error.detail.encode()  # raises where the detail could not travel as JSON
+        error.detail.encode()  # raises if the detail is not valid Unicode
     else:
         event.model_dump_json()
 
@@ -346,13 +329,13 @@ def test_any_json_is_accepted_or_refused(
     try:
         value = orjson.dumps(document)
     except (TypeError, orjson.JSONEncodeError):
-        return  # a number that JSON readers may refuse
+        return  # a number that orjson does not write
     accepted_or_refused(value, headers, timestamp)
 
 
 @pytest.mark.parametrize("name", ["expertqa_events.jsonl", "nq_events.jsonl"])
 def test_real_events(name: str) -> None:
-    """Real answers in this form are all events."""
+    """Real answers in this form are decoded without a refusal."""
     file = SHARED_DATA / name
     if not file.exists():
         pytest.skip(f"{name} is not here")
@@ -365,16 +348,16 @@ def test_real_events(name: str) -> None:
     [
         (None, None, None),
         (None, 0.25, 0.25),
-        (b"0.5", 0.25, 0.5),  # the header counts before the body
+        (b"0.5", 0.25, 0.5),  # the header overrides the body
         (b"often", 0.25, 0.25),
-        (None, "often", None),  # a field of another meaning
+        (None, "often", None),  # a field with another meaning
         (None, 0, None),
     ],
 )
 def test_a_stated_sampling_probability_comes_from_header_or_body(
     header: bytes | None, field: object, expected: float | None
 ) -> None:
-    """What is no probability is skipped: events had such fields before."""
+    """A value that is no probability is ignored, because existing events may use the name."""
     body = {"event_id": "e", "question": "q", "answer": "a", "sampling_probability": field}
     headers = [] if header is None else [("sampling-probability", header)]
     event = Ingest(max_event_bytes=10_000).decode(orjson.dumps(body), headers)

@@ -30,7 +30,7 @@ MAPPING = {
 
 
 def test_a_foreign_shape_becomes_an_event() -> None:
-    """Ids and labels that are numbers become text; a label that is null is absent."""
+    """Numeric ids and labels become text; a null label is absent."""
     event = Ingest(max_event_bytes=10_000, mapping=MAPPING).decode(orjson.dumps(DOCUMENT))
     assert event.event_id == "4711"
     assert (event.question, event.answer, event.context) == ("Why?", "Because.", {"Page-1": "x"})
@@ -38,28 +38,18 @@ def test_a_foreign_shape_becomes_an_event() -> None:
 
 
 def test_named_texts_are_filled() -> None:
-    """A text stays a text, anything else becomes JSON, and what is not there is left out."""
-    mapping = MAPPING | {
-        "fields.app": "meta.app",
-        "fields.meta": "meta",
-        "fields.none": "meta.none",
-        "fields.tier": "meta.tier",
-    }
-    event = Ingest(max_event_bytes=10_000, mapping=mapping).decode(
-        orjson.dumps(DOCUMENT | {"fields": {"own": "kept"}})
-    )
-    assert event.fields == {
-        "own": "kept",
-        "app": "chat",
-        "meta": '{"app":"chat","tier":2,"beta":true,"none":null}',
-        "tier": "2",
-    }
+    """Named fields keep text, encode other values as JSON, and omit missing values."""
+    fields = {f"fields.{name}": f"meta.{name}" for name in ("app", "none", "tier")} | {"fields.meta": "meta"}
+    ingest = Ingest(max_event_bytes=10_000, mapping=MAPPING | fields)
+    event = ingest.decode(orjson.dumps(DOCUMENT | {"fields": {"own": "kept"}}))
+    meta = '{"app":"chat","tier":2,"beta":true,"none":null}'
+    assert event.fields == {"own": "kept", "app": "chat", "meta": meta, "tier": "2"}
     with pytest.raises(SettingsError, match=r"fields\.1st: a name in fields must be a letter"):
         Mapper({"fields.1st": "x"})
 
 
 def test_fields_without_an_expression_are_taken_by_name() -> None:
-    """A producer that differs in one field needs one expression; labels add to those of the document."""
+    """Fields without an expression are read by name; mapped labels add to the document's labels."""
     ingest = Ingest(max_event_bytes=10_000, mapping={"answer": "reply", "labels.extra": "x"})
     document = {"event_id": "e", "question": "q", "reply": "a", "x": "1", "labels": {"app": "b"}}
     event = ingest.decode(orjson.dumps(document))
@@ -92,7 +82,7 @@ def test_every_wrong_expression_is_named() -> None:
     ["length(id)", "nope(@)", "sort(@)", "sum(meta)", "avg(`[]`) || length(`1`)", "to_number(@).a.length(@)"],
 )
 def test_an_expression_that_fails_names_itself(expression: str) -> None:
-    """What an expression makes of foreign data is the event's matter: it becomes a dead letter."""
+    """An expression that fails on an event makes the event undecodable and is named."""
     ingest = Ingest(max_event_bytes=10_000, mapping=MAPPING | {"answer": expression})
     with pytest.raises(DecodeError, match="answer") as caught:
         ingest.decode(orjson.dumps(DOCUMENT))

@@ -17,7 +17,7 @@ OTHER = f"00-{'1' * 32}-{SPAN}-01"
     "text", [PARENT, f" {PARENT}\t", f"01-{TRACE}-{SPAN}-00", f"cc-{TRACE}-{SPAN}-01-what-comes"]
 )
 def test_well_formed(text: str) -> None:
-    """Later versions may have more parts."""
+    """Later versions of traceparent may have more parts."""
     assert parse_trace_context(text, "a=b") == TraceContext(TRACE, SPAN, "a=b")
 
 
@@ -66,7 +66,7 @@ def test_malformed(text: str) -> None:
     ],
 )  # fmt: skip
 def test_headers(headers: list[tuple[str, bytes | None]], expected: TraceContext | None) -> None:
-    """One well-formed traceparent counts; its tracestate comes along; CloudEvents attributes come second."""
+    """Exactly one valid traceparent is used, with its tracestate; CloudEvents attributes are the fallback."""
     assert trace_from_headers(headers) == expected
 
 

@@ -1,4 +1,4 @@
-"""Spans written down in few words, and the request that holds them."""
+"""Builders of OTLP/JSON spans, log records and requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ START = 1_795_291_000_000_000_000
 
 
 def any_value(value: Any) -> dict[str, Any]:
-    """Write a value as OTLP/JSON does."""
+    """Return a value as OTLP/JSON."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -26,7 +26,7 @@ def any_value(value: Any) -> dict[str, Any]:
 
 
 def key_values(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Write attributes as OTLP/JSON does."""
+    """Return attributes as OTLP/JSON."""
     return [{"key": name, "value": any_value(value)} for name, value in attributes.items()]
 
 
@@ -40,10 +40,10 @@ def span(
     trace_id: str = TRACE,
     tracestate: str = "",
 ) -> dict[str, Any]:
-    """Write a span; spans start and end in the order of their numbers, and a parent ends after its children.
+    """Return a span; spans start and end in the order of their numbers, and a parent ends after its children.
 
     Args:
-        number: Its id, and its place in time.
+        number: Its id, and its order in time.
         name: Its name.
         attributes: Its attributes.
         parent: Number of its parent.
@@ -67,7 +67,7 @@ def span(
 def request(
     *spans: Mapping[str, Any], scope: str = "test", resource: Mapping[str, Any] | None = None
 ) -> bytes:
-    """Write a request of spans as OTLP/JSON."""
+    """Return a request of spans as OTLP/JSON."""
     return json.dumps(
         {
             "resourceSpans": [
@@ -81,7 +81,7 @@ def request(
 
 
 def log_request(*records: Mapping[str, Any], scope: str = "test") -> bytes:
-    """Write a request of log records as OTLP/JSON."""
+    """Return a request of log records as OTLP/JSON."""
     scopes = [{"scope": {"name": scope}, "logRecords": list(records)}]
     return json.dumps({"resourceLogs": [{"resource": {"attributes": []}, "scopeLogs": scopes}]}).encode()
 
@@ -89,7 +89,7 @@ def log_request(*records: Mapping[str, Any], scope: str = "test") -> bytes:
 def log_record(
     name: str, attributes: Mapping[str, Any], body: Any = None, *, span_id: int = 1, trace_id: str = TRACE
 ) -> dict[str, Any]:
-    """Write a log record."""
+    """Return a log record."""
     return {
         "traceId": trace_id,
         "spanId": f"{span_id:016x}",

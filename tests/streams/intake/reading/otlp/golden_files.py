@@ -1,6 +1,6 @@
-"""The events that each sample becomes.
+"""The expected events of each sample.
 
-`python -m tests.streams.intake.reading.otlp.golden_files` writes them again.
+`python -m tests.streams.intake.reading.otlp.golden_files` rewrites them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GOLDEN = HERE / "golden"
 
 
 def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
-    """Read the events of some records, joined by trace, in the order of the trace ids."""
+    """Return the events of some records, joined by trace, in the order of the trace ids."""
     reader = OtlpReader(unit=unit, max_event_bytes=10_000_000)
     traces: dict[str, list[Span]] = {}
     for record in records:
@@ -28,17 +28,17 @@ def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
 
 
 def lines_of(events: Iterable[QAEvent]) -> str:
-    """Write events, one a line."""
+    """Return events as JSON, one a line."""
     return "".join(event.model_dump_json(exclude_none=True) + "\n" for event in events)
 
 
 def topic(name: str) -> list[bytes]:
-    """The records of a topic of the samples."""
+    """Return the records of a topic of the samples."""
     return [path.read_bytes() for path in sorted((SAMPLES / "kafka").glob(f"{name}-*"))]
 
 
 def names() -> list[str]:
-    """The samples, without the endings of their files."""
+    """Return the names of the samples, without file endings."""
     return sorted({path.stem for path in SAMPLES.iterdir() if path.suffix in {".pb", ".json"}})
 
 

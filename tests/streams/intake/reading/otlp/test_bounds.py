@@ -1,4 +1,4 @@
-"""A request of a size that is taken becomes no more objects than a worker has room and time for."""
+"""The number of objects in one request is limited."""
 
 from __future__ import annotations
 
@@ -64,13 +64,16 @@ def _logs() -> bytes:
         (_json(*["{}"] * 20_001, logs=True), SPANS),
         (_json(*["{}"] * 300_000), OBJECTS),
         (b'{"resourceSpans":[%s{}]}' % (b"{}," * 300_000), OBJECTS),
-        (b"\x0a\0" * 20_001, SPANS),  # as many resources
-        (b"\x0a" + b"\x80\xf1\x04" + b"\x12\0" * 40_000, SPANS),  # one, with 40,000 scopes: 80,000 bytes
+        (b"\x0a\0" * 20_001, SPANS),  # 20,001 resources
+        (
+            b"\x0a" + b"\x80\xf1\x04" + b"\x12\0" * 40_000,
+            SPANS,
+        ),  # one of 40,000 scopes: 80,000 bytes
         (_logs(), SPANS),
     ],
 )
 def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str) -> None:
-    """By what looks at their ids, too."""
+    """Requests with too many spans are refused before they are parsed, also by the reader of ids."""
     for read in (READER.heads, READER.spans):
         with pytest.raises(DecodeError, match=why) as refused:
             read(value)
@@ -90,7 +93,7 @@ def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str)
     ],
 )
 def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> None:
-    """An event counts for four."""
+    """Requests with too many attributes are refused before they are parsed; an event counts as four."""
     READER.heads(value)
     with pytest.raises(DecodeError, match=PARTS) as refused:
         READER.spans(value)
@@ -98,7 +101,7 @@ def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> N
 
 
 def test_what_is_within_an_attribute_and_is_no_list_is_nothing() -> None:
-    """However large."""
+    """An array attribute whose values are not a list is read as an empty list."""
     (span,) = READER.spans(_one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}]))[
         TRACE
     ]
@@ -106,7 +109,10 @@ def test_what_is_within_an_attribute_and_is_no_list_is_nothing() -> None:
 
 
 def test_log_records_of_a_span_are_its_events_each_once() -> None:
-    """Whether they came before the span or after it; of a span that came twice the fuller counts."""
+    """Log records become events of their span, each once, in any order.
+
+    Of a span that arrived twice, the one with more attributes is kept.
+    """
 
     def log(name: str, end: int) -> Span:
         return Span(TRACE, "a", "", "", name, "", {}, {"n": name}, end=end, is_log=True)

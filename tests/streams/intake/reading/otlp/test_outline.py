@@ -1,4 +1,4 @@
-"""What is found in a keyed record without a parser is what the parser finds."""
+"""`outline` reads the same root spans from a keyed record as the parser, without parsing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHOLE = sorted(one for one in SAMPLES.glob("*.pb") if "-logs" not in one.name)
 
 @pytest.mark.parametrize("path", [*KEYED, *WHOLE], ids=lambda path: path.stem)
 def test_it_finds_the_roots_that_a_parser_finds(path: Path) -> None:
-    """In records as the Collector writes them, the last field first, and as SDKs do."""
+    """`outline` equals the parser on records of the Collector and of SDKs."""
     value = path.read_bytes()
     for head in wire.heads(value):
         found = outline(value, head.trace_id.encode())
@@ -32,7 +32,7 @@ def request(*, parent: bytes, name: bytes = b"call", link: bool = False) -> tupl
     spans = traces.resource_spans.add().scope_spans.add().spans
     span = spans.add(trace_id=trace_id, span_id=span_id, parent_span_id=parent, name=name)
     value = traces.SerializeToString()
-    if link:  # field 13, which is not declared: its trace and span ids
+    if link:  # a link (field 13, not declared) with trace and span ids
         one = b"\x6a\x1c\x0a\x10" + trace_id + b"\x12\x08" + span_id
         del spans[:]
         scope = b"\x12" + bytes([len(inner := span.SerializeToString() + one)]) + inner
@@ -42,7 +42,7 @@ def request(*, parent: bytes, name: bytes = b"call", link: bool = False) -> tupl
 
 
 def test_a_link_to_the_same_trace_is_no_root() -> None:
-    """A link has the ids of a span, too; what cannot be distinguished is left to a parser."""
+    """A link has the ids of a span too, so a record with one is left to the parser."""
     value, key = request(parent=bytes(8), link=True)
     assert outline(value, key) is None
     assert wire.heads(value)[0].roots == 0
@@ -50,7 +50,7 @@ def test_a_link_to_the_same_trace_is_no_root() -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"k", b"z" * 32, b"00 " * 10 + b"00", "ä".encode() * 16])
 def test_a_key_that_is_no_trace_id_finds_nothing(key: bytes | None) -> None:
-    """Nor does one that is the id of another trace."""
+    """A key that is no trace id, or the id of another trace, gives None."""
     value, own = request(parent=b"")
     assert outline(value, own) is not None
     assert outline(value, key) is None
@@ -59,7 +59,7 @@ def test_a_key_that_is_no_trace_id_finds_nothing(key: bytes | None) -> None:
 
 @given(st.sampled_from(KEYED), st.integers(1, 200), st.booleans())
 def test_a_record_that_is_cut_is_left_to_the_parser(path: Path, cut: int, begins: bool) -> None:
-    """A part that is lost makes the lengths of the outermost messages wrong."""
+    """A truncated record gives None, because the lengths of its messages do not match."""
     value = path.read_bytes()
     key = wire.heads(value)[0].trace_id.encode()
     assert outline(value[cut:] if begins else value[:-cut], key) is None

@@ -1,4 +1,4 @@
-"""What a trace becomes: which span answers, where the question and the pages come from, what is left out."""
+"""`OtlpReader`: how a trace becomes an event."""
 
 from __future__ import annotations
 
@@ -31,139 +31,110 @@ LLM = {"openinference.span.kind": "LLM", "llm.model_name": "m-1"}
 
 
 def said(text: str, **attributes: Any) -> dict[str, Any]:
-    """A model's call, by OpenInference."""
+    """Return the attributes of an OpenInference model call."""
     return LLM | {"llm.output_messages.0.message.content": text} | attributes
 
 
 def test_the_outermost_step_with_words_answers() -> None:
-    """A draft within, a step beside that only retrieved, and an evaluation around another model are no
-    answers.
+    """The outermost step with an output gives the answer.
+
+    An inner draft, a sibling that only retrieved, and an evaluation around another model call do not.
     """
-    event = event_of(
-        request(
-            span(1, "POST /ask"),
-            span(
-                2,
-                "ask",
-                {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER},
-                parent=1,
-            ),
-            span(
-                3, "retrieve", {"openinference.span.kind": "CHAIN", "output.value": "[Page-1] ..."}, parent=1
-            ),
-            span(4, "draft", said("a draft"), parent=2),
-            span(5, "judge", {"openinference.span.kind": "EVALUATOR", "output.value": "good"}, parent=1),
-            span(6, "judge's call", said("5"), parent=5),
-        )
-    )
+    event = event_of(request(
+        span(1, "POST /ask"),
+        span(2, "ask", {
+            "openinference.span.kind": "CHAIN",
+            "input.value": QUESTION,
+            "output.value": ANSWER,
+        }, parent=1),
+        span(3, "retrieve", {"openinference.span.kind": "CHAIN", "output.value": "[Page-1] ..."}, parent=1),
+        span(4, "draft", said("a draft"), parent=2),
+        span(5, "judge", {"openinference.span.kind": "EVALUATOR", "output.value": "good"}, parent=1),
+        span(6, "judge's call", said("5"), parent=5),
+    ))  # fmt: skip
     assert (event.question, event.answer, event.span_id) == (QUESTION, ANSWER, f"{2:016x}")
     assert event.labels["question_from"] == "input"
 
 
 def test_among_calls_side_by_side_the_last_with_words_answers() -> None:
-    """The first planned, and the one after it only called a tool."""
-    event = event_of(
-        request(
-            span(1, "POST /ask"),
-            span(2, "plan", said("a plan"), parent=1),
-            span(
-                3,
-                "act",
-                LLM | {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "t"},
-                parent=1,
-            ),
-            span(
-                4,
-                "answer",
-                said(
-                    ANSWER,
-                    **{
-                        "llm.input_messages.0.message.role": "user",
-                        "llm.input_messages.0.message.content": QUESTION,
-                    },
-                ),
-                parent=1,
-            ),
-        )
-    )
+    """Of sibling calls, the last one with text gives the answer, not one that only called a tool."""
+    event = event_of(request(
+        span(1, "POST /ask"),
+        span(2, "plan", said("a plan"), parent=1),
+        span(3, "act", LLM | {
+            "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "t",
+        }, parent=1),
+        span(4, "answer", said(ANSWER, **{
+            "llm.input_messages.0.message.role": "user",
+            "llm.input_messages.0.message.content": QUESTION,
+        }), parent=1),
+    ))  # fmt: skip
     assert (event.question, event.answer) == (QUESTION, ANSWER)
     assert event.labels["question_from"] == "message"
 
 
 def test_what_the_application_sets_counts_before_all_else() -> None:
-    """`judgestream.*` attributes, on whatever span."""
-    event = event_of(
-        request(
-            span(
-                1,
-                "POST /ask",
-                {
-                    "judgestream.question": QUESTION,
-                    "judgestream.reference": "12 h",
-                    "judgestream.context": json.dumps(PAGES),
-                    "judgestream.label.tenant": "gold",
-                    "judgestream.conversation_id": "c-9",
-                },
-            ),
-            span(2, "call", said(ANSWER, **{"input.value": "something else"}), parent=1),
-        )
-    )
+    """`judgestream.*` attributes of any span override all other sources."""
+    event = event_of(request(
+        span(1, "POST /ask", {
+            "judgestream.question": QUESTION,
+            "judgestream.reference": "12 h",
+            "judgestream.context": json.dumps(PAGES),
+            "judgestream.label.tenant": "gold",
+            "judgestream.conversation_id": "c-9",
+        }),
+        span(2, "call", said(ANSWER, **{"input.value": "something else"}), parent=1),
+    ))  # fmt: skip
     assert (event.question, event.answer, event.reference, event.context) == (QUESTION, ANSWER, "12 h", PAGES)
     assert (event.conversation_id, event.labels["tenant"]) == ("c-9", "gold")
     assert (event.labels["question_from"], event.labels["context_from"]) == ("attribute", "attribute")
 
 
-@pytest.mark.parametrize(
-    ("attributes", "expected"),
-    [
-        (
-            {
-                "openinference.span.kind": "RETRIEVER",
-                "retrieval.documents.1.document.content": "b",
-                "retrieval.documents.0.document.content": "a",
-                "retrieval.documents.0.document.id": "doc-17",
-            },
-            {"Page-1": "a", "Page-2": "b"},
-        ),
-        (
-            {
-                "openinference.span.kind": "RETRIEVER",
-                "retrieval.documents.0.document.content": "a",
-                "retrieval.documents.0.document.id": "Page-7",
-            },
-            {"Page-7": "a"},
-        ),
-        (
-            {
-                "langfuse.observation.type": "retriever",
-                "langfuse.observation.output": json.dumps(["a", "b", "a"]),
-            },
-            {"Page-1": "a", "Page-2": "b"},
-        ),
-        (
-            {
-                "langfuse.observation.type": "span",
-                "langfuse.observation.output": json.dumps({"matches": [{"text": "a"}]}),
-            },
-            {"Page-1": "a"},
-        ),
-        (
-            {
-                "gen_ai.operation.name": "retrieval",
-                "gen_ai.retrieval.documents": json.dumps([{"id": "x", "score": 0.5, "content": "a"}]),
-            },
-            {"Page-1": "a"},
-        ),
-        (
-            {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps([{"id": "x"}])},
-            None,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("attributes", "expected"), [
+    (
+        {
+            "openinference.span.kind": "RETRIEVER",
+            "retrieval.documents.1.document.content": "b",
+            "retrieval.documents.0.document.content": "a",
+            "retrieval.documents.0.document.id": "doc-17",
+        },
+        {"Page-1": "a", "Page-2": "b"},
+    ),
+    (
+        {
+            "openinference.span.kind": "RETRIEVER",
+            "retrieval.documents.0.document.content": "a",
+            "retrieval.documents.0.document.id": "Page-7",
+        },
+        {"Page-7": "a"},
+    ),
+    (
+        {
+            "langfuse.observation.type": "retriever",
+            "langfuse.observation.output": json.dumps(["a", "b", "a"]),
+        },
+        {"Page-1": "a", "Page-2": "b"},
+    ),
+    (
+        {
+            "langfuse.observation.type": "span",
+            "langfuse.observation.output": json.dumps({"matches": [{"text": "a"}]}),
+        },
+        {"Page-1": "a"},
+    ),
+    (
+        {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.retrieval.documents": json.dumps([{"id": "x", "score": 0.5, "content": "a"}]),
+        },
+        {"Page-1": "a"},
+    ),
+    ({"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps([{"id": "x"}])}, None),
+])  # fmt: skip
 def test_pages_are_what_retrieval_found(attributes: dict[str, Any], expected: dict[str, str] | None) -> None:
-    """Named as the documents are where those are pages, else by their order.
+    """Pages are the retrieved documents, named by their ids if these are page names, else numbered.
 
-    Documents without text give none.
+    Documents without text give no pages.
     """
     event = event_of(
         request(
@@ -176,26 +147,22 @@ def test_pages_are_what_retrieval_found(attributes: dict[str, Any], expected: di
 
 
 def test_a_reranker_has_the_last_word_on_pages() -> None:
-    """What it left out did not reach the prompt."""
+    """The documents of a reranker replace those of the retriever."""
     found = {f"retrieval.documents.{index}.document.content": text for index, text in enumerate("abc")}
-    event = event_of(
-        request(
-            span(1, "root"),
-            span(2, "retrieve", {"openinference.span.kind": "RETRIEVER"} | found, parent=1),
-            span(
-                3,
-                "rerank",
-                {"openinference.span.kind": "RERANKER", "reranker.output_documents.0.document.content": "c"},
-                parent=1,
-            ),
-            span(4, "call", said(ANSWER), parent=1),
-        )
-    )
+    event = event_of(request(
+        span(1, "root"),
+        span(2, "retrieve", {"openinference.span.kind": "RETRIEVER"} | found, parent=1),
+        span(3, "rerank", {
+            "openinference.span.kind": "RERANKER",
+            "reranker.output_documents.0.document.content": "c",
+        }, parent=1),
+        span(4, "call", said(ANSWER), parent=1),
+    ))  # fmt: skip
     assert event.context == {"Page-1": "c"}
 
 
 def test_tools_are_recorded_with_what_they_gave_back() -> None:
-    """From the tool's own span, or else from what models asked for and heard."""
+    """Tool calls are read from tool spans, or else from the messages of models."""
     by_span = event_of(CASES["otel: an agent with a tool"]).tool_calls
     by_message = event_of(CASES["pydantic-ai 2 and later: messages"]).tool_calls
     for calls in (by_span, by_message):
@@ -206,21 +173,21 @@ def test_tools_are_recorded_with_what_they_gave_back() -> None:
 
 
 def test_models_without_recorded_content_are_told_apart() -> None:
-    """Redacted content is none; the family says how to switch the capture on."""
+    """Missing and redacted content give `no_content` with the family."""
     for attributes in ({}, {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}):
         reading = read(request(span(1, "root"), span(2, "call", LLM | attributes, parent=1)))
         assert reading == Reading((), "no_content", ("openinference",))
 
 
 def test_an_empty_answer_is_a_recorded_one() -> None:
-    """The capture of content needs no switching on where a filter left nothing of the answer."""
+    """An answer emptied by a content filter gives `no_answer`, because the capture of content is on."""
     empty = [{"role": "assistant", "parts": [], "finish_reason": "content_filter"}]
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(empty)}
     assert read(request(span(1, "call", attributes))) == Reading((), "no_answer")
 
 
 def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
-    """That is another reason than content which was not recorded."""
+    """A model that only calls tools gives `no_answer`, not `no_content`."""
     call = json.dumps([{"role": "assistant", "parts": [CALL]}])
     assert read(request(span(1, "call", MODEL | {"gen_ai.output.messages": call}))).why_none == "no_answer"
 
@@ -236,18 +203,18 @@ def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
     ],
 )
 def test_what_a_worker_does_is_not_judged(value: bytes) -> None:
-    """Else each judgement would call for the next."""
+    """Traces of judgestream itself are not judged, as each verdict would cause the next."""
     assert read(value).why_none == "ours"
 
 
 def test_a_trace_without_its_root_says_so() -> None:
-    """The event is as good as what arrived, and carries a label."""
+    """An event of a trace without its root is labelled incomplete."""
     event = event_of(request(span(2, "call", said(ANSWER), parent=1)))
     assert event.labels["trace_parts"] == "incomplete"
 
 
 def test_a_span_that_comes_twice_counts_once() -> None:
-    """A batch may be sent again; the fuller one of two is taken."""
+    """A repeated span counts once; the one with more attributes is kept."""
     one = span(1, "call", said(ANSWER))
     assert (
         event_of(request(one, one)) == event_of(request(span(1, "call", LLM), one)) == event_of(request(one))
@@ -255,17 +222,13 @@ def test_a_span_that_comes_twice_counts_once() -> None:
 
 
 def test_a_mapping_reads_the_normalised_trace() -> None:
-    """What it names overrides what would be found; where it finds nothing, and for all else, that stays."""
-    reader = OtlpReader(
-        unit="trace",
-        max_event_bytes=1_000_000,
-        mapping={
-            "question": "root.attributes.q",
-            "reference": "retrievals[0].documents[0].text",
-            "answer": "root.attributes.missing",
-            "labels.route": "root.name",
-        },
-    )
+    """A mapping overrides fields; fields that it does not find or name keep their values."""
+    reader = OtlpReader(unit="trace", max_event_bytes=1_000_000, mapping={
+        "question": "root.attributes.q",
+        "reference": "retrievals[0].documents[0].text",
+        "answer": "root.attributes.missing",
+        "labels.route": "root.name",
+    })  # fmt: skip
     value = request(
         span(1, "POST /ask", {"q": "own?"}),
         span(
@@ -282,20 +245,12 @@ def test_a_mapping_reads_the_normalised_trace() -> None:
 
 
 def test_people_and_conversations_are_no_labels() -> None:
-    """Metadata becomes labels, but not what has a value a user."""
-    metadata = {
-        "tenant": "gold",
-        "user_id": "u-1",
-        "session_id": "s-1",
-        "ls_provider": "openai",
-        "beta": True,
-        "deep": {},
-    }
+    """Metadata becomes labels, except values that identify users, sessions or libraries."""
+    people = {"user_id": "u-1", "session_id": "s-1", "ls_provider": "openai", "deep": {}}
+    metadata = {"tenant": "gold", "beta": True, **people}
     event = event_of(request(span(1, "call", said(ANSWER, metadata=json.dumps(metadata)))))
-    assert {name: event.labels.get(name) for name in metadata} == dict.fromkeys(metadata) | {
-        "tenant": "gold",
-        "beta": "true",
-    }
+    found = {name: event.labels.get(name) for name in metadata}
+    assert found == dict.fromkeys(people) | {"tenant": "gold", "beta": "true"}
 
 
 READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
@@ -304,36 +259,20 @@ SAMPLE = (SAMPLES / "traceloop-openai-0.62.4.pb").read_bytes()
 
 @given(st.binary(max_size=300) | st.integers(0, len(SAMPLE) - 1).map(lambda cut: SAMPLE[:cut]))
 def test_any_bytes_are_read_or_refused(value: bytes) -> None:
-    """No other exception, whatever the bytes, cut short or not."""
+    """Any bytes, truncated or not, raise only a DecodeError."""
     for call in (READER.heads, READER.spans):
         with contextlib.suppress(DecodeError):
             call(value)
 
 
+FORM_NAMES = (
+    *("role", "content", "parts", "messages", "type", "text", "kwargs", "lc", "data", "args", "documents"),
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "role",
-                    "content",
-                    "parts",
-                    "messages",
-                    "type",
-                    "text",
-                    "kwargs",
-                    "lc",
-                    "data",
-                    "args",
-                    "documents",
-                ]
-            )
-            | st.text(max_size=5),
-            inner,
-            max_size=4,
-        )
+        | st.dictionaries(st.sampled_from(FORM_NAMES) | st.text(max_size=5), inner, max_size=4)
     ),
     max_leaves=20,
 )
@@ -341,7 +280,7 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_any_content_is_read_or_left_out(heard: Any, gave: Any) -> None:
-    """Attributes hold whatever applications put there."""
+    """Content of any JSON is read without an exception."""
     attributes: dict[str, Any] = {
         "openinference.span.kind": "CHAIN",
         "gen_ai.request.model": "m",
@@ -363,22 +302,18 @@ def test_any_content_is_read_or_left_out(heard: Any, gave: Any) -> None:
 
 @pytest.mark.parametrize("wrapped", ["[", '{"messages":', '{"kwargs":{"lc":1,"a":', '{"outputs":'])
 def test_content_that_is_nested_without_end_is_left_alone(wrapped: str) -> None:
-    """However deep, it is read to a bound."""
+    """Deeply nested content is read to a limited depth, without an exception."""
     closing = {"[": "]", '{"messages":': "}", '{"kwargs":{"lc":1,"a":': "}}", '{"outputs":': "}"}[wrapped]
     deep = wrapped * 400 + "1" + closing * 400
-    read(
-        request(
-            span(
-                1,
-                "a",
-                MODEL | {"gen_ai.input.messages": deep, "gen_ai.output.messages": deep, "output.value": deep},
-            )
-        )
-    )
+    read(request(span(1, "a", MODEL | {
+        "gen_ai.input.messages": deep,
+        "gen_ai.output.messages": deep,
+        "output.value": deep,
+    })))  # fmt: skip
 
 
 def test_fields_of_json_may_be_null_and_ids_base64() -> None:
-    """As some exporters write them, and as the plain JSON form of Protobuf does."""
+    """JSON fields may be null, and ids base64, as in Protobuf's JSON."""
     written = json.loads(request(span(1, "call", said(ANSWER))))
     (of_resource,) = written["resourceSpans"]
     (of_scope,) = of_resource["scopeSpans"]
@@ -391,7 +326,10 @@ def test_fields_of_json_may_be_null_and_ids_base64() -> None:
 
 
 def test_json_is_read_under_the_names_of_the_schema_and_with_numbers_of_any_form() -> None:
-    """As Protobuf's own JSON writes fields (`resource_spans`); attributes keep their names."""
+    """JSON may use snake_case field names, and integers, floats or low/high pairs for numbers.
+
+    Attribute names are not changed.
+    """
     written = request(span(1, "call", said(ANSWER) | {"metadata": json.dumps({"serviceTier": "gold"})}))
     renamed = re.sub(
         rb'"(\w+)":', lambda match: re.sub(rb"[A-Z]", lambda one: b"_" + one[0].lower(), match[0]), written
@@ -408,7 +346,7 @@ def test_json_is_read_under_the_names_of_the_schema_and_with_numbers_of_any_form
 
 @pytest.mark.parametrize("value", [b'{"event_id": "e1", "question": "Q"}', b'{"resourceMetrics": []}'])
 def test_json_of_another_kind_is_refused(value: bytes) -> None:
-    """Rather than read as a request without spans, of which no count would tell."""
+    """JSON without resourceSpans and resourceLogs is refused, not read as an empty request."""
     with pytest.raises(DecodeError, match="has neither resourceSpans nor resourceLogs"):
         READER.heads(value)
     assert READER.heads(b"{}") == []

@@ -1,4 +1,4 @@
-"""Real payloads end as the events that a person reads from them; see samples/README.md."""
+"""Real payloads give the expected events; see samples/README.md."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ANSWER = "The battery lasts 12 hours. Evidence: [Page 2]"
 PAGES = {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."}
 
 WITHOUT = {
-    "pydantic-evals-2.62.0-evaluation-logs": "no_model",  # an evaluation of another tool
-    "th-classic-TraceIdRatioBased": "no_model",  # spans of no family
+    "pydantic-evals-2.62.0-evaluation-logs": "no_model",  # another tool's evaluation
+    "th-classic-TraceIdRatioBased": "no_model",  # spans without a model call
     "th-composite": "no_model",
     "verdict-after-collector-v1-logs": "ours",
     "verdict-gen_ai.evaluation.result-logs": "ours",
@@ -23,7 +23,7 @@ WITHOUT = {
 @pytest.mark.parametrize("ending", [".pb", ".json"])
 @pytest.mark.parametrize("name", names())
 def test_a_sample_becomes_its_golden_events(name: str, ending: str) -> None:
-    """In either encoding."""
+    """A sample gives its golden events in either encoding."""
     path = SAMPLES / f"{name}{ending}"
     if path.exists():
         assert lines_of(events_of([path.read_bytes()])) == (GOLDEN / f"{name}.jsonl").read_text()
@@ -31,12 +31,10 @@ def test_a_sample_becomes_its_golden_events(name: str, ending: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in WITHOUT])
 def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
-    """All samples are of one application: its question, its answer, and its pages where
-    the trace has them.
-    """
+    """Each golden event has the application's question and answer, and its pages if the trace has them."""
     events = events_of([next(SAMPLES.glob(f"{name}.*")).read_bytes()])
     assert {(event.question, event.answer) for event in events} == {(QUESTION, ANSWER)}
-    # The calls of the response API, and the agents without a tool, had no pages.
+    # Calls of the Responses API, and agents without a tool, had no pages.
     for event in events:
         told = [message.content for message in event.messages or ()]
         found = [call.result for call in event.tool_calls or ()]
@@ -45,23 +43,23 @@ def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "reason"), WITHOUT.items())
 def test_a_trace_without_an_answer_says_why(name: str, reason: str) -> None:
-    """Evaluations, our own verdicts and spans of no model become no event."""
+    """Evaluations, judgestream's verdicts and spans without a model give no event, with the reason."""
     reader = OtlpReader(unit="trace", max_event_bytes=1_000_000)
     spans = reader.spans(next(SAMPLES.glob(f"{name}.*")).read_bytes())
     assert {reader.read(of_trace).why_none for of_trace in spans.values()} == {reason}
 
 
 def test_the_records_of_all_topics_tell_the_same() -> None:
-    """Unkeyed, keyed by trace id (one trace in several records) and JSON: ten traces, joined."""
+    """Unkeyed, keyed and JSON records give the same ten events."""
     unkeyed, keyed, as_json = (events_of(topic(f"otlp_spans{kind}")) for kind in ("", "_keyed", "_json"))
     assert len(unkeyed) == 10
     assert lines_of(unkeyed) == lines_of(keyed) == lines_of(as_json)
 
 
 def test_unit_span_makes_an_event_of_each_call() -> None:
-    """The ten traces hold ten calls.
+    """Unit `span` gives ten events for the ten calls.
 
-    Langfuse recorded one of them in two layers, of which the outer counts.
+    Langfuse recorded one call in two layers, of which the outer one is used.
     """
     events = events_of(topic("otlp_spans"), "span")
     assert len(events) == 10

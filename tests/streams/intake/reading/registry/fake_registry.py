@@ -2,7 +2,7 @@
 
 `GET /schemas/ids/{id}` and `/schemas/guids/{guid}` give `schema`, `schemaType` (missing for Avro) and
 `references`; `?format=serialized` gives a Protobuf schema as a base64 file descriptor; an unknown id is a 404
-with error code 40403; `GET /subjects/{subject}/versions/{version}` gives what others name.
+with error code 40403; `GET /subjects/{subject}/versions/{version}` gives a referenced schema.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.loopback import on_loopback
+
 
 class FakeRegistry:
     """Schemas by id, GUID, and subject and version."""
@@ -23,7 +25,7 @@ class FakeRegistry:
         self.asked: Counter[str] = Counter()
         self.authorizations: set[str | None] = set()
         self.down = False
-        """Whether every request is answered by 503."""
+        """Whether each request gets a 503."""
         self.url = ""
 
     def add(
@@ -44,7 +46,7 @@ class FakeRegistry:
         self.schemas[place] = {"plain": found, "serialized": {**found, "schema": serialized}}
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Answer one request."""
+        """Answer a request."""
         place = request.path.lstrip("/").removeprefix("schemas/")
         self.asked[place] += 1
         self.authorizations.add(request.headers.get("Authorization"))
@@ -60,15 +62,9 @@ class FakeRegistry:
 
 @asynccontextmanager
 async def fake_registry() -> AsyncIterator[FakeRegistry]:
-    """Run one on loopback."""
+    """Run a registry on loopback."""
     registry = FakeRegistry()
     app = web.Application()
     app.router.add_get("/{path:.*}", registry.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    registry.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with on_loopback(app) as registry.url:
         yield registry
-    finally:
-        await runner.cleanup()

@@ -1,4 +1,4 @@
-"""Records in Confluent's wire forms, read by the schemas of a registry."""
+"""Records in Confluent's wire formats are decoded with the schemas of a registry."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def message(
 async def test_avro_is_read_with_the_schemas_that_its_schema_names(
     registry: FakeRegistry, unpacking: Unpacking
 ) -> None:
-    """Logical types in words; a schema is asked for once, however many records need it concurrently."""
+    """Avro is decoded with referenced schemas and logical types; concurrent records fetch a schema once."""
     named = {"name": "qa.Page", "subject": "pages/v", "version": 2}
     registry.add("ids/7", json.dumps(EVENT), references=[named])
     registry.add("subjects/pages%2Fv/versions/2", json.dumps(PAGE))
-    registry.add("subjects/pages/v/versions/2", json.dumps(PAGE))  # as the server decodes the path
+    registry.add("subjects/pages/v/versions/2", json.dumps(PAGE))  # as the server decodes the path %2F
     record = framed(7, avro(EVENT, WORDS, PAGE))
     read = await asyncio.gather(*(unpacking.json(record, ()) for _ in range(5)))
     assert [json.loads(one or b"") for one in read] == [READ] * 5
@@ -105,7 +105,7 @@ async def test_avro_is_read_with_the_schemas_that_its_schema_names(
 
 
 async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking: Unpacking) -> None:
-    """With a prefix or, named by GUID in a header, without; what names no schema is left as it is."""
+    """JSON follows the id prefix, or has its GUID in a header; a record without a schema id is unchanged."""
     registry.add("ids/8", "{}", "JSON")
     registry.add(f"guids/{GUID}", "{}", "JSON")
     assert await unpacking.json(framed(8, b'{"a": 1}'), ()) == b'{"a": 1}'
@@ -120,15 +120,19 @@ async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking
     [
         # Zigzag varints: a count and indexes; a lone 0 is the first message.
         (b"\x00", b"\x0a\x02e1\x12\x04\x0a\x02So", {"event_id": "e1", "page": {"text": "So"}}),
-        (b"\x02\x00", b"\x0a\x02e2", {"event_id": "e2"}),  # 1 index: 0
-        (b"\x04\x02\x00", b"\x0a\x02in", {"inner": "in"}),  # 2 indexes: 1, 0: the first one within the second
+        (b"\x02\x00", b"\x0a\x02e2", {"event_id": "e2"}),  # one index: 0
+        (
+            b"\x04\x02\x00",
+            b"\x0a\x02in",
+            {"inner": "in"},
+        ),  # two indexes, 1 and 0: first in the second
     ],
 )
 @pytest.mark.parametrize("in_header", [False, True])
 async def test_protobuf_is_read_by_the_path_to_its_message(
     registry: FakeRegistry, unpacking: Unpacking, path: bytes, body: bytes, read: Any, in_header: bool
 ) -> None:
-    """By its file descriptor, with an imported file and a well-known one."""
+    """Protobuf is decoded by file descriptor, with an imported and a well-known file."""
     first = message("Event", ("event_id", None), ("page", ".qa.Page"), ("at", ".google.protobuf.Timestamp"))
     second = message("Outer", ("x", None), nested=(message("Inner", ("inner", None)),))
     needs = ("page.proto", timestamp_pb2.DESCRIPTOR.name)
@@ -166,7 +170,7 @@ async def test_protobuf_is_read_by_the_path_to_its_message(
 async def test_what_does_not_hold_to_its_schema_is_told_with_its_id(
     registry: FakeRegistry, unpacking: Unpacking, value: bytes, said: str
 ) -> None:
-    """For a dead letter: nothing waits, and nothing else is done."""
+    """A record that does not match its schema raises a DecodeError that names the schema id."""
     registry.add("ids/5", "<xml/>", "XML")
     registry.add("ids/6", '{"type": "nothing"}')
     registry.add("ids/7", json.dumps(PAGE))
@@ -178,9 +182,9 @@ async def test_what_does_not_hold_to_its_schema_is_told_with_its_id(
 
 
 async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: FakeRegistry) -> None:
-    """It may be in transit between nodes.
+    """An unknown schema id is retried, as a new schema may not have reached all nodes.
 
-    Where it does not come, the next records are not held up by it again for a while.
+    After the timeout the id is refused without a request for a while.
     """
     now = 0.0
     unpacking = Unpacking(RegistryClient(registry.url), unknown_seconds=60, clock=lambda: now)
@@ -202,7 +206,7 @@ async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: Fak
 
 
 async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -> None:
-    """It says why, and continues when the registry answers; anyone who does not wait is told."""
+    """A registry outage delays reading and is reported; without `patient` it raises RegistryDownError."""
     registry.add("ids/3", "{}", "JSON")
     registry.down = True
     patient = Unpacking(RegistryClient(registry.url, auth="Bearer t"), unknown_seconds=0)
@@ -222,7 +226,7 @@ async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -
 
 
 def test_hostile_avro_ends() -> None:
-    """Records of a recursive schema are read as deep as it is safe; items without bytes are refused."""
+    """Recursive Avro records are read to a limited depth; arrays of zero-byte items are refused."""
     node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
     read = AvroSchema(json.dumps(node)).read
     assert json.loads(read(b"\x02\x02\x00")) == {"next": {"next": {"next": None}}}
@@ -235,7 +239,7 @@ def test_hostile_avro_ends() -> None:
 
 
 def test_a_header_may_hold_an_id_as_well() -> None:
-    """Its first byte says which: 0 an id, 1 a GUID."""
+    """The header's first byte tells an id (0) from a GUID (1)."""
     form = wire_form(b"{}", [("__value_schema_id", b"\x00\x00\x00\x01\x00")])
     assert form is not None
     assert (form.ref, form.body()) == (256, b"{}")
@@ -244,7 +248,7 @@ def test_a_header_may_hold_an_id_as_well() -> None:
 async def test_protobuf_is_read_from_the_text_of_its_schema(
     registry: FakeRegistry, unpacking: Unpacking
 ) -> None:
-    """As Apicurio gives it: with maps, groups, alternatives, and names that are to be resolved."""
+    """Protobuf is decoded from the schema's text, as Apicurio gives it."""
     text = """
     syntax = "proto3"; /* of the team */ package qa.v1;
     option (team.owner) = { name: "a;}" ids: [1, 2] };
@@ -309,7 +313,7 @@ async def test_protobuf_is_read_from_the_text_of_its_schema(
 async def test_what_is_no_protobuf_schema_is_told(
     registry: FakeRegistry, unpacking: Unpacking, text: str, said: str
 ) -> None:
-    """With where it is not."""
+    """An invalid Protobuf schema raises a DecodeError with the position."""
     registry.add("ids/9", text, "PROTOBUF", serialized=text)
     with pytest.raises(DecodeError) as error:
         await unpacking.json(framed(9, b"\x00"), ())
