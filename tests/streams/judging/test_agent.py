@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -34,7 +35,7 @@ class _Record:
 
 
 class _Judge:
-    """Scores whatever it gets."""
+    """A judge that scores each task 3."""
 
     async def judge(self, task: JudgeTask) -> Scored:
         return Scored(
@@ -63,16 +64,22 @@ class _Output:
         self.letters.append((reason, detail))
 
 
-async def test_a_task_becomes_a_result() -> None:
-    """The one that the metric's judge gives."""
+async def _handled(record: _Record, spending: Spending | None = None, free: Sequence[str] = ()) -> _Output:
     output = _Output()
     agent = JudgeAgent(
         judges={"tone": _Judge()},
         output=cast("Output", output),
-        spending=Spending(BudgetLimits()),
+        spending=spending or Spending(BudgetLimits()),
         citations=CitationWatch([]),
+        free=free,
     )
-    await agent.handle(cast("Any", _Record()), "tone")
+    await agent.handle(cast("Any", record), "tone")
+    return output
+
+
+async def test_a_task_becomes_a_result() -> None:
+    """A task becomes the result of its metric's judge."""
+    output = await _handled(_Record())
     assert [result.result_id for result in output.results] == [_TASK.result_id]
     assert output.letters == []
 
@@ -87,32 +94,15 @@ async def test_a_task_becomes_a_result() -> None:
     ],
 )
 async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
-    """The reason names fields, never what stood in them."""
-    output = _Output()
-    agent = JudgeAgent(
-        judges={"tone": _Judge()},
-        output=cast("Output", output),
-        spending=Spending(BudgetLimits()),
-        citations=CitationWatch([]),
-    )
-    await agent.handle(cast("Any", _Record(value)), "tone")
-    ((reason, said),) = output.letters
+    """An invalid task becomes a dead letter that names fields and quotes no values."""
+    ((reason, said),) = (await _handled(_Record(value))).letters
     assert reason == "invalid_task"
     assert detail in said
     assert "secret" not in said
 
 
 async def test_a_metric_that_costs_nothing_waits_for_no_budget() -> None:
-    """What code decides is decided while the judges wait for the next day."""
-    output = _Output()
+    """Free metrics are judged while the budget is spent."""
     spending = Spending(BudgetLimits(calls_per_day=1), now=lambda: _NOW)
     spending.book(None)
-    agent = JudgeAgent(
-        judges={"tone": _Judge()},
-        output=cast("Output", output),
-        spending=spending,
-        citations=CitationWatch([]),
-        free=["tone"],
-    )
-    await agent.handle(cast("Any", _Record()), "tone")
-    assert len(output.results) == 1
+    assert len((await _handled(_Record(), spending, free=["tone"])).results) == 1

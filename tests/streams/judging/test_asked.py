@@ -41,10 +41,10 @@ async def judged(wanted: Settings, name: str, **texts: Any) -> Any:
 
 
 async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint() -> None:
-    """One call for both texts, redacted; (3, 4) and (4, 3) have a cosine of 24/25.
+    """Answer and reference are embedded in one call, redacted; (3, 4) and (4, 3) have a cosine of 24/25.
 
-    1000 tokens at 2 USD a million. Sampling parameters of the endpoint go with it, a bound on replies does
-    not.
+    1000 tokens at 2 USD per million cost 0.002 USD. The endpoint's parameters are sent, its limit on output
+    tokens is not.
     """
     body = embeddings([3, 4], [4, 3], tokens=1000)
     async with fake_openai(Answer(body=body)) as server:
@@ -73,19 +73,19 @@ async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint()
     ids=["down", "busy", "cut", "one vector", "two lengths", "no direction", "a completion"],
 )
 async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(trouble: Answer) -> None:
-    """It is asked again, and the result says how often."""
+    """An invalid embedding is retried, and the result has the number of tries."""
     async with fake_openai(trouble, Answer(body=embeddings([1, 0], [-1, 0]))) as server:
         result = await judged(
             settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}}), "near", reference="It is."
         )
     assert isinstance(result, Scored)
-    assert result.value == 0.0, "a cosine of -1"
+    assert result.value == 0.0, "the cosine is -1, which maps to 0"
     assert result.judge is not None
     assert result.judge.tries == 2
 
 
 async def test_without_a_reference_nothing_is_asked() -> None:
-    """There is nothing to compare."""
+    """Without a reference the metric is unscored and no call is made."""
     async with fake_openai() as server:
         wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}})
         result = await judged(wanted, "near", reference=" ")
@@ -94,7 +94,7 @@ async def test_without_a_reference_nothing_is_asked() -> None:
 
 
 async def test_without_a_model_words_stand_for_vectors() -> None:
-    """The offline judge counts words: the same text has 1; of five words three are shared, 3/5."""
+    """The offline judge compares words: equal texts give 1, three shared words of five give 3/5."""
     event = {"question": "q", "answer": "the tower is in Paris", "reference": "the tower is not red"}
     async with Judge() as judge:
         one = await judge.score(event, EmbeddingSimilarity("near"))
@@ -106,7 +106,7 @@ async def test_without_a_model_words_stand_for_vectors() -> None:
 
 
 async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> None:
-    """With its parameters; another model is another fingerprint, without the endpoint's price."""
+    """A metric's own model has its parameters and fingerprint, and not the endpoint's price."""
     async with fake_openai(VERDICT) as server:
         metrics: dict[str, Any] = {
             "relevance": {"mode": "verbatim", "model": "large", "parameters": {"seed": 7}, "endpoints": ["b"]}
@@ -123,27 +123,22 @@ async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> No
 
 
 async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None:
-    """Two samples of the first endpoint; the endpoint's own model is the endpoint."""
+    """A panel uses the metric's model; an endpoint's own model is the endpoint itself."""
     async with fake_openai(VERDICT) as server:
-        wanted = settings(
-            server.url,
-            {
-                "relevance": {"mode": "verbatim", "model": "large", "panel": {"samples": 2}},
-                "coverage": {"model": "m-a"},
-                "refusal": {},
-            },
-        )
+        panel = {"mode": "verbatim", "model": "large", "panel": {"samples": 2}}
+        metrics = {"relevance": panel, "coverage": {"model": "m-a"}, "refusal": {}}
+        wanted = settings(server.url, metrics)
         result = await judged(wanted, "relevance", answer="It is. [Page 1]", context={"Page-1": "It is."})
         found = [(one.name, one.model) for one in judge_endpoints(wanted.judge, {}, wanted.metrics)]
     assert [(vote.endpoint, vote.model) for vote in result.votes] == [("a/large", "large")] * 2
-    # Coverage asks a, and b with the model of a.
+    # Coverage uses a, and b with the model of a.
     assert [name for name, _ in found] == ["a", "b", "a/large", "b/m-a"]
     assert asked_by(wanted.metrics["coverage"], found) == ("a", "b/m-a")
     assert asked_by(wanted.metrics["refusal"], found) == ("a", "b")
 
 
 def test_several_models_of_one_endpoint_make_a_panel() -> None:
-    """Each votes at each endpoint, as often as there are samples; the endpoint's own is the endpoint."""
+    """Each model of a panel votes at each endpoint, once per sample."""
     panel = {"endpoints": ["b"], "models": ["large", "m-b", "small"], "samples": 2}
     wanted = settings("http://127.0.0.1:9/v1", {"relevance": {"panel": panel}})
     found = [(one.name, one.model) for one in judge_endpoints(wanted.judge, {}, wanted.metrics)]
@@ -155,7 +150,7 @@ def test_several_models_of_one_endpoint_make_a_panel() -> None:
 
 
 async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
-    """Vectors of the one that embeds; nothing of the endpoint that no metric asks."""
+    """The doctor requests embeddings from an embedding model, and skips endpoints that no metric uses."""
     async with fake_openai() as server:
         server.by_word = {'"input"': Answer(body=embeddings([1, 0], [1, 0]))}
         wanted = settings(server.url, {"near": {**NEAR, "model": "e", "endpoints": ["a"]}})
@@ -177,13 +172,13 @@ async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_named(metric: Mapping[str, Any], problem: str) -> None:
-    """Field and remedy."""
+    """An invalid combination of model, panel and code names its field."""
     with pytest.raises(ValidationError, match=problem):
         settings("http://127.0.0.1:9/v1", {"near": metric})
 
 
 def test_a_budget_in_dollars_needs_the_price_of_a_metrics_own_model() -> None:
-    """The remedy is an endpoint with that model."""
+    """A budget in USD requires a price for a metric's own model."""
     metrics = {"near": {**NEAR, "model": "e", "endpoints": ["a"]}}
     wanted = settings("http://127.0.0.1:9/v1", metrics, budget={"usd_per_day": 1})
     with pytest.raises(SettingsError, match=r"metrics\.\*\.model \(a/e\): has no known price"):

@@ -20,7 +20,7 @@ def spend(budget: Budget, now: datetime, *, usd: float | None = 0.0, calls: int 
 
 
 def test_without_limits_everything_is_admitted() -> None:
-    """And nothing is spent of nothing."""
+    """Without limits each verdict is admitted, and the spent ratio is 0."""
     budget = Budget(BudgetLimits())
     for _ in range(100):
         spend(budget, NOON, usd=1e9)
@@ -35,12 +35,15 @@ def test_without_limits_everything_is_admitted() -> None:
         (BudgetLimits(calls_per_day=3), MIDNIGHT),
         (BudgetLimits(usd_per_hour=0.3), ONE),
         (BudgetLimits(usd_per_day=0.3), MIDNIGHT),
-        # Both are spent: the later end counts.
+        # Both are spent: the later end applies.
         (BudgetLimits(calls_per_hour=3, usd_per_day=0.3), MIDNIGHT),
     ],
 )
 def test_a_spent_budget_admits_again_when_its_period_ends(limits: BudgetLimits, until: datetime) -> None:
-    """Three verdicts of ten cents (and a hair, for tenths are no binary fractions), and then no more."""
+    """Three verdicts of 0.10 USD spend the budget until its period ends.
+
+    The price is 0.1000001, because 0.1 is no binary fraction.
+    """
     budget = Budget(limits)
     for _ in range(3):
         spend(budget, NOON, usd=0.1000001)
@@ -50,20 +53,20 @@ def test_a_spent_budget_admits_again_when_its_period_ends(limits: BudgetLimits, 
 
 
 def test_verdicts_under_way_count_before_they_end() -> None:
-    """Calls as one each; money by the mean of what ended."""
+    """A verdict in flight counts as one call, and as the mean cost of finished verdicts."""
     budget = Budget(BudgetLimits(calls_per_hour=3))
     assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
-    # One needed no call after all.
+    # One needed no call.
     budget.settle(NOON, usd=0.0, calls=0)
     assert budget.admit(NOON) is None
     budget = Budget(BudgetLimits(usd_per_hour=1.0))
     spend(budget, NOON, usd=0.25)
-    # 0.25 spent, and 0.25 for each: with the third under way all is promised.
+    # 0.25 spent, and 0.25 reserved for each: three in flight reserve the rest.
     assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
 
 
 def test_a_verdict_dearer_than_the_budget_is_admitted_once_a_period() -> None:
-    """Else it would wait forever."""
+    """A verdict more expensive than the budget is admitted once per period."""
     budget = Budget(BudgetLimits(usd_per_hour=0.01))
     spend(budget, NOON, usd=5.0)
     assert budget.admit(NOON) == ONE
@@ -71,7 +74,7 @@ def test_a_verdict_dearer_than_the_budget_is_admitted_once_a_period() -> None:
 
 
 def test_repair_turns_count_as_calls() -> None:
-    """They are paid for like others."""
+    """Repair calls count as calls."""
     budget = Budget(BudgetLimits(calls_per_hour=4))
     spend(budget, NOON, calls=3)
     assert budget.spent_ratio(NOON, "hour") == 0.75
@@ -79,7 +82,7 @@ def test_repair_turns_count_as_calls() -> None:
 
 
 def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
-    """Nor does it lengthen the wait forever."""
+    """A clock set back neither resets the budget nor extends the wait."""
     budget = Budget(BudgetLimits(calls_per_hour=1))
     spend(budget, NOON)
     assert budget.admit(NOON - timedelta(hours=3)) == ONE
@@ -92,7 +95,7 @@ def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
         (96, Fraction(1, 8)), (100, LOWEST_FACTOR), (120, LOWEST_FACTOR)],
 )  # fmt: skip
 def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Fraction) -> None:
-    """Below 20% left by half, below 10% by a quarter, below 5% by an eighth."""
+    """The rate factor is 1/2 below 20% left, 1/4 below 10% and 1/8 below 5%."""
     budget = Budget(BudgetLimits(calls_per_hour=100, calls_per_day=10_000))
     if spent:
         spend(budget, NOON, calls=spent)
@@ -105,7 +108,7 @@ def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Frac
     st.integers(1, 20),
 )
 def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], calls_per_hour: int) -> None:
-    """Calls never pass the limit; money by one verdict for each that was under way at most."""
+    """Calls finished and in flight never exceed the limit."""
     budget = Budget(BudgetLimits(calls_per_hour=calls_per_hour, usd_per_hour=1.0))
     now = NOON
     under_way = 0

@@ -1,4 +1,4 @@
-"""Which judge a command asks when no settings file names one."""
+"""The endpoint that a command uses without a settings file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.streams.cli.commands.judge_server import judge_server
 
 
 async def test_nothing_named_is_no_endpoint() -> None:
-    """The command then takes the offline judge."""
+    """Without an address and a key there is no endpoint."""
     assert await chosen_endpoint({}) is None
     assert await chosen_endpoint({"OPENAI_MODEL": "m"}) is None
 
 
 async def test_a_key_alone_means_the_usual_place() -> None:
-    """With a model of its own choice unless one is named; nobody is asked for it."""
+    """A key alone means OpenAI's address, and an option may name the model."""
     endpoint = await chosen_endpoint({"OPENAI_API_KEY": "k"}, model="m")
     assert endpoint is not None
     assert (endpoint.base_url, endpoint.model) == ("https://api.openai.com/v1", "m")
@@ -25,7 +25,7 @@ async def test_a_key_alone_means_the_usual_place() -> None:
 
 
 async def test_options_go_before_the_environment() -> None:
-    """Address and model each for itself."""
+    """Options override the environment's address and model."""
     env = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_MODEL": "theirs"}
     endpoint = await chosen_endpoint(env, base_url="http://127.0.0.1:2/v1", model="mine")
     assert endpoint is not None
@@ -33,7 +33,7 @@ async def test_options_go_before_the_environment() -> None:
 
 
 async def test_the_only_model_is_taken() -> None:
-    """As the server lists it."""
+    """The only model in the server's list is used."""
     async with judge_server(lambda _: "", models=("only",)) as server:
         endpoint = await chosen_endpoint({"OPENAI_BASE_URL": server.url})
     assert endpoint is not None
@@ -44,7 +44,7 @@ async def test_the_only_model_is_taken() -> None:
     ("models", "named"), [((), "0 models (none)"), (("a", "b\x1b"), r"2 models (a, b\x1b)")]
 )
 async def test_otherwise_one_has_to_be_named(models: tuple[str, ...], named: str) -> None:
-    """The choices are in the message, and none of them acts on a terminal."""
+    """Several models, or none, are an error that lists them with control characters escaped."""
     async with judge_server(lambda _: "", models=models) as server:
         with pytest.raises(SettingsError) as caught:
             await chosen_endpoint({"OPENAI_BASE_URL": server.url})
@@ -52,13 +52,13 @@ async def test_otherwise_one_has_to_be_named(models: tuple[str, ...], named: str
 
 
 async def test_a_server_without_a_list_has_to_be_told_the_model() -> None:
-    """404 on /models."""
+    """A server without /models (404) requires OPENAI_MODEL."""
     async with judge_server(lambda _: "") as server:
         with pytest.raises(JudgeUnavailableError, match=r"status 404; set OPENAI_MODEL"):
             await chosen_endpoint({"OPENAI_BASE_URL": f"{server.url}/elsewhere"})
 
 
 async def test_nobody_there_is_an_outage() -> None:
-    """Port 1 answers nobody."""
+    """A refused connection is an outage (no process listens on port 1)."""
     with pytest.raises(JudgeUnavailableError, match="does not answer"):
         await chosen_endpoint({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})

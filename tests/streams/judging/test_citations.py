@@ -1,4 +1,4 @@
-"""Answers that cite in no form that is understood are told of once."""
+"""The watch for answers whose citations are not recognized."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _result(number: int, *, cites: bool, metric: str = "relevance") -> Scored:
 
 
 def test_most_answers_without_citations_are_told_of_once() -> None:
-    """With an example by its id, the remedy, and no text of an answer."""
+    """Uncited answers are logged once, with an event id and the remedy, without text of an answer."""
     watch = CitationWatch(["relevance"])
     with capture_logs() as logs:
         for number in range(2 * MIN_RESULTS):
@@ -33,7 +33,7 @@ def test_most_answers_without_citations_are_told_of_once() -> None:
 
 @pytest.mark.parametrize(("cites", "metric"), [(True, "relevance"), (False, "tone")])
 def test_other_traffic_is_passed_over(cites: bool, metric: str) -> None:
-    """Answers that cite, and metrics that read no citations."""
+    """Answers with citations, and metrics that read none, are ignored."""
     watch = CitationWatch(["relevance"])
     for number in range(2 * MIN_RESULTS):
         watch.add(_result(number, cites=cites, metric=metric))
@@ -41,11 +41,10 @@ def test_other_traffic_is_passed_over(cites: bool, metric: str) -> None:
 
 
 def test_half_is_not_most() -> None:
-    """And a later change is seen."""
+    """Half of the answers give no note; one more does."""
     watch = CitationWatch(["relevance"])
     for number in range(2 * MIN_RESULTS):
         watch.add(_result(number, cites=number % 2 == 0))
     assert not watch.note
     watch.add(_result(0, cites=False))
-    told = watch.note
-    assert told
+    assert watch.note

@@ -32,7 +32,7 @@ WORDS = "tests.judge.metrics.code.functions:words"
     ],
 )
 def test_a_few_words_of_settings_make_a_metric(given: dict[str, Any], scale: tuple[float, float]) -> None:
-    """A name alone where the defaults will do; the scale follows from the check or from the settings."""
+    """A code metric needs only its name if the defaults apply; its range is the check's or the settings'."""
     metric = build_metric("own", MetricSettings.model_validate(given))
     assert (metric.mode, metric.score_range) == ("code", scale)
 
@@ -41,10 +41,7 @@ def test_a_few_words_of_settings_make_a_metric(given: dict[str, Any], scale: tup
     ("given", "problem"),
     [
         ({"code": {}}, "must be one of regex, contains"),
-        (
-            {"code": {"regex": {"pattern": "a"}, "length": {}}},
-            r"must be one of .* \(got regex, length\)",
-        ),
+        ({"code": {"regex": {"pattern": "a"}, "length": {}}}, r"must be one of .* \(got regex, length\)"),
         ({"code": "latencies"}, "latencies"),
         ({"code": "latency", "python": WORDS}, "python: excludes code"),
         ({"code": "latency", "endpoints": ["a"]}, "endpoints: is only for metrics with a judge"),
@@ -54,7 +51,7 @@ def test_a_few_words_of_settings_make_a_metric(given: dict[str, Any], scale: tup
     ],
 )
 def test_settings_that_do_not_fit_are_named(given: dict[str, Any], problem: str) -> None:
-    """Field, what is wrong, what to do."""
+    """Invalid settings of a code metric are named."""
     with pytest.raises(ValidationError, match=problem):
         Settings.model_validate({"metrics": {"own": given}})
 
@@ -77,13 +74,13 @@ def test_settings_that_do_not_fit_are_named(given: dict[str, Any], problem: str)
     ],
 )
 def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> None:
-    """When the worker starts, and by `config check`; not at the first event."""
+    """Settings that cannot be built raise when the metric is built, not at the first event."""
     with pytest.raises(SettingsError, match=problem):
         build_metric("own", MetricSettings.model_validate(given))
 
 
 def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
-    """Once, when the metric is built: another schema is another evaluator."""
+    """The schema file is read when the metric is built; another schema is another scoring version."""
     file = tmp_path / "schema.json"
     versions = []
     for text in ('{"type": "object"}', '{"type": "array"}'):
@@ -94,7 +91,7 @@ def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
 
 
 def test_code_alone_needs_no_judge() -> None:
-    """No endpoint, no key; with one metric that asks a judge, they are needed. Code has no prompt."""
+    """Code metrics need no endpoint and have no prompt; one judged metric needs an endpoint."""
     code = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "words": {"python": WORDS}}})
     assert judge_endpoints(code.judge, {}, code.metrics) == ()
     assert list(build_metrics(code)) == ["speed", "words"]
@@ -105,6 +102,6 @@ def test_code_alone_needs_no_judge() -> None:
 
 
 def test_a_built_in_name_keeps_its_meaning() -> None:
-    """A number called relevance is relevance."""
+    """Code cannot replace a built-in metric."""
     with pytest.raises(ValidationError, match="is a built-in metric, which code cannot replace"):
         Settings.model_validate({"metrics": {"relevance": {"code": "similarity"}}})

@@ -25,33 +25,31 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def test_what_a_lower_rate_keeps_a_higher_one_keeps(
     event_id: str, rate: float, one: Fraction, other: Fraction
 ) -> None:
-    """So an event that is decided upon twice is in the sample with the probability of the higher rate."""
+    """An event kept at a lower factor is kept at each higher factor."""
     decision = SamplingPolicy(default_rate=rate).decide(event_id=event_id, labels={})
     low, high = sorted((one, other))
     if decision.lowered(low).keep:
         assert decision.lowered(high).keep
         assert decision.keep
-    # Rounded up to one of 2^56 values.
+    # The probability is rounded up to a multiple of 2^-56.
     assert float(decision.lowered(low).probability) == pytest.approx(rate * float(low), rel=1e-9)
     assert decision.lowered(Fraction(1)) is decision
 
 
 def test_a_lowered_decision_names_its_factor() -> None:
-    """The rate that was in force can be read from the result."""
+    """The policy's name has the factor in force."""
     decision = SamplingPolicy(default_rate=0.5).decide(event_id="e", labels={})
     assert decision.lowered(Fraction(1, 4)).policy == f"{decision.policy}*1/4"
     assert decision.lowered(Fraction(1, 4)).stratum == decision.stratum
 
 
 def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
-    """The factor follows from what was spent before.
+    """The weighted count and mean are unbiased while the budget lowers the rate.
 
-    By the recorded probabilities all events are accounted for.
-
-    5,000 events, rate 1/2, 2,000 calls: the first 1,600 are spent at 1/2 (3,200 events), 200 at 1/4 (800),
-    100 at 1/8 (800), and some 12 at 1/16 (200). The variance of the estimated number, the sum of (1-p)/p^2
-    over what is kept, is then near 3,200 + 2,400 + 5,600 + 2,900 = 14,100: a standard error of 119, of which
-    four are allowed.
+    The factor depends only on earlier spending. 5,000 events, rate 1/2, 2,000 calls: the first 1,600 are
+    spent at 1/2 (3,200 events), 200 at 1/4 (800), 100 at 1/8 (800), and some 12 at 1/16 (200). The variance
+    of the estimated number, the sum of (1-p)/p^2 over kept events, is about 3,200 + 2,400 + 5,600 + 2,900 =
+    14,100: a standard error of 119, of which four are allowed.
     """
     policy = SamplingPolicy(default_rate=0.5)
     budget = Budget(BudgetLimits(calls_per_day=2000))
@@ -81,7 +79,7 @@ class Outbox:
         self.tasks.append(task)
 
     def passed(self, topic: str) -> None:
-        """Nothing follows from it here."""
+        """Do nothing."""
 
 
 class Record:
@@ -93,12 +91,12 @@ class Record:
 
 
 async def test_the_intake_records_the_probability_that_was_in_force() -> None:
-    """Redelivered at another rate, the same event has the same result id."""
+    """A redelivered event has the probability in force and the same result id."""
     factor = Fraction(1)
     outbox: Any = Outbox()
     record: Any = Record()
     metrics = Metrics(CollectorRegistry())
-    # R / 2^56 is 0.796: kept at a factor of 1/2, not at 1/1024.
+    # R / 2^56 is 0.796: kept at factor 1/2, not at 1/1024.
     event = QAEvent(event_id="e-4", question="q", answer="a", reference="r")
     randomness = SamplingPolicy().decide(event_id=event.event_id, labels={}).randomness
 
@@ -114,7 +112,7 @@ async def test_the_intake_records_the_probability_that_was_in_force() -> None:
         counts=metrics,
         rate_factor=lambda: factor,
     )
-    for factor in (Fraction(1), Fraction(1, 2), Fraction(1, 1024)):  # noqa: B007 - the intake reads it
+    for factor in (Fraction(1), Fraction(1, 2), Fraction(1, 1024)):  # noqa: B007 - read by the intake
         await intake.handle(record)
     kept = [f for f in (1.0, 0.5, 1 / 1024) if randomness >= round((1 - f) * 2**56)]
     assert [task.sampling.probability for task in outbox.tasks] == kept

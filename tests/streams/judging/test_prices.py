@@ -19,14 +19,14 @@ def endpoint(**values: Any) -> EndpointSettings:
 
 
 def test_own_prices_go_before_the_published_ones() -> None:
-    """A negotiated price is what is paid."""
+    """A configured price overrides the published one."""
     own = endpoint(usd_per_million_tokens={"input": 0.1, "output": 0.2})
     assert build_prices([own]).cost_usd(own.model, MILLION, endpoint="primary") == pytest.approx(0.1)
     assert build_prices([endpoint()]).cost_usd(own.model, MILLION, endpoint="primary") == pytest.approx(0.4)
 
 
 def test_a_price_that_nobody_knows_is_said_once_and_is_not_free() -> None:
-    """With the endpoint, the model and the remedy."""
+    """An unknown price is logged once with endpoint, model and remedy, and the cost is unknown."""
     with capture_logs() as lines:
         prices = build_prices([endpoint(base_url="http://127.0.0.1:1/v1")])
     assert prices.cost_usd("gpt-4.1-mini", MILLION, endpoint="primary") is None
@@ -35,7 +35,7 @@ def test_a_price_that_nobody_knows_is_said_once_and_is_not_free() -> None:
 
 
 def test_the_offline_judge_is_free_without_a_word() -> None:
-    """Unless the settings say otherwise."""
+    """The offline judge costs 0 without a log line."""
     offline = endpoint(model=OFFLINE_MODEL, base_url="http://127.0.0.1:1/v1")
     with capture_logs() as lines:
         prices = build_prices([offline])
@@ -45,7 +45,7 @@ def test_the_offline_judge_is_free_without_a_word() -> None:
 
 
 def test_a_budget_in_dollars_needs_known_prices() -> None:
-    """Else nobody could tell what is spent; a budget in calls needs none, and the offline judge is free."""
+    """A budget in USD requires known prices; a budget in calls and the offline judge do not."""
     unpriced = endpoint(base_url="http://127.0.0.1:1/v1")
     offline = endpoint(model=OFFLINE_MODEL, base_url="http://127.0.0.1:1/v1")
     in_dollars = JudgeSettings(budget_usd_per_day=25)

@@ -39,14 +39,14 @@ def told(spending: Spending) -> str:
 
 
 async def test_without_limits_nothing_waits() -> None:
-    """And nothing is said."""
+    """Without limits no verdict waits."""
     spending = Spending(BudgetLimits())
     await one_verdict(spending)
     assert not told(spending)
 
 
 async def test_verdicts_wait_while_the_budget_is_spent_and_go_on_in_the_next_period() -> None:
-    """The worker says so meanwhile; the log has a line for the beginning and one for the end."""
+    """Verdicts wait until the next period when the budget is spent, with a log line at start and end."""
     clock = Clock()
     spending = Spending(BudgetLimits(calls_per_hour=2), now=clock)
     with capture_logs() as lines:
@@ -58,7 +58,7 @@ async def test_verdicts_wait_while_the_budget_is_spent_and_go_on_in_the_next_per
         assert spending.spent_ratio("hour") == 1.0
         assert not any(task.done() for task in waiting)
         clock.now += timedelta(seconds=2)
-        # The wait was for the one second that was left of the hour.
+        # The remaining wait is the last second of the hour.
         await asyncio.wait_for(asyncio.gather(*waiting), 60)
     assert not told(spending)
     assert [line["event"].split(",")[0] for line in lines] == [
@@ -68,7 +68,7 @@ async def test_verdicts_wait_while_the_budget_is_spent_and_go_on_in_the_next_per
 
 
 async def test_what_is_promised_and_not_spent_is_free_for_others_at_once() -> None:
-    """A verdict from the cache, without a call, or that ended in an error costs nothing."""
+    """A cached verdict, one without a call and a failed one release their reservation at once."""
     spending = Spending(BudgetLimits(calls_per_hour=1), now=Clock())
     await one_verdict(spending, cached=True)
     with pytest.raises(RuntimeError):
@@ -85,7 +85,7 @@ async def test_what_is_promised_and_not_spent_is_free_for_others_at_once() -> No
 
 
 async def test_a_cancelled_wait_leaves_no_trace() -> None:
-    """A worker that stops gives its tasks back."""
+    """A cancelled wait ends the deferral and reserves no budget."""
     clock = Clock()
     clock.now = NOON - timedelta(minutes=30)
     spending = Spending(BudgetLimits(usd_per_hour=0.05), now=clock)
@@ -101,7 +101,7 @@ async def test_a_cancelled_wait_leaves_no_trace() -> None:
 
 
 async def test_calls_for_no_verdict_are_booked_too() -> None:
-    """Two checks of 0.02 USD each are 0.04 of 0.05, and two of four calls; one of unknown cost is a call."""
+    """Health checks are booked: 2 * 0.02 of 0.05 USD, and a check of unknown cost as a call."""
     spending = Spending(BudgetLimits(usd_per_hour=0.05, calls_per_day=4), now=Clock())
     spending.book(0.02)
     spending.book(0.02)

@@ -37,7 +37,7 @@ def endpoint(**values: Any) -> EndpointSettings:
 
 
 def test_a_window_must_hold_the_reply() -> None:
-    """The error names field, limit, value and remedy."""
+    """A context window must be larger than the reply's limit."""
     values = {"endpoints": [endpoint(context_tokens=4096).model_dump(exclude_none=True)]}
     with pytest.raises(
         ValidationError, match=r"endpoints\.0\.context_tokens: must be more than max_output_tokens"
@@ -47,13 +47,13 @@ def test_a_window_must_hold_the_reply() -> None:
 
 
 def test_both_forms_of_the_daily_budget_mean_the_same() -> None:
-    """The one line of the reference, and the section."""
+    """`budget_usd_per_day` and `budget.usd_per_day` are equivalent."""
     short, long = JudgeSettings(budget_usd_per_day=25), JudgeSettings(budget=BudgetSettings(usd_per_day=25))
     assert budget_limits(short) == budget_limits(long) == BudgetLimits(usd_per_day=25)
 
 
 def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
-    """As the settings say."""
+    """The settings choose no cache, a memory cache or a file cache."""
     assert open_cache(CacheSettings(), print) is None
     assert isinstance(open_cache(CacheSettings(max_entries=9), print), MemoryCache)
     cache = open_cache(CacheSettings(max_entries=9, file=tmp_path / "verdicts"), print)
@@ -65,10 +65,7 @@ def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
 async def test_a_slow_call_is_made_twice_only_where_the_settings_ask_for_it(
     after_seconds: float | None, calls: int
 ) -> None:
-    """The first call hangs.
-
-    Where it is made again the verdict is there, with two tries, and else it waits.
-    """
+    """With hedge_after_seconds a hanging call is repeated; without it the verdict waits."""
     judge = JudgeSettings(hedge_after_seconds=after_seconds)
     metric = build_metric("relevance", MetricSettings(mode="verbatim"))
     good = Answer(body=completion('{"score": 1, "justification": "x"}'))
@@ -99,7 +96,7 @@ async def test_a_slow_call_is_made_twice_only_where_the_settings_ask_for_it(
     ],
 )
 def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> None:
-    """Names alone, samples of one endpoint, or both."""
+    """A panel names endpoints, samples of one endpoint, or both."""
     settings = MetricSettings.model_validate({"panel": panel})
     assert settings.panel is not None
     assert settings.panel.votes == votes
@@ -110,10 +107,7 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
     [
         ({"panel": ["a"]}, "must give 2 to 15 votes"),
         ({"panel": {"endpoints": ["a", "b"], "samples": 8}}, r"must give 2 to 15 votes.*got 16"),
-        (
-            {"panel": {"endpoints": ["a", "b"], "quorum": 3}},
-            r"quorum.*at most the number of votes \(2\)",
-        ),
+        ({"panel": {"endpoints": ["a", "b"], "quorum": 3}}, r"quorum.*at most the number of votes \(2\)"),
         ({"panel": ["a", "b"], "endpoints": ["a"]}, "must have one entry with a panel without endpoints"),
         (
             {"panel": {"samples": 3}, "endpoints": ["a", "b"]},
@@ -125,24 +119,20 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
     ],
 )
 def test_a_panel_that_cannot_be_is_named(metric: dict[str, Any], problem: str) -> None:
-    """Field, limit, value, remedy."""
+    """An invalid panel names field, limit, value and remedy."""
     endpoints = [{"name": name, "model": "m"} for name in ("a", "b")]
     with pytest.raises(ValidationError, match=problem):
         Settings.model_validate({"judge": {"endpoints": endpoints}, "metrics": {"tone_of_ours": metric}})
 
 
 async def test_the_settings_of_a_metric_name_its_panel() -> None:
-    """Two endpoints, two votes each; a metric without one is judged once; code by nobody."""
+    """A panel of two endpoints with two samples has four votes; other metrics have one judge or code."""
     endpoints = [
         endpoint(name=name, model=f"m-{name}", base_url="http://127.0.0.1:9/v1") for name in ("a", "b")
     ]
-    wanted = {
-        "tone": MetricSettings.model_validate(
-            {"panel": {"endpoints": ["b", "a"], "samples": 2, "quorum": 2}}
-        ),
-        "refusal": MetricSettings(),
-        "speed": MetricSettings.model_validate({"code": "latency"}),
-    }
+    panel_of_two = {"panel": {"endpoints": ["b", "a"], "samples": 2, "quorum": 2}}
+    given = {"tone": panel_of_two, "refusal": {}, "speed": {"code": "latency"}}
+    wanted = {name: MetricSettings.model_validate(values) for name, values in given.items()}
     metrics = {name: build_metric(name, settings) for name, settings in wanted.items()}
     async with open_stack(JudgeSettings(), endpoints) as stack:
         judges = metric_judges(stack, metrics, wanted)

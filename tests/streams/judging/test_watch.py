@@ -10,7 +10,7 @@ from streams.telemetry.instruments import Metrics
 
 
 def test_calls_and_outages_are_counted_and_logged() -> None:
-    """In flight, seconds by outcome, the breaker; one line when an endpoint goes and one when it is back."""
+    """Calls in flight, call seconds and the breaker are metrics; an outage is logged at start and end."""
     registry, clock = CollectorRegistry(), [10.0]
     watch = JudgeWatch(Metrics(registry), now=lambda: clock[0])
     endpoint = {"endpoint": "primary"}
@@ -34,14 +34,17 @@ def test_calls_and_outages_are_counted_and_logged() -> None:
 
 
 def test_failures_of_the_cache_are_counted() -> None:
-    """The cache itself says why, once."""
+    """Cache failures are counted."""
     registry = CollectorRegistry()
     JudgeWatch(Metrics(registry)).cache_failed()
     assert registry.get_sample_value("judgestream_verdict_cache_failures_total") == 1
 
 
 def test_tokens_are_priced_and_what_no_result_carries_is_booked() -> None:
-    """1,000 tokens at 2 USD a million are 0.002 USD: counted for each call, booked for the check alone."""
+    """Tokens of each call are priced; only calls without a verdict are booked.
+
+    1,000 tokens at 2 USD per million are 0.002 USD.
+    """
     registry, booked = CollectorRegistry(), list[float | None]()
     prices = PriceTable(endpoints={"primary": ModelPrice(2.0, 8.0)})
     watch = JudgeWatch(Metrics(registry), prices=prices, book=booked.append)

@@ -1,4 +1,4 @@
-"""What a file becomes: results in order, whole conversations; when it is abandoned, on a clock that jumps."""
+"""Judging of files: results in order, whole conversations, and the end of a run after an outage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.judge.virtual_time import run_virtually
 
 
 def test_endpoints_that_stay_down_are_given_up() -> None:
-    """5 s after the breaker has opened, with the reason; not while they still answer occasionally."""
+    """The run ends with the reason 5 s after the breaker opened, not during intermittent failures."""
 
     async def scenario() -> None:
         server = Server(lambda *_: DOWN if now() % 10 < 3 else 0.1)
@@ -45,7 +45,10 @@ def test_endpoints_that_stay_down_are_given_up() -> None:
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 5, 60])
 def test_a_refused_key_is_bad_configuration_however_soon_the_file_is_given_up(seconds: float) -> None:
-    """Probes are sent after 1 and 3 s here; with chance on its side 2 s are confirmed after 7 s alone."""
+    """A refused key is bad configuration, not an outage, at any patience.
+
+    Probes are sent after 1 and 3 s; with jitter, a refusal of 2 s may be confirmed only after 7 s.
+    """
 
     async def scenario() -> None:
         refusal = JudgeConfigurationError("answered 401")
@@ -64,7 +67,7 @@ def test_a_refused_key_is_bad_configuration_however_soon_the_file_is_given_up(se
 
 
 def test_a_key_refused_after_answers_is_an_outage() -> None:
-    """Any answer shows that the configuration works: a gateway behind it has failed."""
+    """A key refused after a verdict is an outage, because the configuration has worked."""
 
     async def scenario() -> None:
         refusal = JudgeConfigurationError("answered 401")
@@ -82,7 +85,7 @@ def test_a_key_refused_after_answers_is_an_outage() -> None:
 
 
 def test_a_pause_that_an_endpoint_asks_for_is_waited_for() -> None:
-    """A quarter of an hour is longer than any patience with errors, and no outage."""
+    """A Retry-After of 600 s is waited for and is no outage, although the patience is 5 s."""
 
     async def scenario() -> None:
         busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
@@ -97,7 +100,7 @@ def test_a_pause_that_an_endpoint_asks_for_is_waited_for() -> None:
 
 
 def test_what_checks_used_is_kept_with_its_price() -> None:
-    """What is for a verdict is on its result."""
+    """Tokens of health checks are recorded with their price; those of verdicts are on the results."""
     checks = Checks(PriceTable(endpoints={"primary": ModelPrice(1.0, 1.0)}))
     usage = Usage(input_tokens=10)
     checks.used("primary", "m", usage, for_verdict=True)
@@ -107,9 +110,10 @@ def test_what_checks_used_is_kept_with_its_price() -> None:
 
 
 async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
-    """After the last line, in the order in which they begin; single events are judged as they come.
+    """Conversations are judged after the last line, in the order of their first event.
 
-    The judge sees all turns. What is in no conversation has none; results that are there stay.
+    Single events are judged when they are read. The judge gets all turns; an event without a conversation
+    belongs to none; existing results are kept.
     """
     text = '{"score_range": [1, 5], "messages": [{"role": "user", "content": "{messages}"}]}'
     pack = parse_pack(text.encode(), dialect="yaml", origin="p")
@@ -131,15 +135,8 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
         judge = FileJudge({metrics[name]: judges[name] for name in metrics}, stack.pool, Checks(PriceTable()))
 
         async def judged(*done: str) -> list[Scored]:
-            found = judge_lines(
-                lines,
-                judge,
-                Ingest(max_event_bytes=1_000_000),
-                source="f",
-                concurrency=2,
-                done=done,
-                whole=["whole"],
-            )
+            ingest = Ingest(max_event_bytes=1_000_000)
+            found = judge_lines(lines, judge, ingest, source="f", concurrency=2, done=done, whole=["whole"])
             outcomes = [one async for one in found]
             assert [place for place, one in enumerate(outcomes) if isinstance(one, InvalidLine)] == [1]
             return [one for one in outcomes if isinstance(one, Scored)]
@@ -151,8 +148,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
             ("whole", "c-1"),
         ]
         (conversation,) = [one for one in asked if "q1" in one and "q4" in one]
-        assert [conversation.index(one) for one in ("q1", "a1", "q4", "a4")] == sorted(
-            conversation.index(one) for one in ("q1", "a1", "q4", "a4")
-        )
+        places = [conversation.index(one) for one in ("q1", "a1", "q4", "a4")]
+        assert places == sorted(places)
         again = await judged(results[-1].result_id)
         assert [one.event_id for one in again if one.metric == "whole"] == ["c-2"]

@@ -1,4 +1,4 @@
-"""Events in files of four formats, and what is said of a file that is something else."""
+"""Reading of events from files of four formats, and errors about other content."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def lines(data: bytes, form: Format) -> list[tuple[int, object]]:
     ],
 )
 def test_the_name_tells_the_format_where_nobody_does(name: str, given: Format | None, form: Format) -> None:
-    """An unknown name is JSON lines."""
+    """The file's suffix gives the format unless an option does; the default is JSON lines."""
     assert format_of(Path(name), given) == form
 
 
 def test_json_lines_keep_their_numbers() -> None:
-    """Blank lines are skipped; a byte order mark at the beginning is none of the first object's."""
+    """Blank lines are skipped but counted; a byte order mark is ignored."""
     data = b'\xef\xbb\xbf{"event_id": "1"}\r\n\n  \n{"event_id": "2"}'
     assert lines(data, "jsonl") == [(1, {"event_id": "1"}), (4, {"event_id": "2"})]
 
 
 def test_a_json_array_is_read_element_by_element() -> None:
-    """Whatever stands in it: an element that is not an event is that element's own fault."""
+    """Each element of an array is read; an element that is no event is invalid by itself."""
     assert lines(json.dumps([ROW, 7]).encode(), "json") == [(1, ROW), (2, 7)]
 
 
 def test_named_texts_and_conversations_stand_in_columns() -> None:
-    """`fields.policy` is a named text; messages and calls of tools are JSON."""
+    """A column `fields.policy` is a named text; messages and tool calls are JSON."""
     cells = b'1,Be brief.,"[{""role"": ""user"", ""content"": ""Hi""}]",[]\n'
     ((_, event),) = lines(b"event_id,fields.policy,messages,tool_calls\n" + cells, "csv")
     assert event == {
@@ -64,27 +64,17 @@ def test_named_texts_and_conversations_stand_in_columns() -> None:
 
 
 def test_csv_columns_are_fields_and_labels() -> None:
-    """An empty cell is a field that is not there; structures are JSON; the first row has number 2."""
+    """An empty cell is a missing field; structures are JSON; the first row has number 2."""
     data = (
         "\ufeffevent_id,question,answer,reference,labels.app,context\r\n"
         '1,"Where, then?","In\nParis.",,support,"{""Page-1"": ""text""}"\r\n'
     ).encode()
-    assert lines(data, "csv") == [
-        (
-            2,
-            {
-                "event_id": "1",
-                "question": "Where, then?",
-                "answer": "In\nParis.",
-                "labels": {"app": "support"},
-                "context": {"Page-1": "text"},
-            },
-        )
-    ]
+    texts = {"event_id": "1", "question": "Where, then?", "answer": "In\nParis."}
+    assert lines(data, "csv") == [(2, texts | {"labels": {"app": "support"}, "context": {"Page-1": "text"}})]
 
 
 def test_parquet_rows_are_events(tmp_path: Path) -> None:
-    """Nested columns keep their structure."""
+    """Nested Parquet columns keep their structure, and nulls are missing fields."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -94,7 +84,7 @@ def test_parquet_rows_are_events(tmp_path: Path) -> None:
 
 
 def test_a_table_of_another_tool_is_read_as_it_is_meant(tmp_path: Path) -> None:
-    """Ids and labels that are numbers are texts; NaN is nothing; pages may be a map, or a list of objects."""
+    """Numeric ids and labels become text, NaN is missing, and pages may be a map."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -129,14 +119,14 @@ def test_a_table_of_another_tool_is_read_as_it_is_meant(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sign", [";", "\t", ","])
 def test_a_spreadsheet_may_part_cells_by_another_sign(sign: str) -> None:
-    """The heading tells; texts may hold the other signs, quoted ones their own."""
+    """The delimiter is detected from the header; quoted cells may contain it."""
     rows = [["event_id", "question", "answer"], ["1", f'"a{sign}b"', "x|y"]]
     data = "\n".join(sign.join(row) for row in rows).encode()
     assert lines(data, "csv") == [(2, {"event_id": "1", "question": f"a{sign}b", "answer": "x|y"})]
 
 
 def test_cells_beyond_the_heading_are_that_lines_fault() -> None:
-    """Its texts may be cut at a comma: it is not an event, and the others are."""
+    """A row with more cells than the header is invalid; the other rows are read."""
     data = b"event_id,question,answer\n1,q,Yes, but,no\n\n2,q,a,,\n"
     first, second = read_lines(io.BytesIO(data), "csv", "f")
     bad = read_event(first, Ingest(max_event_bytes=1_000))
@@ -158,13 +148,13 @@ def test_cells_beyond_the_heading_are_that_lines_fault() -> None:
     ],
 )
 def test_another_format_is_named(data: bytes, form: Format, words: str) -> None:
-    """With the option that reads it."""
+    """Content of another format raises an error with the option that reads it."""
     with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
         list(read_lines(io.BytesIO(data), form, "f"))
 
 
 def test_a_slip_of_the_pen_is_named() -> None:
-    """Only where the field that was meant is not there, and never for a name of another thing."""
+    """A misspelt field is reported only if the correct field is missing and the names are similar."""
     assert misspelt(b'{"event_id": "1", "refrence": "x", "Answer": "a"}') == [
         ("refrence", "reference"),
         ("Answer", "answer"),
@@ -174,7 +164,7 @@ def test_a_slip_of_the_pen_is_named() -> None:
 
 
 def test_an_event_without_an_id_has_its_lines_number() -> None:
-    """So that a file of questions and answers needs no ids; another fault stays one."""
+    """An event without an id gets its line number as id; other faults are invalid lines."""
     ingest = Ingest(max_event_bytes=1_000)
     event = read_event(Line(7, b'{"question": "q", "answer": "a"}'), ingest)
     assert not isinstance(event, InvalidLine)
@@ -191,7 +181,7 @@ def test_an_event_without_an_id_has_its_lines_number() -> None:
 
 @given(st.binary(max_size=200), st.sampled_from(["jsonl", "json", "csv"]))
 def test_no_bytes_break_the_reader(data: bytes, form: Format) -> None:
-    """Lines or a clear error, and of each line an event or what is wrong with it."""
+    """Any bytes give lines or a SettingsError, and each line an event or its problem."""
     ingest = Ingest(max_event_bytes=1_000)
     try:
         for line in read_lines(io.BytesIO(data), form, "f"):

@@ -1,4 +1,4 @@
-"""What is said at the end of a file, and how two runs are compared."""
+"""The summary of a judged file, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.streams.results import failed, numbered, scored, unscored
 
 
 def summary() -> Summary:
-    """Scores 5, 5, 2, 1, one unscored and two failed."""
+    """Return a summary of scores 5, 5, 2, 1, one unscored result and two failures."""
     found = Summary("relevance", (1, 5))
     for number, score in enumerate((5, 5, 2, 1)):
         found.add(scored(number, score, labels={"model": "a" if number < 2 else "b"}))
@@ -25,7 +25,10 @@ def summary() -> Summary:
 
 
 def test_numbers_are_shown_by_tenths_and_labels_by_name() -> None:
-    """0.2 of 0 to 1 stands in its third tenth, 1 in the last; a label's bar has its name."""
+    """Numbers are counted by tenths of the range, labels by name.
+
+    0.2 of 0 to 1 is in the third tenth, 1 in the last.
+    """
     numbers = Summary("fluency", (0.0, 1.0))
     for number, value in enumerate((0.2, 0.29, 1.0)):
         numbers.add(numbered(number, value, metric="fluency"))
@@ -40,7 +43,7 @@ def test_numbers_are_shown_by_tenths_and_labels_by_name() -> None:
 
 
 def test_counts_means_and_reasons() -> None:
-    """Mean (5 + 5 + 2 + 1) / 4 = 3.25; by model 5 and 1.5; the lowest two are listed, the fives are not."""
+    """Mean (5 + 5 + 2 + 1) / 4 = 3.25; by model 5 and 1.5; the lowest scores are listed."""
     told = summary().as_json()
     assert (told["scored"], told["unscored"], told["failed"], told["mean"]) == (4, 1, 2, 3.25)
     assert told["distribution"] == {"1": 1, "2": 1, "5": 2}
@@ -54,7 +57,7 @@ def test_counts_means_and_reasons() -> None:
 
 
 def test_only_the_ten_lowest_are_kept() -> None:
-    """Of 30 answers that score 1 to 3, ten ones, in the order of the file."""
+    """Of 30 scores from 1 to 3, the first ten of score 1 are listed in the file's order."""
     found = Summary("relevance", (1, 5))
     for number in range(30):
         found.add(scored(number, number % 3 + 1))
@@ -63,7 +66,7 @@ def test_only_the_ten_lowest_are_kept() -> None:
 
 
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
-    """And tokens continue being counted."""
+    """One unknown price makes the total cost unknown; tokens are still summed."""
     spending = Spending()
     spending.add(Usage(input_tokens=10, output_tokens=1), 0.5)
     assert spending.cost_usd == 0.5
@@ -75,7 +78,7 @@ def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
 
 
 def test_all_failed() -> None:
-    """Only where there are results, and every one of them failed."""
+    """`all_failed` holds if there are results and each failed."""
     assert not FileSummary([Summary("relevance", (1, 5))]).all_failed
     assert not FileSummary([summary()]).all_failed
     broken = Summary("relevance", (1, 5))
@@ -84,7 +87,7 @@ def test_all_failed() -> None:
 
 
 def test_the_page_is_whole_and_harmless() -> None:
-    """One file without a script or a link, whatever an event's id says."""
+    """The HTML page has no script, link or external resource, and escapes the events' text."""
     found = summary()
     found.add(
         scored(50, 1, labels={"model": "<b>"}).model_copy(update={"event_id": "<script>alert(1)</script>"})
@@ -98,7 +101,9 @@ def test_the_page_is_whole_and_harmless() -> None:
 
 
 def test_a_paired_difference_by_hand() -> None:
-    """D = -1, -2, 0, -1: mean -1, variance 2/3, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half
+    """The interval of the mean paired difference.
+
+    D = -1, -2, 0, -1: mean -1, variance 2/3, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half width
     1.29923.
     """
     before = [scored(number, score) for number, score in enumerate((5, 5, 3, 4))]
@@ -111,7 +116,7 @@ def test_a_paired_difference_by_hand() -> None:
 
 
 def test_a_fall_beyond_chance_is_one() -> None:
-    """Twenty pairs that fall by one or two."""
+    """Twenty pairs that fall by one or two points are significantly worse."""
     before = [scored(number, 5) for number in range(20)]
     now = [scored(number, 4 - number % 2) for number in range(20)]
     assert compare("relevance", before, now).is_worse
@@ -119,7 +124,7 @@ def test_a_fall_beyond_chance_is_one() -> None:
 
 
 def test_no_pairs_no_interval() -> None:
-    """Nothing is claimed of nothing, nor of a single pair."""
+    """Without pairs, or with one pair, there is no interval."""
     found = compare("relevance", [], [scored(1, 5)])
     assert (found.pairs, found.difference, found.interval, found.is_worse) == (0, None, None, False)
     assert "no event was scored in both runs" in found.text()

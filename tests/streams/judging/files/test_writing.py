@@ -1,4 +1,4 @@
-"""The results' file: nothing that was there is lost, nothing half-written stands in its place."""
+"""The file of results is replaced only when the new results are complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.streams.results import failed, scored
 
 
 def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
-    """By whatever name it goes."""
+    """The input file is refused as output, also by a link or another path."""
     source = tmp_path / "self.jsonl"
     source.write_text("events")
     (tmp_path / "link.jsonl").symlink_to(source)
@@ -26,7 +26,7 @@ def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
 
 
 def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -> None:
-    """Without --overwrite it is an error; with it they go when the new ones are all there, and not before."""
+    """Existing results are an error; with `overwrite` they are replaced when the new ones are complete."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     with pytest.raises(SettingsError, match=r"exists; add --resume .* or --overwrite"):
@@ -40,7 +40,7 @@ def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -
 
 
 def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
-    """An unreachable judge changes no file."""
+    """A run without results changes no file."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     assert open_results(out, "jsonl", source=None, overwrite=True).leave() is None
@@ -49,7 +49,7 @@ def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
-    """What it wrote is kept, its cut last line is not; a third run finds all of it."""
+    """A resumed run keeps the complete lines and drops the truncated last one."""
     out = tmp_path / "out.jsonl"
     first = open_results(out, "jsonl", source=None)
     first.write(scored(1, 4))
@@ -73,7 +73,7 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
 
 
 def test_tables_and_arrays(tmp_path: Path) -> None:
-    """CSV has a row a result, whose texts are no formulas; JSON an array of them, which can be resumed."""
+    """CSV has one row per result and escapes formulas; JSON is an array, which can be resumed."""
     for form in ("csv", "json"):
         results = open_results(tmp_path / f"out.{form}", form, source=None)
         results.write(scored(1, 4, justification='Says "so",\nor not.'))
@@ -96,7 +96,7 @@ def test_tables_and_arrays(tmp_path: Path) -> None:
 
 
 def test_parquet_out(tmp_path: Path) -> None:
-    """The same columns as CSV."""
+    """Parquet has the columns of CSV."""
     from pyarrow import parquet
 
     results = open_results(tmp_path / "out.parquet", "parquet", source=None)
@@ -106,7 +106,7 @@ def test_parquet_out(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_gone_on_from_is_said(tmp_path: Path) -> None:
-    """A table, a file of something else, a folder, a folder that is not there."""
+    """Resuming a table or another file, and writing to a folder or a missing folder, are errors."""
     table, other = tmp_path / "out.csv", tmp_path / "out.jsonl"
     table.write_text("a,b")
     other.write_text('{"event_id": "1"}\n')
