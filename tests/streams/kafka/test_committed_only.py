@@ -1,4 +1,4 @@
-"""What a transaction gave up is nowhere read."""
+"""Records of aborted transactions are not read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STREAMS = Path(patches.__file__).parents[2]
 
 
 def test_every_consumer_reads_committed_records_only() -> None:
-    """Each place that makes a consumer says so; the worker's own is checked with a broker."""
+    """Each AIOKafkaConsumer in the code is made with an isolation level."""
     made = {
         f"{file.relative_to(STREAMS)}": {keyword.arg for keyword in node.keywords}
         for file in STREAMS.rglob("*.py")

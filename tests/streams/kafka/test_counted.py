@@ -1,4 +1,4 @@
-"""A result counts once, however often it is written."""
+"""A result counts once, although it may be written several times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.streams.results import scored
 
 @given(st.lists(st.integers(0, 30)))
 def test_of_few_results_each_counts_once(numbers: list[int]) -> None:
-    """As a set would have it, as long as they are not more than are remembered."""
+    """Each result id counts once, as in a set, up to the number remembered."""
     counted, seen = CountedResults(remembered=31), set[int]()
     for number in numbers:
         assert counted.add(f"r{number}") == (number not in seen)
@@ -24,7 +24,7 @@ def test_of_few_results_each_counts_once(numbers: list[int]) -> None:
 
 
 def test_memory_is_bounded_and_the_latest_are_known() -> None:
-    """Of 1,000 results at 10 a generation the last 10 are known, and at most 20 are kept."""
+    """Of 1,000 results with generations of 10, the last 10 are known and at most 20 are kept."""
     counted = CountedResults(remembered=10)
     assert all(counted.add(f"r{number}") for number in range(1_000))
     assert len(counted._young) + len(counted._old) <= 20
@@ -32,8 +32,9 @@ def test_memory_is_bounded_and_the_latest_are_known() -> None:
 
 
 async def test_what_another_worker_wrote_counts_nowhere_and_what_we_wrote_once() -> None:
-    """While the topic is read two results are written: one that lies there from before, and one that is found
-    where we put it.
+    """A result of another worker is a repetition; a result at the place of its own write counts.
+
+    Both are written while the topic is read.
     """
     metrics = Metrics(CollectorRegistry())
     counter = OnceCounter(metrics)
@@ -57,7 +58,7 @@ async def test_what_another_worker_wrote_counts_nowhere_and_what_we_wrote_once()
 
 
 async def test_a_broker_that_does_not_answer_keeps_no_result_from_being_counted() -> None:
-    """What waited is counted."""
+    """Pending results are counted if the topic cannot be read."""
     metrics = Metrics(CollectorRegistry())
     counter = OnceCounter(metrics)
     begun = asyncio.Event()

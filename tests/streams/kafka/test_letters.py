@@ -1,4 +1,4 @@
-"""Dead letters in ever smaller forms, and how many there may be."""
+"""Dead letters in decreasing sizes, and the limit of their number."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def _bytes(letter: DeadLetter) -> int:
 def test_every_form_is_smaller_and_says_where_the_record_is(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]
 ) -> None:
-    """The first one is whole; all have position, reason and event id; none is larger than the one before."""
+    """Each form is smaller than the one before and has position, reason and event id; the first is whole."""
     forms = _forms(_Record(value=value, key=key, headers=headers), detail="not JSON")
     assert (forms[0].value, forms[0].key, forms[0].truncated) == (value, key, False)
     assert {(one.topic, one.partition, one.offset, one.event_id) for one in forms} == {("t", 2, 5, "e1")}
-    # A hash is written where the value is cut: 64 digits more than the null before it.
+    # The hash of a truncated value adds 64 digits.
     sizes = [_bytes(one) for one in forms]
     assert all(after <= before + 64 for before, after in pairwise(sizes))
     assert sizes[-1] < 800
 
 
 def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
-    """A key of 2 MB, a value of 3 MB, a detail of 5,000 characters: a few hundred bytes."""
+    """The smallest form has the value's hash and size, and fewer than 700 bytes."""
     value = b"v" * 3_000_000
     smallest = _forms(_Record(value=value, key=b"k" * 2_000_000))[-1]
     assert (smallest.key, smallest.value, smallest.headers) == (None, None, ())
@@ -68,22 +68,19 @@ def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
 
 
 def test_a_huge_record_is_never_tried_whole() -> None:
-    """Its letter alone would take several times its size in memory."""
+    """A record above WHOLE_BYTES is truncated at once, because its letter takes several times its memory."""
     assert all(one.truncated for one in _forms(_Record(value=b"v" * (WHOLE_BYTES + 1))))
 
 
 def test_without_a_limit_anything_may_be_set_aside() -> None:
-    """As it is by default."""
+    """Without a limit any number of records may be dead letters."""
     limit = DeadLetterLimit(None)
     for _ in range(10_000):
         limit.set_aside("t")
 
 
 def test_records_in_a_row() -> None:
-    """Three may be set aside one after the other; a good one in between restarts the count.
-
-    Topics count apart.
-    """
+    """A limit of three consecutive dead letters applies per topic; a good record resets the count."""
     limit = DeadLetterLimit(DeadLetterLimitSettings(consecutive=3))
     for _ in range(5):
         for _ in range(3):
@@ -97,13 +94,13 @@ def test_records_in_a_row() -> None:
 
 
 def test_a_share_of_the_latest_records() -> None:
-    """Half of the latest ten may be set aside: the sixth of them stops the worker."""
+    """At a ratio of 0.5 of the latest ten records, the sixth dead letter raises."""
     limit = DeadLetterLimit(DeadLetterLimitSettings(ratio=0.5, ratio_over_records=10))
     for _ in range(5):
         limit.set_aside("t")
         limit.finished("t")
-    limit.finished("t")  # the oldest, set aside, is forgotten: 4 of 10
-    limit.set_aside("t")  # a good one is forgotten: 5 of 10
-    limit.set_aside("t")  # one that was set aside is: 5 of 10
+    limit.finished("t")  # the oldest, a dead letter, leaves the window: 4 of 10
+    limit.set_aside("t")  # a good one leaves the window: 5 of 10
+    limit.set_aside("t")  # a dead letter leaves the window: 5 of 10
     with pytest.raises(DeadLetterLimitError, match=r"6 of the latest 10 records of t"):
         limit.set_aside("t")

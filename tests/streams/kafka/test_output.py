@@ -39,7 +39,7 @@ class _Record:
 
 
 class _Sender:
-    """Fails as it is told, then takes everything up to a size."""
+    """Raises the given failures, then accepts records up to a size."""
 
     def __init__(self, *failures: Exception, limit: int = 10**9) -> None:
         self.failures = list(failures)
@@ -51,8 +51,8 @@ class _Sender:
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        partition: int | None,  # noqa: ARG002 - the protocol's
-        timestamp: float | None,  # noqa: ARG002 - the protocol's
+        partition: int | None,  # noqa: ARG002 - part of the protocol
+        timestamp: float | None,  # noqa: ARG002 - part of the protocol
         headers: Any,
     ) -> Awaitable[Any]:
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -70,7 +70,7 @@ class _Sender:
 
 
 class _Silent(_Sender):
-    """Fails as it is told, then leaves everybody waiting."""
+    """Raises the given failures, then never confirms."""
 
     async def send(self, *record: Any) -> Awaitable[Any]:
         return await super().send(*record) if self.failures else asyncio.get_running_loop().create_future()
@@ -81,15 +81,11 @@ TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", tasks_prefix="t
 
 def _output(sender: _Sender) -> tuple[Output, Metrics]:
     metrics = Metrics(CollectorRegistry())
-    return (
-        Output(lambda: sender, metrics, TOPICS),
-        metrics,
-    )
+    return Output(lambda: sender, metrics, TOPICS), metrics
 
 
 @pytest.fixture
 def scored() -> Scored:
-    """A result."""
     return a_result(1, 4)
 
 
@@ -99,9 +95,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_failed_write_is_tried_until_it_works() -> None:
-    """Refused before it left, and refused by the broker: both are retried, and the
-    record arrives once.
-    """
+    """A write refused by the client or the broker is retried and arrives once."""
     refused = ProducerSendError("no metadata")
     refused.__cause__ = KafkaConnectionError()
     sender = _Sender(refused, RequestTimedOutError(), KafkaConnectionError())
@@ -112,7 +106,7 @@ async def test_a_failed_write_is_tried_until_it_works() -> None:
 
 
 async def test_what_fails_is_told_with_the_latest_reason() -> None:
-    """First the broker was away, now a permission is missing: that is what a person has to know."""
+    """`trouble` has the latest reason of a failing write."""
     output, _ = _output(_Silent(KafkaConnectionError(), TopicAuthorizationFailedError("s")))
     writing = asyncio.create_task(output.write("s", key=b"k", value=b"v"))
 
@@ -129,14 +123,14 @@ async def test_what_fails_is_told_with_the_latest_reason() -> None:
 
 
 async def test_what_is_too_large_is_said_and_not_tried_again() -> None:
-    """The error names size, topic and the setting to change."""
+    """A record that is too large is not retried; the error names size, topic and setting."""
     output, _ = _output(_Sender(limit=3))
     with pytest.raises(TooLargeError, match=r"4 bytes is too large for topic s .*max\.message\.bytes"):
         await output.write("s", key=None, value=b"1234")
 
 
 async def test_a_dead_letter_that_does_not_fit_is_cut() -> None:
-    """A value of 1 MB becomes its first 256 KiB, flagged, with the original size; and it counts once."""
+    """A value of 1 MB is truncated to 256 KiB with its original size, and the dead letter counts once."""
     sender = _Sender(limit=600_000)
     output, metrics = _output(sender)
     await output.dead_letter(_Record(value=b"x" * 1_000_000), "undecodable", "not JSON")
@@ -149,7 +143,7 @@ async def test_a_dead_letter_that_does_not_fit_is_cut() -> None:
 
 
 async def test_a_dead_letter_with_huge_headers_goes_without_them() -> None:
-    """Where even the cut value does not fit, place and reason still arrive."""
+    """A dead letter that is too large with a truncated value is written without headers."""
     sender = _Sender(limit=5_000)
     output, _ = _output(sender)
     await output.dead_letter(_Record(headers=[("h", b"x" * 20_000)]), "oversized", "d\ud800" * 5_000)
@@ -169,20 +163,20 @@ async def test_a_dead_letter_with_huge_headers_goes_without_them() -> None:
     ],
 )
 def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | None) -> None:
-    """A producer can write any number; what is no moment counts as missing."""
+    """An invalid timestamp of a record is read as missing."""
     assert moment(timestamp) == expected
 
 
 class _SmallTopic(_Sender):
-    """Its dead letters may have this many bytes, keys included, from the second try on more."""
+    """The topic of dead letters limits key and value together."""
 
     async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
         self.limit = self.limit if topic == "d" else 10**9
-        return await super().send(topic, None if key is None else key, (key or b"") + (value or b""), *rest)
+        return await super().send(topic, key, (key or b"") + (value or b""), *rest)
 
 
 async def test_a_record_with_a_huge_key_is_set_aside_in_the_smallest_form() -> None:
-    """2 MB of key on a topic that takes 1 KB: the letter is written without a key of its own."""
+    """A key of 2 MB on a topic of 1 KB records is left out of the dead letter."""
     sender = _SmallTopic(limit=1_000)
     output, metrics = _output(sender)
     await output.dead_letter(_Record(key=b"k" * 2_000_000), "undecodable", "not JSON", event_id="e1")
@@ -193,15 +187,10 @@ async def test_a_record_with_a_huge_key_is_set_aside_in_the_smallest_form() -> N
 
 
 async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settings_say_so() -> None:
-    """Counted, and not as set aside."""
+    """With when_refused=skip a dead letter that never fits is counted as skipped."""
     metrics = Metrics(CollectorRegistry())
     policy = DeadLetterSettings(when_refused="skip")
-    output = Output(
-        lambda: _Sender(limit=10),
-        metrics,
-        TOPICS,
-        policy=policy,
-    )
+    output = Output(lambda: _Sender(limit=10), metrics, TOPICS, policy=policy)
     await output.dead_letter(_Record(), "undecodable", "not JSON")
     count = metrics.registry.get_sample_value
     assert count("judgestream_dead_letters_skipped_total", {"reason": "undecodable"}) == 1
@@ -209,7 +198,7 @@ async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settin
 
 
 async def test_else_it_waits_until_the_topic_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readiness says why; when the topic's limit is raised, the letter is written."""
+    """By default the write waits until the topic's limit is raised, and `trouble` names the remedy."""
     monkeypatch.setattr(module, "TELL_AGAIN_SECONDS", 0.01)
     sender = _Sender(limit=10)
     output, _ = _output(sender)
@@ -226,7 +215,7 @@ async def test_else_it_waits_until_the_topic_takes_it(monkeypatch: pytest.Monkey
 
 
 async def test_a_result_that_is_written_again_counts_once(scored: Scored) -> None:
-    """A redelivery writes it again, for readers drop it by its id; the counters have it once."""
+    """A redelivered result is written again and counts once."""
     output, metrics = _output(_Sender())
     for _ in range(3):
         await output.result(scored)
@@ -237,7 +226,7 @@ async def test_a_result_that_is_written_again_counts_once(scored: Scored) -> Non
 
 
 async def test_a_result_that_is_too_large_goes_without_what_can_be_missed(scored: Scored) -> None:
-    """First the evidence goes, marked; then corrections and labels; then it is too large for good."""
+    """A result that is too large loses its evidence, then its labels, and then raises TooLargeError."""
     large = scored.model_copy(
         update={"evidence": {"claims": ["c" * 5_000]}, "labels": {"app": "a" * 200, "tenant": "t" * 200}}
     )

@@ -1,4 +1,4 @@
-"""Reading a stretch of a topic ends, whatever lies there."""
+"""Reading of an offset range terminates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.settings import KafkaSettings
 
 
 async def test_a_reader_stops_while_it_gives_up_its_partitions() -> None:
-    """As where there is nothing to read between two offsets: aiokafka's own stop then waits forever."""
+    """A reader stops although it has nothing to read, in which case aiokafka's stop would wait forever."""
     async with EmbeddedBroker(topics={"t": 2}) as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         await producer.start()
@@ -23,7 +23,7 @@ async def test_a_reader_stops_while_it_gives_up_its_partitions() -> None:
         async def read(stretch: dict[int, tuple[int, int]]) -> list[bytes | None]:
             return [record.value async for record in reader.read_stretch("t", stretch)]
 
-        # Partition 5 is none of the topic's: nothing is read, and the reader stops at once.
+        # The topic has no partition 5: nothing is read, and the reader stops at once.
         assert await asyncio.wait_for(read({5: (0, 1)}), 60) == []
         assert await asyncio.wait_for(read({}), 60) == []
         assert await asyncio.wait_for(read({0: (0, 1), 1: (0, 0)}), 60) == [b"one"]

@@ -1,4 +1,4 @@
-"""One connection to a broker that does not answer as brokers do."""
+"""A connection to a broker that answers late, slowly or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
 
 @asynccontextmanager
 async def broker(answer: Answer) -> AsyncIterator[int]:
-    """Say which requests it knows, and then answer in its own way: gets the correlation id."""
+    """Run a broker that answers ApiVersions, and then calls `answer` with the correlation id."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         known = False
@@ -49,7 +49,7 @@ async def broker(answer: Answer) -> AsyncIterator[int]:
 
 
 async def nothing(_writer: asyncio.StreamWriter, _correlation: bytes) -> None:
-    """Take the request, and that is all."""
+    """Accept the request and do not answer."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,9 +58,9 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_half_open_connection_is_closed() -> None:
-    """Whatever was sent on it fails as on a connection that was cut, in the time of `QUIET_SECONDS`.
+    """Requests on a half-open connection fail after `QUIET_SECONDS`.
 
-    Else a heartbeat waits for the 40 s that aiokafka gives it, and the session is over.
+    Without this a heartbeat waits for aiokafka's 40 s, and the session expires.
     """
     async with broker(nothing) as port:
         connection = await open_connection("127.0.0.1", port)
@@ -73,10 +73,10 @@ async def test_a_half_open_connection_is_closed() -> None:
 
 
 async def test_a_join_is_waited_for() -> None:
-    """It takes as long as the slowest member of the group: here four times `QUIET_SECONDS`."""
+    """A group request may take longer than `QUIET_SECONDS`, here four times as long."""
 
     async def late(writer: asyncio.StreamWriter, correlation: bytes) -> None:
-        await asyncio.sleep(0.32)  # the broker's own pace
+        await asyncio.sleep(0.32)  # the broker's delay
         answer = correlation + struct.pack(">hi", 0, 0)
         writer.write(struct.pack(">i", len(answer)) + answer)
 
@@ -88,13 +88,13 @@ async def test_a_join_is_waited_for() -> None:
 
 
 async def test_an_answer_that_comes_in_small_pieces_is_waited_for() -> None:
-    """A slow line is none that is half-open: here an answer takes seven times `QUIET_SECONDS`."""
+    """A slow response is not a half-open connection: here one takes seven times `QUIET_SECONDS`."""
 
     async def drip(writer: asyncio.StreamWriter, correlation: bytes) -> None:
         answer = struct.pack(">i", 10) + correlation + struct.pack(">ih", 0, 0)
         for byte in answer:
             writer.write(bytes([byte]))
-            await asyncio.sleep(0.04)  # the line's own pace
+            await asyncio.sleep(0.04)  # the line's delay
 
     async with broker(drip) as port:
         connection = await open_connection("127.0.0.1", port)
@@ -104,14 +104,12 @@ async def test_an_answer_that_comes_in_small_pieces_is_waited_for() -> None:
 
 
 async def test_a_broker_that_throttles_is_waited_for() -> None:
-    """It answers, says for how long it will not read on, and then answers again: after four times
-    `QUIET_SECONDS`.
-    """
+    """A throttled request may take as long as the broker announced, here four times `QUIET_SECONDS`."""
     reads_on = asyncio.Event()
 
     async def throttle(writer: asyncio.StreamWriter, correlation: bytes) -> None:
         if reads_on.is_set():
-            await asyncio.sleep(0.32)  # the broker's own pace
+            await asyncio.sleep(0.32)  # the broker's delay
         reads_on.set()
         writer.write(struct.pack(">i", 10) + correlation + struct.pack(">ih", 5_000, 0))
 
@@ -123,7 +121,7 @@ async def test_a_broker_that_throttles_is_waited_for() -> None:
 
 
 async def test_a_connection_that_nobody_uses_stays() -> None:
-    """Where nothing is owed, silence says nothing."""
+    """An idle connection without pending requests stays open."""
 
     async def same(writer: asyncio.StreamWriter, correlation: bytes) -> None:
         writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
@@ -132,5 +130,5 @@ async def test_a_connection_that_nobody_uses_stays() -> None:
         connection = await open_connection("127.0.0.1", port)
         for _ in range(2):
             assert (await connection.send(ApiVersionRequest())).error_code == 0
-            await asyncio.sleep(0.2)  # more than twice as long as a broker may be quiet
+            await asyncio.sleep(0.2)  # more than twice QUIET_SECONDS
         await connection.end()

@@ -1,4 +1,4 @@
-"""What happens to connections, and what their clients are given."""
+"""Opening and closing of connections, and the options of clients."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def kafka_of(**security: object) -> KafkaSettings:
 
 
 def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
-    """60 s without one that is let in.
+    """Refused logins for 60 s without a successful one end the worker.
 
-    One that is restarts the count, and what may pass does not count.
+    A successful login resets the time; errors that may pass do not count.
     """
     now = 0.0
     admission = Admission(kafka_of(**SCRAM, password_env="P"), now=lambda: now)
@@ -77,9 +77,7 @@ def test_a_password_is_read_anew_and_never_shown(tmp_path: Path) -> None:
 
 
 def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
-    """Password, token or certificates alone: what Faust hands to aiokafka is what
-    aiokafka's own clients get.
-    """
+    """Faust passes the same security options to aiokafka as the project's own clients."""
     token = tmp_path / "token"
     for security in (
         {**SCRAM, "password_env": "P"},
@@ -99,15 +97,12 @@ def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
 
 
 def test_aiokafka_opens_its_connections_here() -> None:
-    """Its own function is the only place that it opens any from.
-
-    A version that does otherwise must be looked at.
-    """
+    """`aiokafka.client.create_conn` is replaced by `open_connection`."""
     assert aiokafka.client.create_conn is open_connection
 
 
 async def test_a_missing_token_is_a_failed_connection(tmp_path: Path) -> None:
-    """Clients try again only after errors of their own library; the reason stays attached."""
+    """A missing token is a connection error, which clients retry, with the reason as its cause."""
     kafka = kafka_of(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", token_file=tmp_path / "none")
     error = KafkaConnectionError("no login")
     error.__cause__ = TokenError("there is none", "write one", lasting=True)
@@ -117,18 +112,17 @@ async def test_a_missing_token_is_a_failed_connection(tmp_path: Path) -> None:
 
 
 def test_logins_are_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """On the level debug aiokafka writes whole requests."""
+    """The debug log of aiokafka leaves out requests with credentials."""
     request = SaslAuthenticateRequest(b"\0user\0hidden").prepare({36: (0, 0)})
     with caplog.at_level(logging.DEBUG, "aiokafka.conn"):
         logging.getLogger("aiokafka.conn").debug("Request to %s:%d %d: %s", "h", 1, 2, request)
         logging.getLogger("aiokafka.conn").debug("Closing %s", "h")
-    assert [record.getMessage() for record in caplog.records if record.name == "aiokafka.conn"] == [
-        "Closing h"
-    ]
+    messages = [record.getMessage() for record in caplog.records if record.name == "aiokafka.conn"]
+    assert messages == ["Closing h"]
 
 
 def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
-    """Nobody is asked at the terminal."""
+    """An encrypted key without its password, or with a wrong one, is an error without a prompt."""
     import trustme
     from cryptography.hazmat.primitives import serialization
 
@@ -153,8 +147,8 @@ def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def _refusing(context: ssl.SSLContext) -> Iterator[int]:
-    """A listener that offers another way to log in, and keeps the line open for as long as it likes."""
-    # Understands ApiVersions (18) and SaslHandshake (17); then error 33 and the one mechanism that it offers.
+    """Run a listener that offers another SASL mechanism and keeps the connection open."""
+    # It supports ApiVersions (18) and SaslHandshake (17), and answers error 33 with its one mechanism.
     answers = (
         struct.pack(">hi6h", 0, 2, 18, 0, 0, 17, 0, 1),
         struct.pack(">hih11s", 33, 1, 11, b"OAUTHBEARER"),
@@ -183,9 +177,7 @@ def _refusing(context: ssl.SSLContext) -> Iterator[int]:
 async def test_a_refused_login_leaves_no_open_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anyone who is notified of the refusal may end at once: nothing waits for a broker that takes its time
-    to hang up.
-    """
+    """A refused login closes the connection without waiting for the broker."""
     authority = Authority(tmp_path)
     own = authority.issue("broker", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -213,11 +205,9 @@ async def test_a_refused_login_leaves_no_open_connection(
 def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
     loop: Callable[[], asyncio.AbstractEventLoop], rounds: int
 ) -> None:
-    """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one
-    kind of error.
+    """A request on a closed connection raises KafkaConnectionError, on each event loop and after any delay.
 
-    It is the one that is retried. Any other ends the task that meets it, and with it heartbeats, metadata
-    or commits.
+    Clients retry this error only; another one would end the heartbeats, metadata updates or commits.
     """
 
     async def send_after_the_end(port: int) -> None:

@@ -1,4 +1,4 @@
-"""A consumer stops whatever its fetches are doing."""
+"""Stopping of consumers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.threaded_broker import broker_in_thread
 
 
 async def test_a_fetch_that_waits_after_an_error_leaves_no_connection_open() -> None:
-    """Nor does its cancellation reach who stops the consumer."""
+    """A stop cancels a waiting fetch and closes all connections."""
     with broker_in_thread() as servers:
         consumer = AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None)
         await consumer.start()
@@ -23,6 +23,6 @@ async def test_a_fetch_that_waits_after_an_error_leaves_no_connection_open() -> 
 
 
 async def test_a_consumer_that_did_not_start_is_stopped() -> None:
-    """Who stops it in a `finally` need not know."""
+    """A consumer that was not started can be stopped."""
     with broker_in_thread() as servers:
         await stop_consumer(AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None))

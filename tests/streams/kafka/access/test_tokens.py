@@ -1,4 +1,4 @@
-"""Tokens: read, fetched, renewed, and what is said when there is none."""
+"""OAuth tokens: reading, fetching, renewal and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def jwt(**claims: Any) -> str:
 
 
 class Endpoint:
-    """Answers as it is told to."""
+    """A token endpoint with a configurable answer."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -70,7 +70,7 @@ def tokens_of(url: str, clock: Clock, **oauth: Any) -> ClientCredentialsTokens:
 
 
 async def test_a_token_is_used_for_four_fifths_of_its_life(endpoint: Endpoint) -> None:
-    """It lives 100 s, so the one fetched at 1000 s is used until just before 1080 s."""
+    """A token is renewed after four fifths of its lifetime: fetched at 1000 s, renewed at 1080 s."""
     clock = Clock()
     tokens = tokens_of(endpoint.url, clock, scope="a b")
     assert await tokens.token() == "first"
@@ -80,14 +80,14 @@ async def test_a_token_is_used_for_four_fifths_of_its_life(endpoint: Endpoint) -
     clock.now += 1
     assert await tokens.token() == "second"
     login, form = endpoint.asked[0]
-    # Both are encoded as in a form before they are joined (RFC 6749, section 2.3.1).
+    # Id and secret are form-encoded before they are joined (RFC 6749, section 2.3.1).
     assert base64.b64decode(login.removeprefix("Basic ")) == b"me%3Ayou:s3cret%2Fwith%2Bsigns"
     assert form == {"grant_type": "client_credentials", "scope": "a b"}
     assert len(endpoint.asked) == 2
 
 
 async def test_the_last_token_goes_on_while_it_holds(endpoint: Endpoint) -> None:
-    """At 90 of 100 s a failing endpoint is harmless yet; at 100 s it does, for as long as it fails."""
+    """A failing endpoint is tolerated until the last token expires: at 90 s of 100 s, not at 100 s."""
     clock = Clock()
     tokens = tokens_of(endpoint.url, clock)
     assert await tokens.token() == "first"
@@ -154,7 +154,7 @@ async def test_a_file_is_read_each_time(tmp_path: Path) -> None:
         (jwt(exp="5"), None),
         ("a.b", None),
         ("a.!.c", None),
-        ("a.W10.c", None),  # [] in base64
+        ("a.W10.c", None),  # the claims are []
     ],
 )
 def test_only_a_json_web_token_tells_its_end(token: str, expected: float | None) -> None:
@@ -168,7 +168,7 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_tokens_for_msk_are_signed_for_the_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signer gives the token and its end in milliseconds since 1970; a failure there may pass."""
+    """The AWS signer gives the token and its expiry in milliseconds; its failure may pass."""
     calls: list[str] = []
 
     def sign(region: str) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Compressed batches are decompressed up to a bound."""
+"""Decompression of batches has a size limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = st.sampled_from(sorted(PAIRS))
 
 @given(NAMES, st.binary(max_size=100_000))
 def test_what_was_compressed_comes_back(name: str, text: bytes) -> None:
-    """Every codec, as bytes and as a view of them."""
+    """Each codec decompresses bytes and memoryviews."""
     encode, decode = PAIRS[name]
     packed = encode(text)
     assert decode(packed) == decode(memoryview(packed)) == text
@@ -37,14 +37,14 @@ def test_what_was_compressed_comes_back(name: str, text: bytes) -> None:
 
 @given(NAMES, st.binary(max_size=300))
 def test_anything_else_is_corrupt(name: str, junk: bytes) -> None:
-    """Whatever bytes there are: they are decompressed, or are said to be corrupt."""
+    """Any bytes are decompressed or raise CorruptRecordException."""
     with contextlib.suppress(CorruptRecordException):
         assert isinstance(PAIRS[name][1](junk), bytes)
 
 
 @pytest.mark.parametrize("name", sorted(PAIRS))
 def test_more_than_the_bound_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a bound of 1 MiB, 1 MiB comes back and one byte more does not."""
+    """With a limit of 1 MiB, 1 MiB is decompressed and one byte more is refused."""
     monkeypatch.setattr(codecs, "UNPACKED_BYTES", 1 << 20)
     encode, decode = PAIRS[name]
     assert len(decode(encode(b" " * (1 << 20)))) == 1 << 20
@@ -53,19 +53,19 @@ def test_more_than_the_bound_is_refused(name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_gzip_in_several_members_is_one_text() -> None:
-    """As RFC 1952 has it; and the bound is for all of them."""
+    """Several gzip members are one text (RFC 1952)."""
     member = zlib.compress(b"ab", wbits=31)
     assert codecs.gzip_decode(member * 3) == b"ababab"
 
 
 @pytest.mark.timeout(60)
 def test_gzip_in_very_many_members_is_read_once() -> None:
-    """2 MB of empty members: with a copy of the rest after each it takes 25 s, else a tenth of one."""
+    """100,000 empty members (2 MB) are read in linear time; a copy after each would take 25 s."""
     assert codecs.gzip_decode(zlib.compress(b"", wbits=31) * 100_000) == b""
 
 
 def test_a_snappy_block_of_negative_length_is_corrupt() -> None:
-    """Xerial's framing, with a length of -5."""
+    """A block of Xerial's framing with length -5 is corrupt."""
     packed = theirs.snappy_encode(b"text")[:16] + struct.pack(">i", -5) + b"x"
     with pytest.raises(CorruptRecordException):
         codecs.snappy_decode(packed)

@@ -1,7 +1,4 @@
-"""Every private name of aiokafka, Faust and mode that is used is still there.
-
-A new version without one fails here.
-"""
+"""The private names of aiokafka, Faust and mode that the project uses exist in the installed versions."""
 
 from __future__ import annotations
 
@@ -84,16 +81,16 @@ NEEDED = {
     "mode.threads.ServiceThread": {"_thread"},
 }
 OURS = {"_instance_id", "_send", "_send_noting", "_suspects", "_vouch"}
-"""Private names of this project on lines that also use one of theirs."""
+"""Private names of this project on lines that also use a library's."""
 
 
 @pytest.mark.parametrize(("owner", "names"), sorted(NEEDED.items()), ids=sorted(NEEDED))
 def test_the_name_is_there(owner: str, names: set[str]) -> None:
-    """In the module or class, or in the code of the class that sets it on its instances."""
+    """Each name exists in its module or class, or is set on instances in the class's code."""
     found = _find(owner)
     code = "\n".join(inspect.getsource(one) for one in found.__mro__[:-1]) if inspect.isclass(found) else ""
     gone = [name for name in sorted(names) if not hasattr(found, name) and f"self.{name}" not in code]
-    assert not gone, f"{owner} has lost {gone}: look at what streams.kafka does with them"
+    assert not gone, f"{owner} lacks {gone}: check their use in streams.kafka"
 
 
 def _find(path: str) -> object:
@@ -104,7 +101,7 @@ def _find(path: str) -> object:
 
 
 def test_every_private_name_is_in_the_list() -> None:
-    """Each line that says it uses a private name of a library uses one that this test looks for."""
+    """Each private name on a line marked SLF001 is in the list."""
     used = set()
     for file in STREAMS.rglob("*.py"):
         for line in file.read_text().splitlines():
@@ -114,10 +111,7 @@ def test_every_private_name_is_in_the_list() -> None:
 
 
 def test_nothing_is_patched_at_import() -> None:
-    """A program that imports every module of the transport finds aiokafka as it was.
-
-    The first client changes it.
-    """
+    """Importing the project does not patch aiokafka; the first client does."""
     program = """
 import aiokafka.client, aiokafka.conn, aiokafka.consumer.fetcher as fetcher
 import aiokafka.record.default_records as records

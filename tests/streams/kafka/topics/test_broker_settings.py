@@ -1,6 +1,8 @@
-"""Which settings of the broker a worker refuses to work with."""
+"""Broker settings that a worker refuses."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -29,7 +31,7 @@ SOUND = TopicFacts(
     ids=["nothing shown", "Kafka's defaults", "just within", "kept secret"],
 )
 def test_sound_settings_pass(broker: dict[str, str]) -> None:
-    """What the broker does not show is not reported as a problem."""
+    """Valid settings pass, and settings that the broker does not show are no problem."""
     assert problems_of(KAFKA, broker, {"qa.scores": SOUND, "unknown": TopicFacts(0, {})}) == []
 
 
@@ -41,11 +43,10 @@ def test_sound_settings_pass(broker: dict[str, str]) -> None:
     ],
 )
 def test_a_session_that_the_broker_refuses(broker: dict[str, str], said: str) -> None:
-    """Setting, limit, value and remedy are named."""
+    """A session timeout out of the broker's range names setting, limit, value and remedy."""
     (problem,) = problems_of(KAFKA, broker, {})
     assert problem.startswith("kafka.session_timeout_seconds must be")
-    with pytest.raises(ValueError, match=said):
-        raise ValueError(problem)
+    assert re.search(said, problem)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_a_session_that_the_broker_refuses(broker: dict[str, str], said: str) ->
     ],
 )
 def test_a_topic_that_loses_records(name: str, value: str) -> None:
-    """Topic, setting and value are named; the sound topic beside it is not."""
+    """A topic setting that loses records is named with its value."""
     topics = {"sound": SOUND, "bad": TopicFacts(3, {**SOUND.settings, name: value})}
     (problem,) = problems_of(KAFKA, {}, topics)
     assert problem.startswith(f"topic bad: {name} must be")
@@ -66,14 +67,14 @@ def test_a_topic_that_loses_records(name: str, value: str) -> None:
 
 
 def test_a_single_replica_has_no_unclean_leader() -> None:
-    """With one copy there is nobody to elect, so the setting means nothing."""
+    """With one replica unclean.leader.election.enable has no effect and is not a problem."""
     alone = TopicFacts(1, {"unclean.leader.election.enable": "true"})
     assert problems_of(KAFKA, {}, {"alone": alone}) == []
 
 
 @pytest.mark.parametrize(("shown", "told"), [("true", True), ("false", False), ("", False)])
 def test_a_broker_that_creates_topics_by_itself_is_a_risk(shown: str, told: bool) -> None:
-    """A deleted topic would come back with the broker's defaults; it is said, and refused nothing."""
+    """Automatic topic creation is reported as a risk, and is no problem."""
     broker = {"auto.create.topics.enable": shown}
     assert (auto_create_risk(broker) is not None) == told
     assert problems_of(KAFKA, broker, {}) == []

@@ -1,4 +1,4 @@
-"""The table of topics: everything else follows from it."""
+"""The table of topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SETTINGS = Settings.model_validate({"metrics": {"coverage": {}}})
 
 
 def test_what_agents_do_with_topics() -> None:
-    """A topic that all agents together read and write is both; apart each has its own."""
+    """Operations on topics follow from the agents in the process."""
     everything = topic_uses(SETTINGS.topics, SETTINGS.metrics)
     assert {use.name: use.operations for use in everything} == {
         "qa.events": ("Read",),
@@ -30,10 +30,7 @@ def test_what_agents_do_with_topics() -> None:
 
 
 def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
-    """A row that lacks one would break the creation of topics or the reading of records.
-
-    What is compacted is kept forever, and what only this release reads has no schema.
-    """
+    """Each topic has a configured name, a retention unless compacted, and a known schema or none."""
     topics = TopicSettings()
     for kind in TOPICS:
         assert kind.names(topics, ["coverage"])[0]
@@ -42,7 +39,7 @@ def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
 
 
 def test_what_a_topic_holds_follows_from_its_name() -> None:
-    """Names are the settings'; a topic of another party holds nothing of judgestream."""
+    """A topic's message type follows from its configured name; other topics have none."""
     topics = TopicSettings.model_validate({"scores": "verdicts", "tasks_prefix": "todo."})
     assert message_of(topics, "verdicts") == "result"
     assert message_of(topics, "todo.tone") == "judge_task"
@@ -50,6 +47,6 @@ def test_what_a_topic_holds_follows_from_its_name() -> None:
 
 
 def test_agents_apart_have_a_group_of_their_own() -> None:
-    """Whatever order they are named in."""
+    """Separate agents have a group name of their own, in any order of the names."""
     assert group_of("g", AGENTS) == "g"
     assert group_of("g", ("judge", "intake")) == "g.intake.judge"

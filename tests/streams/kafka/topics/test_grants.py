@@ -1,4 +1,4 @@
-"""The least permissions, and that the documentation shows them."""
+"""The least permissions, and their documentation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def grants_of(*parts: str) -> list[Grant]:
 
 
 def documented() -> dict[str, list[str]]:
-    """The commands under each marker `acls: <name>`."""
+    """Return the commands under each marker `acls: <name>`."""
     text = DOCUMENT.read_text(encoding="utf-8")
     blocks = re.findall(r"<!-- acls: (\S+) -->\n\n```bash\n(.*?)```", text, re.DOTALL)
     return {name: block.strip().splitlines() for name, block in blocks}
@@ -54,7 +54,7 @@ def documented() -> dict[str, list[str]]:
 def test_the_documentation_shows_what_is_granted_in_the_tests(
     name: str, grants: list[Grant], principal: str
 ) -> None:
-    """`streams.kafka.topics.grants` is what the worker checks and the tests against Apache Kafka grant."""
+    """The documentation shows the grants that the worker checks and the tests on Apache Kafka use."""
     assert documented()[name] == commands(grants, principal)
 
 

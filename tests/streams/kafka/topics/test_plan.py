@@ -14,8 +14,9 @@ def _plan(**topics: Any) -> dict[str, WantedTopic]:
 
 
 def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
-    """Hours of the settings in milliseconds: 168 h are 604,800,000 ms, 720 h are 2,592,000,000, 87,600 h
-    315,360,000,000.
+    """Retention is the settings' hours in milliseconds.
+
+    168 h are 604,800,000 ms, 720 h are 2,592,000,000 ms, 87,600 h are 315,360,000,000 ms.
     """
     assert {name: topic.config.get("retention.ms") for name, topic in _plan().items()} == {
         "qa.events": "604800000",
@@ -31,41 +32,28 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
 
 
 def test_what_the_settings_say_counts() -> None:
-    plan = _plan(
-        events="answers",
-        tasks_prefix="t-",
-        create_partitions=24,
-        create_replication_factor=3,
-        create_retention_hours={"tasks": 48},
-    )
-    assert plan["t-coverage"] == WantedTopic(
-        "t-coverage",
-        24,
-        3,
-        {"cleanup.policy": "delete", "retention.ms": "172800000", "min.insync.replicas": "2"},
-    )
+    created = {"create_partitions": 24, "create_replication_factor": 3}
+    plan = _plan(events="answers", tasks_prefix="t-", **created, create_retention_hours={"tasks": 48})
+    config = {"cleanup.policy": "delete", "retention.ms": "172800000", "min.insync.replicas": "2"}
+    assert plan["t-coverage"] == WantedTopic("t-coverage", 24, 3, config)
     assert plan["answers"].config["retention.ms"] == "604800000"
 
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_few_copies_demand_no_second_one_in_sync(copies: int) -> None:
-    """With two copies, each of which must be there, one broker that restarts would stop all writing."""
+    """Below three replicas min.insync.replicas is not set, so that a restarting broker stops no writes."""
     assert "min.insync.replicas" not in _plan(create_replication_factor=copies)["qa.scores"].config
 
 
 def test_no_topic_but_the_monitors_state_is_compacted() -> None:
-    """Results of several metrics share the event's id as their key."""
+    """Only the monitor's state is compacted, because results of several metrics share a key."""
     compacted = {name for name, topic in _plan().items() if topic.config["cleanup.policy"] == "compact"}
     assert compacted == {"qa.monitor-state"}
 
 
 def test_the_topics_of_some_agents_are_planned_alone() -> None:
-    assert [topic.name for topic in plan_topics(Settings(), ["monitor"])] == [
-        "qa.scores",
-        "qa.alerts",
-        "qa.observations",
-        "qa.monitor-state",
-    ]
+    names = [topic.name for topic in plan_topics(Settings(), ["monitor"])]
+    assert names == ["qa.scores", "qa.alerts", "qa.observations", "qa.monitor-state"]
 
 
 def test_the_command_creates_the_same() -> None:

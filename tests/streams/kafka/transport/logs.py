@@ -1,4 +1,4 @@
-"""Stretches of a partition's log, as a broker sends them."""
+"""Builders of a partition's log as a broker sends it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def batch(
     headers: Sequence[tuple[str, bytes]] = (),
     key: bytes | None = b"k",
 ) -> bytes:
-    """A batch with one record a value."""
+    """Return a batch with one record per value."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -45,12 +45,12 @@ def batch(
 
 
 def at(raw: bytes, base: int) -> bytes:
-    """The same batch with another base offset, which its checksum does not cover."""
+    """Return the batch with another base offset, which its checksum does not cover."""
     return struct.pack(">q", base) + raw[8:]
 
 
 def signed(raw: bytes | bytearray) -> bytes:
-    """The same batch with the checksum that belongs to it."""
+    """Return the batch with a valid checksum."""
     return (
         bytes(raw[:_CRC_AT])
         + struct.pack(">I", calc_crc32c(bytes(raw[_ATTRIBUTES_AT:])))
@@ -59,7 +59,7 @@ def signed(raw: bytes | bytearray) -> bytes:
 
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
-    """The end of a transaction."""
+    """Return a transaction's end marker."""
     raw = bytearray(
         batch(
             [b"\0" * 6], base, producer=producer, transactional=True, key=struct.pack(">HH", 0, int(commit))
@@ -72,7 +72,7 @@ def marker(base: int, producer: int, *, commit: bool) -> bytes:
 def fetched(
     data: bytes, offset: int = 0, *, aborted: Sequence[tuple[int, int]] = (), check: bool = True
 ) -> PartitionRecords:
-    """A fetched partition, before anything is taken from it."""
+    """Return a fetched partition."""
     return PartitionRecords(
         TP, FetchedBatches(data), list(aborted), offset, None, None, check, READ_COMMITTED
     )
@@ -81,6 +81,6 @@ def fetched(
 def taken(
     data: bytes, offset: int = 0, *, suspects: Suspects | None = None, **how: Any
 ) -> tuple[list[Any], int]:
-    """What is unpacked, and the offset that is fetched next."""
+    """Return the unpacked records and the next fetch offset."""
     partition = fetched(data, offset, **how)
     return list(unpack(partition, Suspects() if suspects is None else suspects)), partition.next_fetch_offset

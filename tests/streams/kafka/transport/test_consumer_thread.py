@@ -11,7 +11,7 @@ from streams.kafka.transport import consumer_thread
 
 
 class _Hanging:
-    """A service whose thread does not end by itself."""
+    """A service whose thread does not end."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -21,7 +21,7 @@ class _Hanging:
 
 
 def test_a_thread_that_hangs_keeps_nobody_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for its end has a bound, and the interpreter does not wait for it at all."""
+    """The wait for a hanging thread is limited, and the thread is a daemon."""
     monkeypatch.setattr(consumer_thread, "THREAD_END_SECONDS", 0.01)
     service: Any = _Hanging()
     thread = consumer_thread.ConsumerThread.Worker(service)

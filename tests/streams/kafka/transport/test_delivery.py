@@ -8,17 +8,13 @@ from streams.kafka.transport.delivery import OffsetBook
 
 
 def test_nothing_is_committable_before_anything_is_known() -> None:
-    """A new group has no position, and an empty book must not invent one."""
+    """An empty book has no committable offset; a start position is committable."""
     assert OffsetBook().committable is None
-
-
-def test_a_start_position_alone_is_committable() -> None:
-    """What was committed before may be committed again."""
     assert OffsetBook(7).committable == 7
 
 
 def test_the_head_holds_back_what_finished_behind_it() -> None:
-    """Offsets 3, 4 and 5 finish as 5, 4, 3: the committable offset stays at 3 until the last of them."""
+    """Offsets 3, 4 and 5 finish as 5, 4, 3: the committable offset is 3 until the last."""
     book = OffsetBook(3)
     for offset in (3, 4, 5):
         book.deliver(offset)
@@ -31,7 +27,7 @@ def test_the_head_holds_back_what_finished_behind_it() -> None:
 
 
 def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
-    """With 10 unfinished and everything to 500 skipped, 10 stays the first that may come again."""
+    """With 10 unfinished and all up to 500 skipped, 10 is committable."""
     book = OffsetBook(10)
     book.deliver(10, timestamp=1.5)
     book.advance(500)
@@ -41,7 +37,7 @@ def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
 
 
 def test_gaps_between_offsets_are_stepped_over() -> None:
-    """Compaction and transactions leave holes; 0 and 9 delivered and finished make 10 committable."""
+    """Offsets may have gaps: 0 and 9 delivered and finished make 10 committable."""
     book = OffsetBook()
     book.deliver(0)
     book.deliver(9)
@@ -63,7 +59,7 @@ def test_finishing_what_is_not_open_changes_nothing(offset: int) -> None:
 
 
 def test_reading_backwards_needs_a_new_book() -> None:
-    """An offset below the position would be committed past; the book refuses it."""
+    """An offset below the position is refused."""
     book = OffsetBook(5)
     with pytest.raises(ValueError, match="at least the position 5, got 4"):
         book.deliver(4)
@@ -71,9 +67,7 @@ def test_reading_backwards_needs_a_new_book() -> None:
 
 @given(st.data())
 def test_agrees_with_the_obvious_model(data: st.DataObject) -> None:
-    """Whatever happens in whatever order, the committable offset is the lowest unfinished one, else the
-    position.
-    """
+    """The committable offset is the lowest unfinished one, or the position."""
     book = OffsetBook()
     position: int | None = None
     unfinished: list[int] = []

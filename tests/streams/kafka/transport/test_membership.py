@@ -1,4 +1,4 @@
-"""What the coordinator says to a member."""
+"""Heartbeats and commits of a group member."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Answer:
 
 
 class _Coordinator:
-    """aiokafka's, as far as it is used."""
+    """The parts of aiokafka's coordinator that are used."""
 
     group_id, generation, member_id = "g", 4, "m-1"
 
@@ -47,7 +47,10 @@ def _heartbeat() -> HeartbeatRequest:
 
 
 async def test_every_answer_is_noted() -> None:
-    """At 10 s built, at 13 s answered; a heartbeat of a member without a fixed place goes as it is."""
+    """`last_answer` is the time of the latest response: 10 s at start, then 13 s.
+
+    A heartbeat of a dynamic member is not changed.
+    """
     clock = iter([10.0, 13.0])
     coordinator = _Coordinator(None)
     membership = Membership(coordinator, list[FencedError]().append, now=lambda: next(clock))
@@ -58,9 +61,7 @@ async def test_every_answer_is_noted() -> None:
 
 
 async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
-    """The heartbeat names the static member, the broker says that another has its place, and nothing more is
-    sent.
-    """
+    """A fenced static member gets PlaceTakenError and sends nothing more."""
     fenced: list[FencedError] = []
     coordinator = _Coordinator("pod-0")
     Membership(coordinator, fenced.append)
@@ -74,10 +75,7 @@ async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
 
 
 async def test_a_commit_says_so_as_well() -> None:
-    """It names the static member, too.
-
-    The answer has a code for each partition, and one of them is enough.
-    """
+    """A commit names the static member, and one fenced partition in the response is enough."""
     fenced: list[FencedError] = []
     coordinator = _Coordinator("pod-0")
     Membership(coordinator, fenced.append)
@@ -90,7 +88,7 @@ async def test_a_commit_says_so_as_well() -> None:
 
 @pytest.mark.parametrize(("newest", "named"), [(9, True), (7, True), (6, False), (3, False)])
 def test_the_newest_form_of_a_commit_that_the_broker_knows(newest: int, named: bool) -> None:
-    """From version 7 on a commit says which static member it comes from; both forms have the same offsets."""
+    """From version 7 a commit names the static member; older versions have the same offsets."""
     request = StaticCommit("g", 4, "m-1", "pod-0", [("t", [(1, 8, "")])]).prepare({8: (2, newest)})
     assert (type(request) is OffsetCommitRequest_v7) == named
     assert (b"pod-0" in request.encode()) == named
@@ -100,7 +98,7 @@ def test_the_newest_form_of_a_commit_that_the_broker_knows(newest: int, named: b
 
 @pytest.mark.parametrize(("newest", "named"), [(4, True), (3, True), (1, False)])
 def test_the_newest_form_that_the_broker_knows(newest: int, named: bool) -> None:
-    """From version 3 on a heartbeat says which static member it comes from."""
+    """From version 3 a heartbeat names the static member."""
     request = StaticHeartbeat("g", 4, "m-1", "pod-0").prepare({12: (0, newest)})
     assert (type(request) is HeartbeatRequest_v3) == named
     assert (b"pod-0" in request.encode()) == named

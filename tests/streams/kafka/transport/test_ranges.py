@@ -1,4 +1,4 @@
-"""Where a partition continues whose next offset the broker calls out of range."""
+"""The offset at which a partition resumes after OffsetOutOfRange."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ TP = TopicPartition("t", 0)
 @pytest.mark.parametrize(
     ("offset", "bounds", "committed", "resume_at", "expected"),
     [
-        (1184, Bounds(0, 2000), 1100, "committed", None),  # in range after all
-        (2000, Bounds(0, 2000), 1100, "committed", None),  # behind the last record, where the next one comes
+        (1184, Bounds(0, 2000), 1100, "committed", None),  # in range
+        (2000, Bounds(0, 2000), 1100, "committed", None),  # the end of the log is in range
         (100, Bounds(1638, 1800), 100, "committed", 1638),  # retention
         (100, Bounds(1638, 1800), 100, "beginning", 1638),
-        (1184, Bounds(0, 1150), 1100, "committed", 1100),  # shorter, and what is committed is there
+        (1184, Bounds(0, 1150), 1100, "committed", 1100),  # shorter; the committed offset exists
         (1184, Bounds(0, 1150), 1100, "beginning", 0),
-        (1184, Bounds(0, 20), 1100, "committed", 0),  # made again
+        (1184, Bounds(0, 20), 1100, "committed", 0),  # recreated
         (1184, Bounds(5, 20), None, "committed", 5),
     ],
 )
 def test_where_it_goes_on(
     offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt, expected: int | None
 ) -> None:
-    """In range: nowhere.
+    """An offset in range stays; one before the log moves to its start.
 
-    Before the log: at its beginning. Behind it: at what is committed, or at its beginning.
+    One behind the log moves to the committed offset, or to the start.
     """
     assert decide(offset, bounds, committed, resume_at) == expected
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.one_of(st.none(), st.integers(0, 50)))
 def test_where_it_goes_on_is_in_the_log(offset: int, begin: int, length: int, committed: int | None) -> None:
-    """Whatever the numbers: the next offset lies within the log."""
+    """The resumed offset is always within the log."""
     bounds = Bounds(begin, begin + length)
     after = decide(offset, bounds, committed, "committed")
     assert bounds.begin <= (offset if after is None else after) <= bounds.end
 
 
 def test_only_what_lies_ahead_is_lost() -> None:
-    """From 100 to 1638 nobody has read 1538 offsets; going back loses none."""
+    """Moving from 100 to 1638 loses 1538 offsets; moving back loses none."""
     assert Move("t", 0, 100, 1638, "retention").lost == 1538
     assert Move("t", 0, 1184, 0, "shorter").lost == 0
 
@@ -68,19 +68,17 @@ class _Leader:
 
 
 async def _at_once(_: float) -> None:
-    """Does not wait."""
+    """Do not wait."""
 
 
 async def test_a_stale_answer_is_found_out() -> None:
-    """Two answers of a broker that led the partition before, then one of the leader:
-    the offset is in range.
-    """
+    """Two stale answers followed by one in range give the latter."""
     leader = _Leader(Bounds(0, 1000), Bounds(0, 1000), Bounds(0, 2000))
     assert await confirmed_bounds(TP, 1184, leader, sleep=_at_once) == Bounds(0, 2000)
 
 
 async def test_an_offset_is_out_of_range_when_that_is_said_again_and_again() -> None:
-    """Three times in a row; silence in between counts for nothing."""
+    """An offset is out of range after CHECKS equal answers in a row; an error resets the count."""
     short = Bounds(0, 20)
     leader = _Leader(short, short, KafkaError(), *[short] * CHECKS)
     assert await confirmed_bounds(TP, 1184, leader, sleep=_at_once) == short

@@ -1,4 +1,4 @@
-"""Where a new group begins, said in the log."""
+"""The log line about the start offsets of a new group."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from streams.telemetry.logs import set_up_logs
 
 
 def test_a_workers_log_says_where_a_new_group_begins() -> None:
-    """At the log's usual level, one line a topic with the setting and the offsets.
-
-    Nothing of other topics.
-    """
+    """At the default level the log has one line per configured topic with the setting and the offsets."""
     root, said = logging.getLogger(), io.StringIO()
     handlers, level = root.handlers[:], root.level
     set_up_logs(TelemetrySettings(), said)

@@ -1,6 +1,4 @@
-"""Fetched batches are taken apart whatever is in them: the committed records, each whatever is wrong with
-another.
-"""
+"""Fetched batches are unpacked into committed records; a damaged record or batch does not affect others."""
 
 from __future__ import annotations
 
@@ -17,20 +15,20 @@ from hypothesis import strategies as st
 from streams.kafka.patches.install import install
 from streams.kafka.transport.unpacking import CRC_TRIES, Suspects
 from streams.kafka.transport.unreadable import Unreadable
-from tests.streams.kafka.transport.logs import TP, at, batch, fetched, marker, signed, taken
+from tests.streams.kafka.transport.logs import at, batch, fetched, marker, signed, taken
 
 CODECS = (0, 1, 2, 3, 4)
 
 
 @pytest.fixture(autouse=True)
 def _patched() -> None:
-    """Decompression is bounded, and its errors are the batch's, as for every client that the worker makes."""
+    """Install the limited decompression, as each client of the worker does."""
     install()
 
 
 @dataclass
 class _Log:
-    """A partition as a broker keeps it: batches, transactions under way and those that were given up."""
+    """A partition's log with batches and open and aborted transactions."""
 
     data: list[tuple[int, bytes]] = field(default_factory=list)
     end: int = 0
@@ -82,9 +80,7 @@ STEPS = st.one_of(
 def test_exactly_the_committed_records_are_handed_out(
     steps: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
-    """Plain batches, committed, aborted and open transactions of three producers, every codec, from any
-    offset on.
-    """
+    """Only plain and committed records are returned, for each codec and start offset."""
     log = _Log()
     for kind, *what in steps:
         if kind == "plain":
@@ -94,9 +90,9 @@ def test_exactly_the_committed_records_are_handed_out(
         else:
             log.ends(what[0], commit=bool(what[1]))
     start = data.draw(st.integers(0, log.stable))
-    # A broker sends whole batches from the one with the offset on, up to the last stable offset.
+    # A broker sends whole batches from the one that contains the offset to the last stable offset.
     sent = [raw for base, raw in log.data if base < log.stable and _end(base, raw) > start]
-    # And it names the aborted transactions that end at the offset asked for or later.
+    # It lists the aborted transactions that end at or after the requested offset.
     named = [one for one, last in zip(log.aborted, log.aborted_until, strict=True) if last >= start]
     records, following = taken(b"".join(sent), start, aborted=named)
     expected = {offset: value for offset, value in log.visible.items() if start <= offset < log.stable}
@@ -110,54 +106,39 @@ def _end(base: int, raw: bytes) -> int:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_header_whose_name_is_not_utf8_harms_nobody(codec: int) -> None:
-    """The client gives up the whole batch.
+    """A header name that is not UTF-8 is escaped, and all three records are read.
 
-    Here the name is read with an escape, and all three records are there.
+    aiokafka refuses the whole batch.
     """
-    raw = _with_bad_header([b"one", b"two", b"three"], codec)
-    records, following = taken(raw)
+    body = batch([b"one", b"two", b"three"], headers=[("name", b"1")])[61:].replace(b"name", b"\xffame")
+    records, following = taken(_holding(body, codec=codec))
     assert [record.value for record in records] == [b"one", b"two", b"three"]
     assert records[1].headers == (("\\xffame", b"1"),)
     assert following == 3
 
 
-def _with_bad_header(values: list[bytes], codec: int) -> bytes:
-    if codec == 0:
-        raw = bytearray(batch(values, headers=[("name", b"1")]))
-        raw[:] = raw.replace(b"name", b"\xffame")
-        return signed(raw)
-    plain = batch(values, headers=[("name", b"1")])
-    body = plain[61:].replace(b"name", b"\xffame")
-    packed = [None, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode][codec](
-        body
-    )
-    head = bytearray(plain[:61])
+PACKERS = (bytes, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode)
+
+
+def _holding(records: bytes, *, codec: int = 0, count: int = 3) -> bytes:
+    """Return a batch of these bytes as its records, with its length and checksum."""
+    packed = PACKERS[codec](records)
+    head = bytearray(batch([b"x"] * count)[:61])
     head[22] |= codec
     head[8:12] = struct.pack(">i", 61 - 12 + len(packed))
     return signed(bytes(head) + packed)
 
 
-def test_a_record_that_contradicts_its_own_length_is_unreadable_alone() -> None:
-    """The middle one of three says that its value has 100 bytes.
-
-    The others are read, its place, size and hash are told.
-    """
-    first, third = _record(0, b"one"), _record(2, b"three")
-    body = b"\0\0" + _varint(1) + _varint(-1) + _varint(100) + b"two" + _varint(0)
-    raw = bytearray(batch([b"x"] * 3))
-    records = first + _varint(len(body)) + body + third
-    raw[61:] = records
-    raw[8:12] = struct.pack(">i", len(raw) - 12)
-    found, following = taken(signed(raw), 0)
-    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
-    assert isinstance(found[1], Unreadable)
-    assert (found[1].offset, found[1].size, found[1].sha256) == (1, len(body), sha256(body).hexdigest())
-    assert following == 3
+def _with_middle(body: bytes, *, codec: int = 0) -> bytes:
+    """Return a batch of records "one", this body and "three"."""
+    bodies = (_body(0, b"one"), body, _body(2, b"three"))
+    return _holding(b"".join(_varint(len(one)) + one for one in bodies), codec=codec)
 
 
-def _record(delta: int, value: bytes) -> bytes:
-    body = b"\0\0" + _varint(delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
-    return _varint(len(body)) + body
+def _body(delta: int, value: bytes, size: int | None = None) -> bytes:
+    """Return a record's body whose value states `size`, or its real size."""
+    stated = len(value) if size is None else size
+    return b"\0\0" + _varint(delta) + _varint(-1) + _varint(stated) + value + _varint(0)
 
 
 def _varint(number: int) -> bytes:
@@ -166,11 +147,19 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
+def test_a_record_that_contradicts_its_own_length_is_unreadable_alone() -> None:
+    """A record whose value states 100 bytes is unreadable with offset, size and hash; the others are read."""
+    body = _body(1, b"two", size=100)
+    found, following = taken(_with_middle(body))
+    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
+    assert isinstance(found[1], Unreadable)
+    assert (found[1].offset, found[1].size, found[1].sha256) == (1, len(body), sha256(body).hexdigest())
+    assert following == 3
+
+
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
-    """Bytes that are no compressed data, under a checksum that holds: offsets 5 to 7 are skipped, 8 is
-    read.
-    """
+    """A batch that cannot be decompressed is one unreadable record: offsets 5 to 7 are skipped, 8 is read."""
     raw = bytearray(batch([b"v" * 50] * 3, 5, codec=codec))
     raw[61:] = b"\xff" * (len(raw) - 61)
     found, following = taken(signed(raw) + batch([b"next"], 8), 5)
@@ -181,9 +170,9 @@ def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
 
 
 def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_given_up() -> None:
-    """What came before it is handed out at once.
+    """A batch with a bad checksum is fetched CRC_TRIES times, then skipped as unreadable.
 
-    The third fetch gives it up, and the batch behind it is read.
+    The batch before it is returned at once.
     """
     damaged = bytearray(batch([b"lost"] * 2, 1))
     damaged[-3] ^= 1
@@ -199,7 +188,7 @@ def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_give
 
 
 def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
-    """The second fetch brings the batch as it is."""
+    """A batch damaged in transit is read with the second fetch."""
     good = batch([b"v"], 0)
     bad = bytearray(good)
     bad[-3] ^= 1
@@ -210,7 +199,7 @@ def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
 
 
 def test_a_head_that_is_damaged_moves_on_by_one() -> None:
-    """Last offset delta 2 billion: nothing is believed that would skip what is not there."""
+    """A damaged header moves on by one offset, although its last offset delta is 2 billion."""
     raw = bytearray(batch([b"v"] * 2, 0))
     raw[23:27] = struct.pack(">i", 2_000_000_000)
     suspects = Suspects()
@@ -221,13 +210,13 @@ def test_a_head_that_is_damaged_moves_on_by_one() -> None:
 
 
 def test_a_fetch_from_the_middle_of_a_batch_skips_what_was_read() -> None:
-    """A broker sends whole batches."""
+    """Records before the requested offset are skipped, because a broker sends whole batches."""
     found, offset = taken(batch([b"0", b"1", b"2"]), 2)
     assert ([one.value for one in found], offset) == ([b"2"], 3)
 
 
 def test_the_bytes_of_the_batch_handed_out_last() -> None:
-    """Of two batches, before the first, after each."""
+    """`last` has the bytes of the latest batch, and is empty before the first."""
     one, two = batch([b"1"], 0), batch([b"2"], 1)
     batches = fetched(one + two)._records
     assert bytes(batches.last) == b""
@@ -239,53 +228,40 @@ def test_the_bytes_of_the_batch_handed_out_last() -> None:
 
 
 def test_a_batch_in_an_unknown_codec_is_unreadable() -> None:
-    """Codec 7 does not exist."""
+    """A batch with the unknown codec 7 is unreadable."""
     raw = bytearray(batch([b"v"]))
     raw[22] |= 7
     found, offset = taken(signed(raw), 0)
     assert (type(found[0]), offset) == (Unreadable, 1)
-    assert TP.topic == "t"
-    assert at(bytes(raw), 3)[:8] == struct.pack(">q", 3)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 @pytest.mark.parametrize("count", [1_001, 600_000])
 @pytest.mark.parametrize("name", [b"", b"\xff"])
 def test_a_record_with_too_many_headers_is_unreadable_alone(name: bytes, count: int, codec: int) -> None:
-    """600,000 headers of two or three bytes are 100 MB of objects: they are never made, nor those of a name
-    that is not UTF-8.
+    """A record with more than 1,000 headers is unreadable, without objects for its headers.
+
+    600,000 headers would take 100 MB.
     """
     header = _varint(len(name)) + name + b"\x01"
     body = b"\0\0" + _varint(1) + b"\x01\x01" + _varint(count) + header * count
-    records = _record(0, b"one") + _varint(len(body)) + body + _record(2, b"three")
-    head = bytearray(batch([b"x"] * 3)[:61])
-    packed = codecs.gzip_encode(records) if codec else records
-    head[22] |= codec
-    head[8:12] = struct.pack(">i", 61 - 12 + len(packed))
-    found, following = taken(signed(bytes(head) + packed))
+    found, following = taken(_with_middle(body, codec=codec))
     assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
     assert (found[1].offset, found[1].reason, following) == (1, "oversized", 3)
     assert f"has {count} headers, and at most 1000 are read" in found[1].detail
 
 
-def test_thousands_of_damaged_batches_are_set_aside_one_by_one() -> None:
-    """Each has its own bytes, which are found without a walk over all that came before."""
-    one = bytearray(batch([b"x"]))
-    one[61:] = b"\x01" * 5
-    one[8:12] = struct.pack(">i", len(one) - 12)
-    raw = b"".join(signed(struct.pack(">q", at) + bytes(one[8:])) for at in range(3))
-    found, following = taken(raw)
-    assert [(type(one).__name__, one.offset) for one in found] == [("Unreadable", at) for at in range(3)]
+def test_each_damaged_batch_is_set_aside_by_itself() -> None:
+    """Three damaged batches give three unreadable records at their offsets."""
+    damaged = _holding(b"\x01" * 5, count=1)
+    found, following = taken(b"".join(at(damaged, base) for base in range(3)))
+    assert [(type(one), one.offset) for one in found] == [(Unreadable, base) for base in range(3)]
     assert following == 3
 
 
 def test_a_record_that_claims_an_offset_of_a_later_batch_is_unreadable_alone() -> None:
-    """Else all up to that offset would be passed over: here three records, of which the second says 1,000."""
-    body = b"\0\0" + _varint(1_000) + _varint(-1) + _varint(3) + b"two" + _varint(0)
-    raw = bytearray(batch([b"x"] * 3))
-    raw[61:] = _record(0, b"one") + _varint(len(body)) + body + _record(2, b"three")
-    raw[8:12] = struct.pack(">i", len(raw) - 12)
-    found, following = taken(signed(raw), 0)
+    """A record with an offset beyond its batch is unreadable, and does not move the position there."""
+    found, following = taken(_with_middle(_body(1_000, b"two")))
     assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
     assert "its offset is 1000, and the batch ends at 2" in found[1].detail
     assert following == 3
