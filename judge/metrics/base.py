@@ -1,4 +1,4 @@
-"""What metrics have in common: a task that is judged in one piece, prompts that are built in or a pack's."""
+"""Base classes of metrics: undivided tasks, no prompt, built-in or pack prompts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from schemas import JudgeTask, QAEvent
 
 
 class WholeTask:
-    """The part of a metric that judges each task in one piece."""
+    """Mixin for metrics that do not split tasks."""
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
-        """The task as it is."""
+        """Return the task unchanged."""
         return (task,)
 
     def merged(self, replies: Sequence[str]) -> str:
-        """The one reply."""
+        """Return the only reply."""
         return replies[0]
 
 
 class WithoutPrompt(WholeTask):
-    """The part of a metric that sends no prompt: code or an embedding model decides.
+    """Mixin for metrics without a prompt: code or an embedding model decides.
 
     Args:
         name: The metric's name.
@@ -57,20 +57,21 @@ class WithoutPrompt(WholeTask):
 
 
 class BuiltInMetric(WholeTask, ABC):
-    """A metric with prompts of its own, for evidence and for the judge's own verdict.
+    """Base class of metrics with built-in prompts for the modes evidence and verbatim.
 
-    A class below it says what it selects, asks, and makes of the reply (`judge.metric.Metric`).
+    A subclass implements
+    `select`, `prepare` and `interpret` (`judge.metric.Metric`).
 
     Args:
-        mode: How the judge is asked.
+        mode: The mode.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: What happens to suspicions.
+        verification: How suspicions are handled.
     """
 
     NAME: ClassVar[str]
     RANGE: ClassVar[tuple[int, int]]
     _EVIDENCE: ClassVar[ResponseSchema]
-    """What a judge fills in evidence mode."""
+    """Response schema in evidence mode."""
 
     def __init__(
         self,
@@ -100,12 +101,12 @@ class BuiltInMetric(WholeTask, ABC):
 
     @property
     def mode(self) -> Mode:
-        """How the judge is asked."""
+        """The mode."""
         return self._mode
 
     @property
     def prompt_hash(self) -> str:
-        """Hash of the prompts, the pack's where one is used."""
+        """Hash of the prompts, or of the pack's."""
         return built_in_hash(self.instructions) if self._pack is None else self._pack.hash
 
     @property
@@ -115,18 +116,18 @@ class BuiltInMetric(WholeTask, ABC):
 
     @property
     def instructions(self) -> str:
-        """The constant beginning of every call, unless there is a pack; a file of `judge/prompts`."""
+        """The constant instructions of every call without a pack, from a file of `judge/prompts`."""
         return load_prompt(f"{self.NAME}.{self._mode}")
 
     @property
     def response_schema(self) -> ResponseSchema | None:
-        """What the judge fills in; None where it writes as it likes."""
+        """Schema of the reply; None for free text."""
         if self._pack is not None:
             return self._pack.response_schema
         return self._EVIDENCE if self._mode == "evidence" else None
 
     def _request(self, sections: Mapping[str, str]) -> ChatRequest:
-        """Ask with the metric's own instructions about these texts, by name."""
+        """Build a request with the metric's instructions and these named texts."""
         messages = built_in_messages(self.instructions, sections)
         return ChatRequest(messages, response_schema=self.response_schema)
 
@@ -137,11 +138,11 @@ class BuiltInMetric(WholeTask, ABC):
 
     @abstractmethod
     def select(self, event: QAEvent) -> Inputs:
-        """Take from an event what this metric needs."""
+        """Return the texts that this metric needs from an event."""
 
     @abstractmethod
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request, or decide at once."""
+        """Build the request, or return the outcome if no call is needed."""
 
     @abstractmethod
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""Similarity to the reference by meaning: the cosine of two vectors that an embedding model gives."""
+"""Semantic similarity to the reference: the cosine of two embeddings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from schemas import JudgeTask, QAEvent
 
 
 class EmbeddingSimilarity(WithoutPrompt):
-    """How far the answer means what the reference means, from 0 to 1: the cosine of their vectors.
+    """Cosine of the embeddings of answer and reference, from 0 to 1.
 
-    A cosine below 0 counts as 0. One call to the endpoint's `/embeddings` has both texts. Which number is a
-    good one depends on the model: many give two unrelated texts 0.2 and more.
+    A negative cosine counts as 0. One call to `/embeddings` sends both texts. The level of a good score
+    depends on the model: for unrelated texts many models give 0.2 and more.
 
     Args:
         name: The metric's name.
@@ -36,7 +36,7 @@ class EmbeddingSimilarity(WithoutPrompt):
 
     @property
     def mode(self) -> Mode:
-        """The endpoint gives vectors, code compares them."""
+        """Evidence: the endpoint returns vectors, code compares them."""
         return "evidence"
 
     @property
@@ -45,11 +45,11 @@ class EmbeddingSimilarity(WithoutPrompt):
         return "embedding-cosine-1"
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take answer and reference."""
+        """Return answer and reference."""
         return Inputs.of(event, ("answer", "reference"))
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Ask for the vectors of both; without one of them there is nothing to compare."""
+        """Request the embeddings of both; unscored if one is missing."""
         if is_blank(task.reference) or is_blank(task.answer):
             return UnscoredOutcome("missing_input")
         texts = (task.answer, task.reference or "")
@@ -57,10 +57,10 @@ class EmbeddingSimilarity(WithoutPrompt):
         return ChatRequest(messages, max_output_tokens=0, embeds=True)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
-        """Take the cosine that the endpoint's vectors have.
+        """Return the cosine as the score.
 
         Raises:
-            EventError: `invalid_verdict`: there is none. It is not asked again: vectors cannot be repaired.
+            EventError: `invalid_verdict`: the reply has none. There is no repair turn.
         """
         try:
             found = orjson.loads(reply)

@@ -1,4 +1,4 @@
-"""What verification found: corrections lower a score; suspicions lower it under `strict` alone."""
+"""Findings of verification: corrections lower a score, suspicions only in mode `strict`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from judge.text.characters import quoted
 from schemas import Correction, CorrectionKind, Suspicion, SuspicionKind
 
 MAX_NAMED = 8
-"""Quotations that one repair turn names."""
+"""Limit of quotations listed in one repair turn."""
 
 
 class Findings:
     """Collects findings while one verdict is verified.
 
     Args:
-        verification: What happens to suspicions: noted (`marks`), treated as corrections (`strict`), not
-            looked for (`off`).
+        verification: Suspicions are recorded (`marks`), treated as corrections (`strict`) or not computed
+            (`off`).
     """
 
     def __init__(self, verification: Verification) -> None:
@@ -26,22 +26,22 @@ class Findings:
 
     @property
     def looks_for_suspicions(self) -> bool:
-        """Whether anything is done with them."""
+        """Whether suspicions are used."""
         return self._verification != "off"
 
     @property
     def corrections(self) -> tuple[Correction, ...]:
-        """What is shown to be wrong."""
+        """The corrections."""
         return tuple(self._corrections)
 
     @property
     def suspicions(self) -> tuple[Suspicion, ...]:
-        """What is merely suspected."""
+        """The suspicions."""
         return tuple(self._suspicions)
 
     @property
     def objection(self) -> str | None:
-        """What to tell the judge about quotations that are not in their text; None where all were found."""
+        """Message to the judge about quotations that are not in their text; None if all were found."""
         if not self._not_found:
             return None
         named = "; ".join(self._not_found[:MAX_NAMED])
@@ -53,14 +53,14 @@ class Findings:
         )
 
     def correct(self, kind: CorrectionKind, detail: str) -> None:
-        """Note what is shown to be wrong."""
+        """Record a correction."""
         self._corrections.append(Correction(kind=kind, detail=detail))
 
     def suspect(self, kind: SuspicionKind, detail: str) -> bool:
-        """Note a suspicion.
+        """Record a suspicion.
 
         Returns:
-            Whether the score is to be lowered for it.
+            Whether it lowers the score.
         """
         if self._verification == "strict":
             self.correct(kind, detail)
@@ -70,12 +70,12 @@ class Findings:
         return False
 
     def not_found(self, where: str, quotation: str | None, text: str) -> None:
-        """Note a quotation that is not in its text in its text, for the repair turn.
+        """Record a quotation that is not in its text, for the repair turn.
 
         Args:
             where: Path in the reply.
-            quotation: The judge's words; None where none were given.
-            text: What they are said to be from, such as "the answer".
+            quotation: The judge's quotation; None if missing.
+            text: The quoted text's name, such as "the answer".
         """
         self._not_found.append(
             f"{where}: no words of {text} are given"

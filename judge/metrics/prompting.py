@@ -1,8 +1,8 @@
-"""Prompts: constant instructions first, then the event, fenced so that no event can step out of its fence.
+"""Build prompts: constant instructions, then the event in a fence that its texts cannot close.
 
-Each section stands under a line that carries a mark, and the last one ends at another: the beginning of a
-hash over everything that is fenced. No text holds the mark: where one does, the next hash in the row is
-taken. The same event always gives the same prompt.
+Each section starts with a line that contains a mark, and the last one ends with such a line. The mark is the
+start of a hash over all fenced texts; if a text contains it, the next hash is used. The same event always
+gives the same prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from judge.chat import ChatMessage, ResponseSchema
 from judge.text.index import neutralize
 
 _MARK_CHARS = 8
-"""Enough that no honest text is likely to hold it; that none does is looked after."""
+"""Long enough to be unlikely in a text; collisions are handled."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _FIRST = re.compile(r"^<<<([0-9a-f]{8}) [A-Za-z][A-Za-z0-9_-]*>>>$", re.MULTILINE)
 _LEAD = (
@@ -29,14 +29,14 @@ _CLOSING = "Judge this data now, as the instructions before it say."
 
 
 def fence(sections: Mapping[str, str]) -> str:
-    """Put texts into one message so that each is distinguishable from the others and from the instructions.
+    """Write texts into one message, separated from each other and from the instructions.
 
     Args:
         sections: Text by name, in the order to send. A name is a letter, then letters, digits, `_` and `-`.
             The texts are neutralized (`judge.text.index.neutralize`) first.
 
     Returns:
-        The message; `parse_fenced` takes it apart again.
+        The message; `parse_fenced` is the inverse.
 
     Raises:
         ValueError: A name has another form.
@@ -54,15 +54,15 @@ def fence(sections: Mapping[str, str]) -> str:
 
 
 def parse_fenced(message: str) -> dict[str, str]:
-    """Take apart a message that `fence` made.
+    """Parse a message that `fence` wrote.
 
-    The mark is that of the first fence; what imitates a fence with another mark is part of its text.
+    The mark of the first fence counts; imitated fences with another mark are part of a text.
 
     Returns:
-        The texts by name, in their order; empty where the message holds no fence.
+        The texts by name, in order; empty if the message has no fence.
 
     Raises:
-        ValueError: A section begins and does not end.
+        ValueError: A section is not closed.
     """
     first = _FIRST.search(message)
     if first is None:
@@ -77,7 +77,7 @@ def parse_fenced(message: str) -> dict[str, str]:
 
 
 def load_prompt(name: str) -> str:
-    """The text of a prompt file of this package, such as `coverage.evidence`."""
+    """Return the text of a prompt file of this package, such as `coverage.evidence`."""
     return _load(name)
 
 
@@ -87,7 +87,7 @@ def _load(name: str) -> str:
 
 
 def built_in_messages(instructions: str, sections: Mapping[str, str]) -> tuple[ChatMessage, ...]:
-    """The messages of a built-in prompt: instructions as system turn, the fenced event as user turn."""
+    """Return a built-in prompt: instructions as system turn, the fenced event as user turn."""
     return ChatMessage("system", instructions), ChatMessage("user", fence(sections))
 
 

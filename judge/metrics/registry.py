@@ -1,4 +1,4 @@
-"""Metrics by name."""
+"""Registry of metrics by name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ class BuiltIn:
     """A metric that needs no prompt pack.
 
     Args:
-        build: The metric's class, which has its name and range.
-        needs: Fields that an event must have to be judged by default; None: nothing is judged by it unless
-            the settings name it.
+        build: The metric's class.
+        needs: Fields that an event needs to be judged by default; None: only if the settings name the metric.
         cites: Whether it reads citations.
     """
 
@@ -46,11 +45,11 @@ _ROWS: Final = (
     BuiltIn(Relevance, needs=("context",), cites=True),
 )
 BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.build.NAME: row for row in _ROWS})
-"""By name. Settings, defaults, ranges, the monitor and the demo follow from this table."""
+"""Built-in metrics by name; settings, defaults, ranges, the monitor and the demo use this table."""
 
 
 def score_ranges() -> Mapping[str, tuple[float, float]]:
-    """Lowest and highest score of all metrics that need no prompt pack."""
+    """Return the lowest and highest score of all metrics that need no prompt pack."""
     ranges = {name: metric.score_range for name, metric in BUILT_IN.items()}
     return MappingProxyType(ranges | {name: library_prompt(name).score_range for name in LIBRARY})
 
@@ -72,18 +71,18 @@ def build_metric(
     """Build a metric from its settings.
 
     Args:
-        name: `coverage`, `relevance`, one of the library, or any other name for a metric of the user's own,
-            which needs a pack.
-        mode: How the judge is asked; None: evidence, or verbatim with a pack.
-        pack: Prompts. Those given for a built-in metric replace its own; its checks stay.
-        score_range: Lowest and highest score of a metric of the user's own; goes before the pack's.
-        verification: What happens to suspicions (built-in metrics).
+        name: `coverage`, `relevance`, a library metric, or any other name for a user-defined metric, which
+            needs a pack.
+        mode: The mode; None: evidence, or verbatim with a pack.
+        pack: Prompts. For a built-in metric they replace its own; its checks stay.
+        score_range: Lowest and highest score of a user-defined metric; overrides the pack's.
+        verification: How suspicions are handled (built-in metrics).
         citation_pattern: A regular expression for citations of your own (relevance).
-        without_citations: What happens to an answer that cites nothing (relevance).
+        without_citations: Result of an answer without citations (relevance).
 
     Raises:
-        JudgeConfigurationError: The settings do not make a metric.
-        PromptPackError: The score range is none.
+        JudgeConfigurationError: The settings contradict each other.
+        PromptPackError: The score range is invalid.
     """
     if pack is not None and mode == "evidence":
         raise JudgeConfigurationError(
@@ -99,7 +98,7 @@ def build_metric(
         raise JudgeConfigurationError(
             f"metric {name}: a pack for it must not have `result`: its scores are whole numbers; remove it"
         )
-    # Citations are relevance's alone.
+    # Only relevance has citations.
     citing = {"citation_pattern": citation_pattern, "without_citations": without_citations}
     build: Callable[..., Metric] = BUILT_IN[name].build
     metric = build(
@@ -112,11 +111,11 @@ def build_metric(
 
 
 def build_prompted(name: str, mode: Mode) -> BuiltInMetric | LibraryMetric:
-    """Build a metric that needs no pack, to show its prompt.
+    """Build a metric that needs no pack, to print its prompt.
 
     Args:
         name: One of `NAMED`.
-        mode: How the judge is asked; evidence alone for the library's.
+        mode: The mode; library metrics have only evidence.
     """
     return LibraryMetric(name) if name in LIBRARY else BUILT_IN[name].build(mode=mode)
 

@@ -1,1 +1,1 @@
-"""Metrics that code decides: no judge is used, nothing is paid."""
+"""Metrics decided by code, without a judge."""

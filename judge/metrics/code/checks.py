@@ -1,7 +1,4 @@
-"""Checks of an answer that need neither prompt nor judge.
-
-Each takes time in proportion to its texts, or nearly so.
-"""
+"""Checks of an answer without a judge, in about linear time."""
 
 from __future__ import annotations
 
@@ -21,47 +18,47 @@ from schemas import JudgeTask
 from schemas.base import EventField
 
 EventText = EventField | Literal["fields"]
-"""What a check may be given of an event; labels and ids it has always."""
+"""Texts that a check may request; labels and ids are always available."""
 Read = Literal["question", "answer", "reference"]
-"""The text that a check looks at."""
+"""The text that a check examines."""
 
 
 class Check(Protocol):
-    """One way to look at an answer. Its representation is part of the fingerprint."""
+    """A check of an answer. Its `repr` is part of the fingerprint."""
 
     @property
     def scale(self) -> Scale:
-        """What it may give."""
+        """Its possible results."""
 
     @property
     def uses(self) -> tuple[EventText, ...]:
-        """The texts that it looks at."""
+        """The texts that it examines."""
 
     @property
     def process(self) -> OwnProcess | None:
-        """Where alone `outcome` may be called; None: anywhere."""
+        """The child process for `outcome`; None: any process."""
 
     @property
     def version(self) -> str:
         """Version of its rules."""
 
     def outcome(self, task: JudgeTask) -> Outcome:
-        """Look at an answer.
+        """Return the outcome for an answer.
 
         Raises:
-            EventError: It cannot be looked at.
+            EventError: It cannot be checked.
         """
 
 
 class Anywhere:
-    """A check by our own code, in time that the texts' length bounds."""
+    """Mixin for checks by the product's own code, which needs no child process."""
 
     process: ClassVar[OwnProcess | None] = None
     version: ClassVar[str] = "1"
 
 
 class OneText(Anywhere):
-    """What looks at one text of an event: `of` names it."""
+    """Mixin for checks of one text, named by `of`."""
 
     of: Read
 
@@ -71,21 +68,21 @@ class OneText(Anywhere):
         return (self.of,)
 
     def outcome(self, task: JudgeTask) -> Outcome:
-        """Look at the text; without it there is nothing to decide."""
+        """Check the text; unscored if it is missing."""
         text = read_text(task, self.of)
         return UnscoredOutcome("missing_input") if text is None else self.look(text)
 
     def look(self, text: str) -> Outcome:
-        """Decide by the text."""
+        """Return the outcome for the text."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Contains(OneText):
-    """Whether a text contains words or phrases, character by character.
+    """Whether a text contains words or phrases, compared literally.
 
     Args:
-        texts: What is looked for; at least one, none empty.
+        texts: Texts to search for; at least one, none empty.
         need: Whether one match is enough.
         ignore_case: Whether to ignore case.
         of: The text to search.
@@ -100,7 +97,7 @@ class Contains(OneText):
 
     @property
     def scale(self) -> Scale:
-        """True where it contains them."""
+        """True if it contains them."""
         return yes_or_no(good=self.good)
 
     def look(self, text: str) -> Outcome:
@@ -118,7 +115,7 @@ class Length(OneText):
 
     Args:
         unit: The unit to count.
-        score_range: Ends of the scale; what lies beyond counts as the end, and the evidence has the figure.
+        score_range: Ends of the scale; values beyond are clipped, and the evidence has the exact value.
         of: The text.
     """
 
@@ -139,7 +136,7 @@ class Length(OneText):
 
 @dataclass(frozen=True)
 class Similarity(Anywhere):
-    """How far the answer has the reference's words in their order: 0 none, 1 all and no others.
+    """Similarity of the answer's and the reference's word sequences: 0 no common words, 1 equal.
 
     2·L / (m + n), with L the length of the longest common subsequence of m and n words (the normalised Indel
     similarity of rapidfuzz).
@@ -166,12 +163,12 @@ class Similarity(Anywhere):
 
 @dataclass(frozen=True)
 class FromLabel(Anywhere):
-    """A number that the event carries as a label, such as the answer's latency or its cost.
+    """A number in one of the event's labels, such as latency or cost.
 
     Args:
         label: The label's name.
-        score_range: Ends of the scale; what lies beyond counts as the end, and the evidence has the figure.
-        factor: What the label's number is multiplied with, such as 0.001 for milliseconds.
+        score_range: Ends of the scale; values beyond are clipped, and the evidence has the exact value.
+        factor: Factor of the label's number, such as 0.001 for milliseconds.
     """
 
     label: str
@@ -216,7 +213,7 @@ def _within(scale: Scale, number: float, reason: str) -> Outcome:
 
 
 def read_text(task: JudgeTask, name: Read) -> str | None:
-    """The text; None where the event has no such question or reference. An empty answer is one."""
+    """Return the text; None if question or reference are missing. An empty answer is returned."""
     if name == "answer":
         return task.answer
     text = task.question if name == "question" else task.reference

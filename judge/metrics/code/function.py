@@ -1,4 +1,4 @@
-"""A function of a user's own, and what can be known of it without running any of its code."""
+"""A user's function as a metric, inspected without running its code."""
 
 from __future__ import annotations
 
@@ -39,19 +39,16 @@ TEXTS: Final[tuple[EventText, ...]] = (
 
 @dataclass(frozen=True)
 class Function:
-    """A function that is given an event and gives a number, a boolean, a label or a `Score`.
+    """A user's function from an event to a number, a boolean, a label, a `Score` or None (unscored).
 
-    None says that there is nothing to judge.
-
-    Its outcome is asked for in a process of its own (`judge.verdict.processes.metric_process`) and nowhere
-    else: no code of its module runs in this one.
+    It runs only in a child process (`judge.verdict.processes.metric_process`).
 
     Args:
         target: `package.module:function`; the function may be asynchronous.
-        scale: What it may give.
-        uses: The texts that it is given, beside labels and ids.
-        seconds: Bound on one call, above 0; importing its module has a bound of its own, 60 s.
-        memory_mb: Bound on the data that its process may hold, in MiB.
+        scale: Its possible results.
+        uses: The texts that it receives, besides labels and ids.
+        seconds: Time limit of one call, above 0; importing its module may take 60 s.
+        memory_mb: Memory limit of its process, in MiB.
 
     Raises:
         JudgeConfigurationError: There is no such module, or it has no such function.
@@ -65,21 +62,21 @@ class Function:
 
     @property
     def process(self) -> OwnProcess:
-        """Its own, into which its module is imported when it starts."""
+        """Limits of its process, which imports its module at start."""
         return OwnProcess(self.seconds, self.memory_mb, partial(load, self.target))
 
     @property
     def version(self) -> str:
-        """Hash of the module's file, 12 hexadecimal digits: other code gives other numbers."""
+        """Hash of the module's file, 12 hexadecimal digits."""
         return _found(self.target)
 
     def outcome(self, task: JudgeTask) -> Outcome:
         """Call the function.
 
         Raises:
-            EventError: `metric_error`: it raised, or gave what the metric may not give.
+            EventError: `metric_error`: it raised an exception, or returned an invalid value.
         """
-        # Whatever becomes of the process that waits for this one, this one does not outlive its bound.
+        # Even if the waiting process is gone, this one ends at its limit.
         signal.alarm(math.ceil(self.seconds) + 1)
         try:
             value = _called(load(self.target), _event(task))
@@ -89,14 +86,14 @@ class Function:
             return self.scale.outcome(_plain(score.value), reason=str(score.reason))
         except MemoryError:
             raise
-        except Exception as error:  # whatever it may be, it is the function's
+        except Exception as error:  # any error is the function's
             raise EventError("metric_error", f"{self.target}: {_said(error)}") from error
         finally:
             signal.alarm(0)
 
 
 def load(target: str) -> Callable[[QAEvent], Any]:
-    """Import a function. Runs the code of its module.
+    """Import a function; this runs its module's code.
 
     Raises:
         EventError: It cannot be imported.
@@ -108,14 +105,14 @@ def load(target: str) -> Callable[[QAEvent], Any]:
             found = getattr(found, part)
     except MemoryError:
         raise
-    except Exception as error:  # whatever its module raises
+    except Exception as error:  # any error of its module
         raise EventError("metric_error", f"{target} cannot be imported: {_said(error)}") from error
     function: Callable[[QAEvent], Any] = found
     return function
 
 
 def _plain(value: Any) -> Any:
-    """The number or boolean of Python in one of NumPy's, in a fraction or a decimal."""
+    """Return NumPy values, fractions and decimals as Python numbers or booleans."""
     if isinstance(value, Decimal | Fraction):
         return float(value)
     return value.item() if hasattr(value, "item") else value
@@ -131,7 +128,7 @@ async def _awaited(value: Any) -> Any:
 
 
 def _event(task: JudgeTask) -> QAEvent:
-    """The event again, as far as the task has it."""
+    """Rebuild the event from the texts in the task."""
     return QAEvent(
         event_id=task.event_id,
         occurred_at=task.occurred_at,
@@ -160,7 +157,7 @@ def _said(error: Exception) -> str:
 
 @lru_cache(maxsize=64)
 def _found(target: str) -> str:
-    """Find a function's file without importing anything; give the file's hash.
+    """Find a function's file without importing anything, and return the file's hash.
 
     Raises:
         JudgeConfigurationError: There is no such module, or it has no such function.
@@ -174,14 +171,14 @@ def _found(target: str) -> str:
     try:
         code = Path(spec.origin).read_bytes()
     except OSError:
-        return "unknown"  # built in, or within an archive
+        return "unknown"  # built-in, or in an archive
     if spec.origin.endswith(".py") and not _defines(code, name.partition(".")[0], spec.origin):
         raise JudgeConfigurationError(f"{spec.origin} defines no {name}; name a function of it")
     return hashlib.sha256(code).hexdigest()[:12]
 
 
 def _spec(module: str) -> ModuleSpec | None:
-    """Where a module would be imported from; unlike importlib's, this imports no package on the way."""
+    """Return a module's spec without importing its parent packages, unlike `importlib.util.find_spec`."""
     path: Any = None
     spec: ModuleSpec | None = None
     parts = module.split(".")
@@ -199,7 +196,7 @@ def _spec(module: str) -> ModuleSpec | None:
 
 
 def _defines(code: bytes, name: str, origin: str) -> bool:
-    """Whether a module's text has a name; with a wildcard import it is unknown."""
+    """Return whether a module's source defines a name; True if it has a wildcard import."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError) as error:

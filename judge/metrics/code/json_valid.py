@@ -1,4 +1,4 @@
-"""Whether an answer is JSON, and of the right form."""
+"""Check whether an answer is valid JSON and matches a schema."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from schemas import JudgeTask
 
 @dataclass(frozen=True)
 class JsonValid:
-    """Whether the answer is JSON, alone or within one Markdown fence, and keeps to a schema.
+    """Whether the answer is JSON, optionally in one Markdown fence, and matches a schema.
 
     Args:
-        schema: JSON Schema (Draft 2020-12) as JSON; None: any JSON will do. References to other documents
+        schema: JSON Schema (Draft 2020-12) as JSON; None: any JSON is valid. References to other documents
             are not followed.
 
     Raises:
-        JudgeConfigurationError: It is not JSON Schema.
+        JudgeConfigurationError: It is not a JSON Schema.
     """
 
     schema: str | None = None
@@ -45,12 +45,12 @@ class JsonValid:
 
     @property
     def process(self) -> OwnProcess | None:
-        """Its own with a schema, whose patterns may take any time; None without."""
+        """A child process if there is a schema, whose patterns may be slow; else None."""
         return None if self.schema is None else OwnProcess()
 
     @property
     def scale(self) -> Scale:
-        """True where it is valid."""
+        """True if it is valid."""
         return yes_or_no(good=True)
 
     @property
@@ -59,10 +59,10 @@ class JsonValid:
         return ("answer",)
 
     def outcome(self, task: JudgeTask) -> Outcome:
-        """Parse, and hold it against the schema.
+        """Parse the answer and validate it by the schema.
 
         Raises:
-            EventError: The schema points to what is not in it.
+            EventError: The schema contains an unresolvable reference.
         """
         try:
             document = orjson.loads(_unfenced(task.answer))
@@ -75,7 +75,7 @@ class JsonValid:
 
 
 def _unfenced(answer: str) -> str:
-    """The text within a Markdown fence around the whole answer, or the answer."""
+    """Return the content of a Markdown fence around the whole answer, else the answer."""
     text = answer.strip()
     first, _, rest = text.partition("\n")
     if first.startswith("```") and rest.rstrip().endswith("```") and "`" not in first[3:]:
@@ -88,7 +88,7 @@ def _validator(schema: str) -> Any:
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - few need it
     from referencing import Registry  # noqa: PLC0415
 
-    # A registry of its own: without one, references to other documents are fetched.
+    # With an explicit registry, references to other documents are not fetched.
     return Draft202012Validator(orjson.loads(schema), registry=Registry())
 
 

@@ -1,4 +1,4 @@
-"""A metric whose outcome code decides."""
+"""A metric decided by code."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from schemas import JudgeTask, QAEvent
 
 
 class CodeMetric(WithoutPrompt):
-    """Decides by a check, without a judge.
+    """A metric decided by a check, without a judge.
 
     Args:
         name: The metric's name.
-        check: What decides.
+        check: The check.
     """
 
     def __init__(self, name: str, check: Check) -> None:
@@ -34,7 +34,7 @@ class CodeMetric(WithoutPrompt):
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         return {} if self._check.scale.choice is None else self._check.scale.choice.by_label
 
     @property
@@ -44,16 +44,16 @@ class CodeMetric(WithoutPrompt):
 
     @property
     def scoring_version(self) -> str:
-        """Version of the check, with its settings, and of a function's module."""
+        """Version of the check, including its settings and a function's module."""
         return self._version
 
     @property
     def process(self) -> OwnProcess | None:
-        """Where alone `prepare` may be called; None: anywhere."""
+        """The child process for `prepare`; None: any process."""
         return self._check.process
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take the texts that the check uses."""
+        """Return the texts that the check uses."""
         return Inputs.of(event, self._check.uses)
 
     def prepare(self, task: JudgeTask) -> Outcome:
@@ -82,20 +82,20 @@ def python_metric(
     seconds: float = DEFAULT_SECONDS,
     memory_mb: int = DEFAULT_MEMORY_MB,
 ) -> CodeMetric:
-    """Make a metric of a function of your own, for `Judge.score`; workers take it from the settings.
+    """Return a metric from a function of your own, for `Judge.score`; workers read it from the settings.
 
     Args:
-        target: `package.module:function`; it runs in a process of its own.
-        result: What it gives: a number or whole number within `score_range`, true or false, or labels, best
-            first or with a number each.
+        target: `package.module:function`; it runs in a child process.
+        result: Its result: a number or whole number within `score_range`, a boolean, or labels, best first or
+            with a number each.
         score_range: Lowest and highest score of a number.
-        name: The metric's name; by default the function's.
-        seconds: Bound on one call, above 0.
+        name: The metric's name; default: the function's.
+        seconds: Time limit of one call, above 0.
         memory_mb: Memory limit of its process, in MiB.
 
     Raises:
         JudgeConfigurationError: There is no such module, or it has no such function.
-        PromptPackError: The result is none of these.
+        PromptPackError: `result` is invalid.
     """
     function = Function(target, read_scale(result, score_range), seconds=seconds, memory_mb=memory_mb)
     return CodeMetric(name or target.rpartition(":")[2].rpartition(".")[2], function)

@@ -1,4 +1,4 @@
-"""Whether a pattern is found, in time linear in the text: the pattern may be anyone's, and so is the text."""
+"""Search for a pattern in linear time, because pattern and text are untrusted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATTERN_MEMORY_BYTES: Final = 1 << 23
 
 @dataclass(frozen=True)
 class Regex(OneText):
-    """Whether a pattern is found; matched by RE2, in time linear in the text.
+    """Whether a pattern is found; matched by RE2 in linear time.
 
     Args:
         pattern: In RE2's syntax: no look-around and no back-references.
@@ -28,7 +28,7 @@ class Regex(OneText):
         good: Whether a match is good.
 
     Raises:
-        JudgeConfigurationError: RE2 does not take the pattern.
+        JudgeConfigurationError: RE2 rejects the pattern.
     """
 
     pattern: str
@@ -44,12 +44,12 @@ class Regex(OneText):
 
     @property
     def scale(self) -> Scale:
-        """True where it is found."""
+        """True if it is found."""
         return yes_or_no(good=self.good)
 
     def look(self, text: str) -> Outcome:
         """Search."""
-        # Character for character, so that places stay; RE2 takes no lone surrogates.
+        # RE2 rejects lone surrogates; replaced one for one, so that offsets stay.
         found = _compiled(self.pattern).search(without_lone_surrogates(text))
         evidence = None if found is None else {"start": found.start(), "end": found.end()}
         reason = f"the {self.of} does not match" if found is None else f"the {self.of} matches"

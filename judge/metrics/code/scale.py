@@ -1,4 +1,4 @@
-"""What a code metric may give, and the outcome that it becomes."""
+"""Possible values of a code metric, and their outcomes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MAX_REASON_CHARS: Final = 2_000
 MAX_SHOWN_CHARS: Final = 80
 
 Result = Literal["number", "integer", "boolean"] | Sequence[str] | dict[str, int]
-"""Kinds of result: a number, a whole number, true or false, or labels, best first or with a number each."""
+"""Kinds of result: a number, a whole number, a boolean, or labels, best first or with a number each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a function of your own gives where the number alone does not say enough.
+    """Result of a function of your own with a reason; use it if the number alone is not enough.
 
     Args:
         value: The number, the boolean or the label.
-        reason: Why, in a sentence; published as the verdict's justification.
+        reason: Reason in one sentence; published as the verdict's justification.
     """
 
     value: float | bool | str | None
@@ -33,11 +33,11 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The values that a metric may give.
+    """The possible values of a metric.
 
     Args:
         score_range: Lowest and highest score.
-        choice: What is chosen from; None: a number.
+        choice: The choices; None: a number.
         is_whole: Whether numbers are whole.
     """
 
@@ -46,10 +46,10 @@ class Scale:
     is_whole: bool = False
 
     def outcome(self, value: Any, *, reason: str = "", evidence: Any = None) -> ScoredOutcome:
-        """Turn a value into an outcome.
+        """Return the outcome of a value.
 
         Raises:
-            EventError: `metric_error`: it is none of those that the metric may give.
+            EventError: `metric_error`: the value is not on the scale.
         """
         reason = reason[:MAX_REASON_CHARS]
         if self.choice is not None:
@@ -80,14 +80,14 @@ class Scale:
 
 
 def read_scale(result: Any, score_range: tuple[float, float]) -> Scale:
-    """Read which values a function gives.
+    """Return the scale of a function's results.
 
     Args:
         result: `number`, `integer`, `boolean`, or labels as a prompt pack names them.
         score_range: Lowest and highest score of a number.
 
     Raises:
-        PromptPackError: The result is none of these.
+        PromptPackError: `result` is invalid.
     """
     if result in ("number", "integer"):
         return Scale(score_range, is_whole=result == "integer")
@@ -96,6 +96,6 @@ def read_scale(result: Any, score_range: tuple[float, float]) -> Scale:
 
 
 def yes_or_no(*, good: bool) -> Scale:
-    """True and false; the good one has the number 1."""
+    """Return the scale of a boolean; the good value has the number 1."""
     choice = read_choice("boolean", good=good)
     return Scale(choice.score_range, choice)

@@ -1,1 +1,1 @@
-"""The metric coverage (0-5): the answer against a reference."""
+"""The metric coverage (0-5): comparison of the answer with a reference."""

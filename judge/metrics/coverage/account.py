@@ -1,4 +1,4 @@
-"""Whether a coverage judge's items account for the reference: leaving out misses must gain nothing."""
+"""Check that a coverage judge's items account for the reference: omitting misses must gain nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from judge.text.sentences import sentences
 from judge.text.words import Word, content_words, is_content, words
 
 MIN_SENTENCE_WORDS = 3
-"""A sentence of the reference with this many content words must be covered by half."""
+"""Sentences of the reference with at least this many content words must be half covered."""
 MIN_UNTOUCHED_WORDS = 2
-"""A shorter one with this many must be touched at all: "It was completed in 1889." has two."""
+"""Shorter ones with at least this many need one covered word: "It was completed in 1889." has two."""
 FACTS_SHARE = 4
-"""Facts must have at least one in this many of the words that the items have."""
+"""Facts must contain at least one in this many of the items' words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,20 @@ class ReferenceSentence:
     end: int
     words: tuple[Word, ...]
     own: AbstractSet[Word] = frozenset()
-    """Those of the words that the question does not say already."""
+    """The words that are not in the question."""
 
     @property
     def telling(self) -> Sequence[Word]:
-        """Its own words, or all where it has none, in their order."""
+        """Its own words, or all if it has none, in order."""
         return [word for word in self.words if word in self.own] if self.own else self.words
 
 
 class Account:
-    """Holds the spans on which items rest against the whole reference.
+    """Compares the spans of items with the whole reference.
 
     Args:
         reference: The reference.
-        own: Its words that the question does not say already.
+        own: Its words that are not in the question.
     """
 
     def __init__(self, reference: TextIndex, own: Sequence[Word]) -> None:
@@ -47,11 +47,11 @@ class Account:
         self._own = own
 
     def bears(self, facts: Iterable[str], conclusions: Iterable[str]) -> bool:
-        """Whether facts have enough of the reference for conclusions to be drawn from.
+        """Return whether the facts cover enough of the reference to draw conclusions from.
 
         Args:
             facts: The spans of the facts.
-            conclusions: Those of the conclusions.
+            conclusions: The spans of the conclusions.
         """
         telling = self._own or content_words(self._reference)
         of_facts = self._covered(facts, telling)
@@ -59,16 +59,15 @@ class Account:
         return FACTS_SHARE * len(of_facts) >= len(both)
 
     def left_out(self, spans: Collection[str]) -> list[ReferenceSentence]:
-        """What the items leave out of the reference: sentences of which less than half is covered, in order.
+        """Return the sentences of the reference of which less than half is covered, in order.
 
-        Of a short sentence one covered word is enough, and the shortest are checked against the judge all
-        together only.
+        For a short sentence one covered word is enough; the shortest are only checked together.
 
         Args:
             spans: The spans of all items.
         """
         if not words(self._reference):
-            # Signs alone, say: no item at all is the only way to leave them out.
+            # No words, only signs: left out only if there is no item at all.
             return [] if spans else [ReferenceSentence(0, len(self._reference.text), ())]
         says = is_content if content_words(self._reference) else _any_word
         all_words = [word for word in words(self._reference) if says(word.text)]
@@ -86,7 +85,7 @@ class Account:
         return sorted(missed, key=lambda one: one.start)
 
     def _covered(self, spans: Iterable[str], all_words: Sequence[Word]) -> set[Word]:
-        """The reference's words that stand in a span, at any of the places where that span stands."""
+        """Return the reference's words that occur in any occurrence of a span."""
         different = {normalise(span): span for span in spans}
         places = sorted(place for span in different.values() for place in self._reference.find_all(span))
         covered: set[Word] = set()
@@ -102,7 +101,7 @@ class Account:
         return covered
 
     def _sentences(self, all_words: Sequence[Word]) -> list[ReferenceSentence]:
-        """The reference's sentences with their words; one that repeats another is left out."""
+        """Return the reference's distinct sentences with their words."""
         own = set(self._own)
         found: dict[tuple[str, ...], ReferenceSentence] = {}
         position = 0

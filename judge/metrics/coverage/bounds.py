@@ -1,9 +1,9 @@
-"""What a judge's own counts for coverage can be at most, by the words of the texts alone.
+"""Upper bounds of a coverage judge's own counts, from the words of the texts.
 
-In verbatim mode a judge says how many items are matched and not which. So no item can be looked at. A
-sentence of the reference that the answer contradicts is a fact that is not matched. Suspected is that nothing
-is matched where no sentence of the answer could show it, no term where the answer has no word of the
-reference, and that a reference which says something has facts.
+In verbatim mode a judge reports how many items are matched, not which, so single items cannot be checked. A
+sentence of the reference that the answer contradicts counts as an unmatched fact. Suspicions: nothing is
+matched if no sentence of the answer could state it; no term is matched if the answer has no word of the
+reference; a reference with content words has facts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from schemas import JudgeTask, SuspicionKind
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Matched and total numbers, and whether the organization is alike."""
+    """Matched and total numbers, and whether the organization is similar."""
 
     facts: tuple[int, int]
     conclusions: tuple[int, int]
@@ -36,12 +36,12 @@ class Counts:
 
 
 def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
-    """Lower counts that cannot be.
+    """Return counts lowered to their upper bounds.
 
     Args:
         task: The task, with a reference.
-        counts: As the judge gives them.
-        findings: Takes what is shown to be wrong and what is suspected.
+        counts: The judge's counts.
+        findings: Receives corrections and suspicions.
     """
     counts = _without_contradicted(task, counts, findings)
     if not findings.looks_for_suspicions:
@@ -62,7 +62,7 @@ def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Count
     ):
         counts = replace(counts, facts=(0, counts.facts[1]), conclusions=(0, counts.conclusions[1]))
     said, telling = Vocabulary(statements.answer_words), content_words(reference)
-    # Where nothing of the reference says anything by itself ("The Who"), a term may be a stop word.
+    # If the reference has only stop words ("The Who"), a term may be one.
     if (
         counts.terms[0]
         and telling
@@ -78,7 +78,7 @@ def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Count
 
 
 def _without_contradicted(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
-    """Counts without the facts of sentences that the answer contradicts; at least one fact for each."""
+    """Return the counts less one matched fact for each sentence that the answer contradicts."""
     answer = Passage(task.answer, task.answer)
     contradicted = 0
     for start, end in islice(each_sentence(task.reference or ""), MAX_SENTENCES):
@@ -94,7 +94,7 @@ def _without_contradicted(task: JudgeTask, counts: Counts, findings: Findings) -
 
 
 def _with_facts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
-    """Without facts, conclusions count as facts, else the reference's sentences: no neutral ratio."""
+    """If no facts are counted, count conclusions or the reference's sentences as facts."""
     if counts.conclusions[1]:
         detail = "conclusions are counted without any fact to draw them from"
         if findings.suspect("conclusions_without_facts", detail):
@@ -110,7 +110,7 @@ def _with_facts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
         question=task.question,
         verification="strict",
     )
-    # Nothing is listed, so that all it can find are suspicions that `strict` takes for corrections.
+    # Without listed items there are only suspicions, which `strict` treats as corrections.
     lowers = [findings.suspect(cast(SuspicionKind, one.kind), one.detail) for one in found.corrections]
     if not any(lowers):
         return counts

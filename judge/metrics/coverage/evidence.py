@@ -1,8 +1,8 @@
-"""What a judge listed for coverage, checked against the texts it was taken from.
+"""Verify a coverage judge's items against the texts.
 
-Shown to be wrong, and always lowered: quotations that are not in their text, an item that counts twice, a
-term that is a number, a match whose two quotations contradict one another. Merely suspected: a match that
-shares no words with the answer, items that do not account for the reference, conclusions with hardly a fact.
+Corrections (always lower the score): quotations that are not in their text, duplicate items, terms that are
+    numbers, matches whose two quotations contradict each other. Suspicions: matches that share no words with
+    the answer, items that do not account for the reference, conclusions with hardly any fact.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def verify_coverage(
     question: str = "",
     verification: Verification = "marks",
 ) -> CoverageEvidence:
-    """Hold a judge's items against reference and answer.
+    """Verify a judge's items against reference and answer.
 
     Args:
-        reply: What the judge listed.
-        reference: The known good answer, not blank.
-        answer: The answer under judgement, not blank.
-        question: The question; what it says already proves nothing in the answer.
+        reply: The judge's items.
+        reference: The reference, not blank.
+        answer: The judged answer, not blank.
+        question: The question; its words are no evidence in the answer.
         verification: What happens to suspicions.
     """
     return _Verifier(reference, answer, question, verification).verify(reply)
@@ -75,7 +75,7 @@ class _Verifier:
         )
 
     def _items(self, name: str, listed: Sequence[ListedItem]) -> list[Item]:
-        """The items of one list, each once, matched where the answer has them."""
+        """Return the distinct items of one list, matched if the answer has them."""
         kept: dict[str, Item] = {}
         for number, given in enumerate(listed):
             where = f"{name}[{number}]"
@@ -91,7 +91,7 @@ class _Verifier:
                 continue
             self.findings.correct("duplicate_item", f"{where}: {quoted(given.item)} is listed already")
             if earlier.matched and not item.matched:
-                # Once matched and once not is ambiguous, and what is ambiguous is not matched.
+                # An item listed as matched and as unmatched counts as unmatched.
                 kept[key] = replace(earlier, matched=False)
         return list(kept.values())
 
@@ -101,14 +101,11 @@ class _Verifier:
         if not words(term) or (said and all(_NUMBER.fullmatch(word.text) for word in said)):
             self.findings.correct("not_a_term", detail)
             return False
-        # "The Who" and "IT" are stop words in form alone.
+        # "The Who" and "IT" only look like stop words.
         return bool(said) or not self.findings.suspect("not_a_term", detail)
 
     def _checked(self, where: str, given: ListedItem) -> Item | None:
-        """The item with its place in the reference.
-
-        Where its words are not in their text, it is not matched, or no item at all.
-        """
+        """Return the item with its place in the reference; None if it is invented and unmatched."""
         found = self.reference.find(given.reference_span)
         item = Item(given.item, given.reference_span, None, given.matched, given.justification)
         if found is None:
@@ -116,13 +113,13 @@ class _Verifier:
             self.findings.correct(
                 "span_not_in_reference", f"{where}: {quoted(given.reference_span)} is not in the reference"
             )
-            # An invented item neither helps nor hurts, and an invented match costs what it claimed.
+            # An invented unmatched item is dropped; an invented match counts as unmatched.
             return replace(item, matched=False) if given.matched else None
         item = replace(item, reference_span=found.words, reference=found.place, inexact=found.kind != "exact")
         return self._matched(where, given, item, found) if given.matched else item
 
     def _matched(self, where: str, given: ListedItem, item: Item, stated: Quotation) -> Item:
-        """The item, matched only if the answer has its words and they do not say otherwise."""
+        """Return the item, matched only if the answer has its words and does not contradict it."""
         span = given.answer_span
         found = self.answer.find(span) if span is not None and words(span) else None
         if span is None or found is None:
@@ -152,10 +149,10 @@ class _Verifier:
         return replace(item, answer_span=found.words, answer=found.place, inexact=inexact)
 
     def _is_doubted(self, where: str, given: ListedItem, stated: Quotation, found: Quotation) -> bool:
-        """Whether a suspicion takes the match away."""
+        """Return whether a suspicion removes the match."""
         if not self.findings.looks_for_suspicions:
             return False
-        # A reference of stop words alone ("The Who") is matched by its own words.
+        # A reference of only stop words ("The Who") is matched by its own words.
         if not (content_words(found.words) or _alike(found.words, stated.words)):
             return self.findings.suspect(
                 "span_says_nothing", f"{where}: matched, but {quoted(found.words)} says nothing by itself"
@@ -169,10 +166,7 @@ class _Verifier:
         )
 
     def _beyond_question(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
-        """The same items.
-
-        Those that repeat the question are matched only beside one that is and says more.
-        """
+        """Return the items; those that repeat the question need another matched item that says more."""
         matched = [item for item in (*facts, *conclusions) if item.matched and item.reference is not None]
         if any(item.reference and not self.statements.repeats_question(item.reference) for item in matched):
             return facts, conclusions
@@ -191,7 +185,7 @@ class _Verifier:
         return [_unmatched(item) for item in facts], [_unmatched(item) for item in conclusions]
 
     def _accounted(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
-        """The items with what they leave out of the reference, and conclusions only beside facts."""
+        """Return the items plus omitted ones; conclusions without enough facts become facts."""
         account = Account(self.reference.index, self.statements.own)
         for sentence in account.left_out(_spans([*facts, *conclusions])):
             text = neutralize(self.reference.text[sentence.start : sentence.end]).strip()
@@ -201,8 +195,7 @@ class _Verifier:
                 facts = [*facts, self._added(sentence, text)]
         if not conclusions or (facts and account.bears(_spans(facts), _spans(conclusions))):
             return facts, conclusions
-        # Without facts a judge would be given their neutral ratio, and with a word as the only one their
-        # whole weight.
+        # Without facts their neutral ratio would apply, and with a one-word fact their full weight.
         if self.findings.suspect(
             "conclusions_without_facts",
             "conclusions are listed with hardly any fact to draw them from",
@@ -211,7 +204,7 @@ class _Verifier:
         return facts, conclusions
 
     def _apart(self, facts: Iterable[Item], conclusions: Iterable[Item]) -> list[Item]:
-        """The conclusions that are not facts as well."""
+        """Return the conclusions that are not also listed as facts."""
         items = {_key(fact) for fact in facts}
         spans = {fact.reference for fact in facts} - {None}
         kept = []
@@ -226,21 +219,21 @@ class _Verifier:
         return kept
 
     def _with_its_word(self, term: Item) -> Item:
-        """The term, matched only if the answer's span has one of its words, in one form or another."""
+        """Return the term, matched only if the answer's span has one of its words, in any inflection."""
         if not term.matched or term.answer_span is None or not self.findings.looks_for_suspicions:
             return term
         wanted = [word.text for word in content_words(term.item)] or [word.text for word in words(term.item)]
         given = [word.text for word in words(term.answer_span)]
         if any(share_stem(one, other) for one in wanted for other in given):
             return term
-        # Another spelling, an abbreviation or a word of another language may be the term all the same.
+        # It may still be the term in another spelling or language, or an abbreviation.
         detail = f"{quoted(term.item)} shares no word with {quoted(term.answer_span)}"
         return replace(term, matched=False) if self.findings.suspect("term_not_in_answer", detail) else term
 
     def _added(self, sentence: ReferenceSentence, text: str) -> Item:
-        """A fact for what was left out."""
+        """Return a fact for an omitted sentence."""
         if sentence.words:
-            # What the question says already need not be repeated, and repeating it alone shows nothing.
+            # Words of the question need not be repeated, and repeating them is no evidence.
             answer_words = self.statements.answer_words
             missing = [word.text for word in sentence.telling if word.text not in answer_words]
         else:
@@ -265,7 +258,7 @@ def _unmatched(item: Item) -> Item:
 
 
 def _key(item: Item) -> str:
-    """What distinguishes items: their words, or their span if they have none."""
+    """Return the key of an item: its words, or its span if it has none."""
     return normalise(item.item).rstrip(".") or normalise(item.reference_span)
 
 

@@ -1,4 +1,4 @@
-"""The items of a coverage verdict: as the judge lists them, and as they hold."""
+"""Items of a coverage verdict: as listed by the judge, and as verified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas import Correction, Suspicion
 
 
 class ListedItem(BaseModel):
-    """A fact, conclusion or term as the judge gives it."""
+    """A fact, conclusion or term as listed by the judge."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -23,7 +23,7 @@ class ListedItem(BaseModel):
 
 
 class ListedOrganization(BaseModel):
-    """The judge's view of the answer's structure."""
+    """The judge's rating of the answer's structure."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -32,7 +32,7 @@ class ListedOrganization(BaseModel):
 
 
 class CoverageReply(BaseModel):
-    """The judge's reply in evidence mode. Keys beyond these are ignored."""
+    """The judge's reply in evidence mode. Other keys are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -54,12 +54,12 @@ class Item:
     answer_span: str | None = None
     answer: tuple[int, int] | None = None
     added: bool = False
-    """Whether code added it, because the judge left it out."""
+    """Whether code added it, because the judge omitted it."""
     inexact: bool = False
-    """Whether the judge copied a quotation inexactly; the spans are the texts' own."""
+    """Whether a quotation was inexact; the spans are the texts' own."""
 
     def as_json(self) -> dict[str, Any]:
-        """For the result's evidence; offsets are those of the event's own texts."""
+        """Return it for the result's evidence; offsets refer to the event's texts."""
         found: dict[str, Any] = {
             "item": self.item,
             "reference_span": self.reference_span,
@@ -78,7 +78,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class CoverageEvidence:
-    """The items that hold, and what was corrected on the way."""
+    """The verified items, and the findings."""
 
     facts: tuple[Item, ...]
     conclusions: tuple[Item, ...]
@@ -90,7 +90,7 @@ class CoverageEvidence:
     objection: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For the result's evidence."""
+        """Return it for the result's evidence."""
         return {
             "facts": [item.as_json() for item in self.facts],
             "conclusions": [item.as_json() for item in self.conclusions],

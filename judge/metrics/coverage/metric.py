@@ -1,4 +1,4 @@
-"""Coverage: how much of a known good answer an answer covers, 0 to 5."""
+"""Coverage: how much of a reference an answer covers, 0 to 5."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from schemas import JudgeTask, QAEvent
 class Coverage(BuiltInMetric):
     """The metric `coverage`.
 
-    In evidence mode the judge lists facts, conclusions and terms of the reference with the spans they rest
-    on; code verifies them and counts. In verbatim mode the judge counts and scores by itself; code lowers
-    counts that the words of the texts rule out, and recomputes the score from them.
+    In evidence mode the judge lists facts, conclusions and terms of the reference with their spans; code
+    verifies and counts them. In verbatim mode the judge counts and scores; code lowers counts that the words
+    of the texts rule out, and recomputes the score.
 
     Args:
-        mode: How the judge is asked.
+        mode: The mode.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: What happens to suspicions.
+        verification: How suspicions are handled.
     """
 
     NAME = "coverage"
@@ -37,15 +37,15 @@ class Coverage(BuiltInMetric):
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules of this folder, `judge.text` and `scoring`, with the verification strength."""
+        """Version of the rules in this folder, `judge.text` and `scoring`, with the verification mode."""
         return f"coverage-4, {self._verification}"
 
     def select(self, event: QAEvent) -> Inputs:
-        """Question, answer and reference."""
+        """Return question, answer and reference."""
         return Inputs(question=event.question, answer=event.answer, reference=event.reference)
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
-        """Tasks with stretches of a long reference; a judge that gives counts alone needs none."""
+        """Split a long reference into tasks; not in verbatim mode."""
         if self._mode == "verbatim":
             return (task,)
         texts = split_reference(task.reference or "", parts=2 if halve else None)
@@ -54,11 +54,11 @@ class Coverage(BuiltInMetric):
         return tuple(task.model_copy(update={"reference": text}) for text in texts)
 
     def merged(self, replies: Sequence[str]) -> str:
-        """All items of the parts."""
+        """Merge the items of the parts."""
         return merge_replies(replies)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request; where a text is missing or blank there is nothing to ask."""
+        """Build the request; unscored if a text is missing or blank."""
         if is_blank(task.question) or is_blank(task.answer) or is_blank(task.reference):
             return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
         reference = task.reference or ""
@@ -72,7 +72,7 @@ class Coverage(BuiltInMetric):
         """Turn the judge's reply into a verdict.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
         """
         if self._mode == "verbatim":
             if self._pack is not None:

@@ -1,9 +1,9 @@
-"""Long references in parts: each is judged by itself, and the lists are merged exactly.
+"""Split long references into parts, and merge the judge's lists exactly.
 
-A judge lists every statement of the reference. Of a long one that is more than a reply may have, and a reply
-that is cut is lost. So the reference is split at the ends of sentences, the whole answer is compared with
-each part, and the items of all parts are verified and counted together against the whole reference: the score
-is that of the formula over all items, no mean of scores.
+A judge lists every statement of the reference; for a long one the reply would exceed its limit and be
+truncated. So the reference is split at sentence ends and the whole answer is compared with each part. The
+items of all parts are verified and counted together against the whole reference: the formula is applied to
+all items, not averaged over parts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from judge.text.index import normalise
 from judge.text.sentences import sentences
 
 PART_BYTES = 3000
-"""A part has no more in UTF-8, but for a single sentence: about 450 words, of which a judge lists some 40
-items."""
+"""Limit of a part in UTF-8 bytes, except for a single long sentence: about 450 words, for which a judge lists
+some 40 items."""
 
 
 def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, ...]:
@@ -25,10 +25,10 @@ def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, .
 
     Args:
         reference: The reference.
-        parts: How many, at most; None: as many as keep each within `PART_BYTES`.
+        parts: Maximum number of parts; None: as many as keep each within `PART_BYTES`.
 
     Returns:
-        Stretches of the reference in order; one where it is short, or a single sentence.
+        The parts in order; one if the reference is short or a single sentence.
     """
     size = len(reference.encode("utf-8", "surrogatepass"))
     wanted = -(-size // PART_BYTES) if parts is None else parts
@@ -39,7 +39,7 @@ def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, .
     reached = 0.0
     for place, (start, end) in enumerate(places):
         length = len(reference[start:end].encode("utf-8", "surrogatepass"))
-        # A sentence goes to the part in which most of it lies.
+        # A sentence belongs to the part that has most of it.
         if ends and place and (reached + length / 2) * wanted > size * len(ends):
             ends.append(end)
         elif ends:
@@ -52,19 +52,18 @@ def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, .
 
 
 def merge_replies(replies: Sequence[str]) -> str:
-    """Put the lists of several parts together.
+    """Merge the lists of several parts.
 
-    An item that two parts list alike is listed once. The organization is similar where it is so in more than
-    half of the parts.
+    Equal items are merged. The organization is similar if it is in more than half of the parts.
 
     Args:
-        replies: The judge's replies to the parts, in order; each holds.
+        replies: The judge's valid replies to the parts, in order.
 
     Returns:
         One reply with all items.
 
     Raises:
-        InvalidVerdictError: One of them is not a list of items.
+        InvalidVerdictError: A reply is not a list of items.
     """
     read = [read_evidence(CoverageReply, reply, key="facts") for reply in replies]
     similar = sum(one.organization.similar for one in read)
@@ -78,7 +77,7 @@ def merge_replies(replies: Sequence[str]) -> str:
 
 
 def _together(lists: Sequence[Sequence[ListedItem]]) -> list[ListedItem]:
-    """The items of all parts; what a later part lists as an earlier one did is left out."""
+    """Return the distinct items of all parts."""
     kept: list[ListedItem] = []
     known: set[tuple[str, bool]] = set()
     for items in lists:

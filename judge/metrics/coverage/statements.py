@@ -1,4 +1,4 @@
-"""Whether an answer's words bear out that it states what a reference states."""
+"""Check by words whether an answer states what a reference states."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from judge.text.tags import without_tags
 from judge.text.words import Word, content_words, is_content, word_texts, words
 
 QUESTION_SHARE = 4
-"""An answer that has fewer than one in this many of the question's words, where the reference has more, is on
-something else. Of answers that people accept (NQ) one in 1,390 is, of answers by models to experts' questions
-(ExpertQA) none of 219, of pages fetched for other questions two in three."""
+"""An answer with less than one in this many of the question's words is off topic, if the reference has more.
+This holds for 1 in 1,390 accepted human answers (NQ), for none of 219 model answers to experts' questions
+(ExpertQA), and for two in three pages retrieved for other questions."""
 MAX_LOOKS = 20_000
-"""Pairs of sentences that are looked at; beyond that the judge is believed."""
+"""Limit of compared pairs of sentences; beyond it the judge's verdict is accepted."""
 LONG_ANSWER = 6
-"""Where the answer has this many different words that say something: a short one need not repeat what was
-asked."""
+"""Distinct content words from which an answer is checked for being off topic; a short one need not repeat the
+question."""
 
 
 class Statements:
-    """A reference's statements against an answer, to a question whose words count for nothing.
+    """Compares an answer with a reference's statements; words of the question do not count.
 
-    Where the answer is, like the question, surely in another language than the reference, nothing is
-    compared: the judge is believed.
+    If the answer and the question are certainly in another language than the reference, the judge's verdict
+    is accepted without comparison.
 
     Args:
-        reference: The known good answer.
-        answer: The answer under judgement.
+        reference: The reference.
+        answer: The judged answer.
         question: The question.
     """
 
     def __init__(self, reference: TextIndex, answer: TextIndex, question: str) -> None:
         self._reference = Surroundings(reference)
-        # An evidence tag has words and a number that state nothing.
+        # Words and numbers of evidence tags state nothing.
         untagged = without_tags(answer.text)
         self._answer = Surroundings(answer, text=untagged)
         self.answer_words = frozenset(word_texts(untagged))
@@ -53,17 +53,17 @@ class Statements:
         self._asked_words = {word.text for word in content_words(question)}
         self._asked = Vocabulary(self._asked_words)
         self.own = own_words(reference, self._asked)
-        """The reference's words that the question does not say already."""
+        """The reference's words that are not in the question."""
         self._starts = [word.start for word in self.own]
         self._comparable = not cannot_be_compared(reference.text, answer.text, question=question)
 
     def problem(self, item: str, stated: tuple[int, int], found: tuple[int, int]) -> str | None:
-        """Return why a place in the answer does not show that the answer states an item; None where it may.
+        """Return why a span of the answer does not state an item; None if it may.
 
         Args:
             item: The item in the judge's words.
-            stated: Its span in the reference.
-            found: The span in the answer that is said to state it.
+            stated: The item's span in the reference.
+            found: The quoted span in the answer.
         """
         if not self._comparable:
             return None
@@ -87,18 +87,17 @@ class Statements:
         return self._problem_of_numbers(item, wanted, said)
 
     def stated(self, place: tuple[int, int]) -> str:
-        """The sentences of the reference that a place touches."""
+        """Return the sentences of the reference that overlap a span."""
         return self._reference.told(place)
 
     def told(self, place: tuple[int, int]) -> str:
-        """The sentences of the answer that a place touches, without tags."""
+        """Return the sentences of the answer that overlap a span, without tags."""
         return self._answer.told(place)
 
     def may_state_anything(self) -> bool:
-        """Whether any sentence of the answer could show that it states something of the reference.
+        """Return whether any sentence of the answer could state part of the reference.
 
-        For a judge that does not say which: one word in common is enough, unless the answer is on something
-        else.
+        Used if the judge names no items: one common word is enough, unless the answer is off topic.
         """
         if not self._comparable or not self.own:
             return True
@@ -123,7 +122,7 @@ class Statements:
 
     @cached_property
     def _is_on_something_else(self) -> bool:
-        """Whether the answer shares hardly a word with the question, though the reference does."""
+        """Whether the answer shares hardly any words with the question, although the reference does."""
         if not self._asked_words or _has_share(self._asked_words, self.answer_words):
             return False
         if sum(map(is_content, self.answer_words)) < LONG_ANSWER:
@@ -134,7 +133,7 @@ class Statements:
 
     @staticmethod
     def _shortfall_beside_the_point(sentence: list[Word], said: Vocabulary) -> str | None:
-        """Some words are shared by chance: half of the sentence's are not."""
+        """Return a problem if less than half of the sentence's words are shared, which may be chance."""
         wanted = {word.text for word in sentence}
         shared = sum(word in said for word in wanted)
         if 2 * shared >= len(wanted):
@@ -155,11 +154,11 @@ class Statements:
         return None
 
     def repeats_question(self, stated: tuple[int, int]) -> bool:
-        """Whether an item says nothing that the question does not say, in a reference that says more."""
+        """Return whether an item only repeats the question, while the reference says more."""
         return self._comparable and bool(self.own) and not self._within(*stated)
 
     def _problem_of_repetition(self, stated: tuple[int, int], said: Vocabulary, told: str) -> str | None:
-        """The item says nothing beyond the question, or yes or no: half of it must be in the answer, too."""
+        """Return a problem if less than half of an item that repeats the question is in the answer."""
         if told.rstrip().endswith(("?", "\uff1f")):
             return "it is a question"
         span = self._reference.index.text[stated[0] : stated[1]]
@@ -171,5 +170,5 @@ class Statements:
 
 
 def _has_share(asked: Collection[str], said: Collection[str] | Vocabulary) -> bool:
-    """Whether at least one in `QUESTION_SHARE` of the question's words is said."""
+    """Return whether at least one in `QUESTION_SHARE` of the question's words occurs."""
     return QUESTION_SHARE * sum(word in said for word in asked) >= len(asked)

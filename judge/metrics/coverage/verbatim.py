@@ -1,4 +1,4 @@
-"""A coverage judge's own verdict: its counts are read, checked and scored by the metric's formula."""
+"""Verbatim mode of coverage: parse the judge's counts, check them, and score them by the formula."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _FORM = (
 
 
 def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> Outcome:
-    """Turn the judge's own verdict into one that follows from its counts.
+    """Return the judge's own verdict with the score that follows from its counts.
 
-    Counts that contradict the score are sent back once; where they still do, the score is what the counts
-    give. The forced zero for missing input is not a score: it becomes `Unscored`.
+    If counts and score contradict each other, the reply is sent back once; after that the counts decide. The
+    forced zero for missing input becomes `Unscored`.
 
     Args:
         task: The task, with a reference.
-        reply: The reply as the judge wrote it.
+        reply: The judge's raw reply.
         verification: What happens to suspicions.
 
     Raises:
-        InvalidVerdictError: There is no single verdict, or its counts cannot be read; the detail says what to
+        InvalidVerdictError: There is no single verdict, or its counts are unreadable; the detail says what to
             repair.
     """
     low, high = COVERAGE_RANGE
@@ -70,14 +70,14 @@ def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> O
 
 
 def read_counts(lines: Sequence[str]) -> Counts:
-    """Read the counts of a rationale.
+    """Parse the counts of a rationale.
 
     Args:
-        lines: The rationale's lines, in any order, among them one each for facts, conclusions, terms and
+        lines: The rationale's lines, in any order, including one each for facts, conclusions, terms and
             organization.
 
     Raises:
-        InvalidVerdictError: One is missing, says two things, or more is matched than there is.
+        InvalidVerdictError: A line is missing or ambiguous, or more is matched than the total.
     """
     found: dict[str, set[tuple[int, int]]] = {"fact": set(), "conclusion": set(), "term": set()}
     organization: set[bool | None] = set()
@@ -106,7 +106,7 @@ def read_counts(lines: Sequence[str]) -> Counts:
 def scored(
     score: CoverageScore, evidence: Any, found: Findings | CoverageEvidence, objection: str | None
 ) -> ScoredOutcome:
-    """The outcome of a coverage score."""
+    """Return the outcome of a coverage score."""
     return ScoredOutcome(
         verdict=score.verdict(),
         score=score.score,
@@ -128,7 +128,7 @@ def _score(counts: Counts) -> CoverageScore:
 
 
 def _alike(said: str) -> bool | None:
-    """Whether a line says matched or mismatched; None where it says neither or both."""
+    """Return whether a line says matched or mismatched; None if neither or both."""
     match = _ORGANIZATION.match(said)
     if match is None or _BOTH.match(match["rest"]) or "match" in match["rest"].lower():
         return None

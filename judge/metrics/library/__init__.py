@@ -1,1 +1,1 @@
-"""Metrics that a team switches on by name, each a prompt of our own with evidence that code checks."""
+"""Metric library: metrics enabled by name, each with a prompt and evidence that code checks."""

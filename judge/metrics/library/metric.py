@@ -1,4 +1,4 @@
-"""A metric of the library: fenced texts in, a verdict with evidence that code has looked up out."""
+"""Metrics of the library: fenced texts in, a verdict with verified evidence out."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from schemas import JudgeTask, QAEvent
 
 _TOLD = frozenset({"system", "developer"})
 MAX_ITEMS = 300
-"""Items that a judge may list."""
+"""Limit of listed items."""
 
 
 class LibraryMetric(WholeTask):
-    """A metric that is switched on by its name.
+    """A metric of the library, enabled by its name.
 
-    Where its prompt lists items, code looks up what each quotes and counts: 5 where all hold, 4 more than
-    three in five, 3 two in five, 2 any, 1 none. Else the judge decides, and what it quotes must stand in the
+    If its prompt lists items, code verifies their quotations and counts: 5 if all are valid, 4 for more than
+    3/5, 3 for at least 2/5, 2 for any, 1 for none. Else the judge decides, and its quotations must be in the
     text.
 
     Args:
-        name: One of `judge.metrics.library.prompts.LIBRARY`.
+        name: A key of `judge.metrics.library.prompts.LIBRARY`.
     """
 
     def __init__(self, name: str) -> None:
@@ -54,12 +54,12 @@ class LibraryMetric(WholeTask):
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         return {} if self._prompt.choice is None else self._prompt.choice.by_label
 
     @property
     def mode(self) -> Mode:
-        """Always evidence that code checks."""
+        """Always evidence."""
         return "evidence"
 
     @property
@@ -69,12 +69,12 @@ class LibraryMetric(WholeTask):
 
     @property
     def instructions(self) -> str:
-        """The constant beginning of every call."""
+        """The constant instructions of every call."""
         return self._prompt.system
 
     @property
     def response_schema(self) -> ResponseSchema:
-        """What the judge fills in."""
+        """Schema of the reply."""
         return self._prompt.schema
 
     @property
@@ -84,11 +84,11 @@ class LibraryMetric(WholeTask):
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules of this folder."""
+        """Version of the rules in this folder."""
         return "library-1"
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take the texts that the prompt uses; the answer travels always."""
+        """Return the texts that the prompt uses; the answer is always included."""
         uses = self._prompt.uses
         return Inputs(
             question=event.question if "question" in uses else "",
@@ -98,10 +98,7 @@ class LibraryMetric(WholeTask):
         )
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request.
-
-        Where a text that the prompt uses is missing or blank there is nothing to judge.
-        """
+        """Build the request; unscored if a used text is missing or blank."""
         context = {name: text for name, text in (task.context or {}).items() if not is_blank(text)}
         texts = {
             "question": task.question,
@@ -119,7 +116,7 @@ class LibraryMetric(WholeTask):
         """Turn the judge's reply into a verdict.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
         """
         inputs = Inputs.of(task)
         if self._prompt.counted is not None:
@@ -128,12 +125,12 @@ class LibraryMetric(WholeTask):
 
 
 def _instructions(messages: Sequence[ChatTurn]) -> tuple[ChatTurn, ...] | None:
-    """What the author of the answer was told to do; the rest of the conversation stays behind."""
+    """Return the system messages, which instruct the answer's author."""
     return tuple(one for one in messages if one.role in _TOLD) or None
 
 
 def _decided(prompt: LibraryPrompt, inputs: Inputs, reply: str) -> Outcome:
-    """The judge's own decision; what it quotes must stand in the text."""
+    """Return the judge's decision; its quotations must be in the text."""
     said = extract_verdict(reply)
     justification = said.get("justification")
     if not isinstance(justification, str):
@@ -163,7 +160,7 @@ def _decided(prompt: LibraryPrompt, inputs: Inputs, reply: str) -> Outcome:
 
 
 def _counted(prompt: LibraryPrompt, counted: Counted, inputs: Inputs, reply: str) -> Outcome:
-    """The share of the items that hold, by what code finds."""
+    """Return the outcome for the share of valid items."""
     findings = Findings("marks")
     items = [
         item
@@ -206,7 +203,7 @@ def _checked(
     where: str,
     given: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """The item as it holds; None where what it is about is not in its text."""
+    """Return the verified item; None if its own quotation is not in its text."""
     keys = list(prompt.quotes)
     if counted.every:
         name = given.get("name")
@@ -231,7 +228,7 @@ def _checked(
             findings.correct(
                 "span_not_in_page", f"{where}: {quoted(str(span))} is not in the text, so it does not count"
             )
-            # Invented words show neither that a rule is followed nor that it is broken.
+            # An invented quotation proves neither that a rule is followed nor that it is broken.
             return {**given, counted.holds: False} if given[counted.holds] else None
         contradiction = None
         if counted.compare:
@@ -252,7 +249,7 @@ def _checked(
 def _once(
     prompt: LibraryPrompt, counted: Counted, items: Sequence[dict[str, Any]], findings: Findings
 ) -> list[dict[str, Any]]:
-    """Each item once; where it is listed twice and not alike, it does not hold."""
+    """Return the distinct items; one listed twice with different results is invalid."""
     kept: dict[str, dict[str, Any]] = {}
     for item in items:
         key = str(item["name"]) if counted.every else normalise(str(item[next(iter(prompt.quotes))]))
@@ -267,7 +264,7 @@ def _once(
 def _left_out(
     counted: Counted, inputs: Inputs, items: Sequence[Mapping[str, Any]], findings: Findings
 ) -> list[dict[str, Any]]:
-    """The texts of the context that the judge did not list."""
+    """Return the texts of the context that the judge did not list."""
     listed = {item["name"] for item in items}
     missing = [
         name for name, text in (inputs.context or {}).items() if name not in listed and not is_blank(text)

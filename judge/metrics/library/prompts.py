@@ -1,4 +1,4 @@
-"""The prompts of the library: what each metric sees, what it gives, and what code counts and looks up."""
+"""Prompts of the library: inputs, scale, counted items and quotations of each metric."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from judge.metrics.prompting import load_prompt
 from judge.metrics.scoring import RELEVANCE_RANGE
 
 TextName = Literal["question", "answer", "context", "instructions"]
-"""`instructions`: what the system's messages of the conversation say."""
+"""`instructions`: the system messages of the conversation."""
 
 LIBRARY: Final = (
     "faithfulness",
@@ -31,19 +31,19 @@ LIBRARY: Final = (
     "context_relevance",
     "hallucinated_citation",
 )
-"""By name; docs/verdicts.md has their scales."""
+"""Prompts by metric name; their scales are in docs/verdicts.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the judge lists and code counts.
+    """Items that the judge lists and code counts.
 
     Args:
         list: Key of the list.
-        holds: Key of an item that says whether it counts in favour.
-        every: Whether the list must have each text of the context.
-        compare: Whether an item and what supports it are statements that may contradict each other.
-        optional: Whether an item may hold, or not, by what is not said: without a quotation.
+        holds: Key of an item's boolean that counts in favour.
+        every: Whether the list must contain each text of the context.
+        compare: Whether an item and its support are statements that may contradict each other.
+        optional: Whether an item may lack a quotation, because it depends on what is not said.
     """
 
     list: str
@@ -60,12 +60,12 @@ class LibraryPrompt:
     Args:
         name: The metric.
         system: Its instructions.
-        uses: The texts that it sees.
+        uses: The texts in its prompt.
         score_range: Lowest and highest score.
-        choice: What the judge chooses from; None: a whole number.
-        counted: What is counted; None: the judge decides.
-        quotes: Keys that are copied from a text; of a list the first is the item's own.
-        schema: What the judge must return.
+        choice: The judge's choices; None: a whole number.
+        counted: The counted items; None: the judge decides.
+        quotes: Keys of quotations; for a list the first is the item's own.
+        schema: Schema of the reply.
     """
 
     name: str
@@ -80,10 +80,10 @@ class LibraryPrompt:
 
 @cache
 def library_prompt(name: str) -> LibraryPrompt:
-    """The prompt of a metric of the library.
+    """Return the prompt of a library metric.
 
     Args:
-        name: One of `LIBRARY`.
+        name: A key of `LIBRARY`.
     """
     front, system = split_front_matter(load_prompt(f"library/{name}"))
     given: dict[str, Any] = yaml.safe_load(front or "")

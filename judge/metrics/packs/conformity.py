@@ -1,4 +1,4 @@
-"""Holding a judge's reply against a pack's response schema."""
+"""Validate a judge's reply by a pack's response schema."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from judge.metrics.replies.reply import extract_verdict
 from judge.metrics.replies.structured import with_whole_score
 
 MAX_TOLD = 3
-"""Breaches that one error names."""
+"""Limit of violations listed in one error."""
 
 
 class Conformity:
-    """Checks verdicts by a JSON Schema (Draft 2020-12), for not every endpoint enforces what it is sent.
+    """Validates verdicts by a JSON Schema (Draft 2020-12), because not every endpoint enforces it.
 
     Args:
         schema: The schema.
 
     Raises:
-        PromptPackError: It is not JSON Schema.
+        PromptPackError: It is not a JSON Schema.
     """
 
     def __init__(self, schema: ResponseSchema) -> None:
-        # Here, because it takes long to import, and most workers have no such pack.
+        # Imported here: it is slow, and few workers need it.
         from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
 
         try:
@@ -37,14 +37,15 @@ class Conformity:
         self._validator = Draft202012Validator(schema.schema)
 
     def __reduce__(self) -> tuple[type[Conformity], tuple[ResponseSchema]]:
-        """By its schema, for the validator itself cannot go to another process."""
+        """Pickle only the schema; the validator cannot be pickled."""
         return Conformity, (self._schema,)
 
     def check(self, reply: str) -> None:
-        """Read the verdict of a reply and hold it against the schema; a whole score counts as an integer.
+        """Validate the verdict of a reply; a whole-number score counts as an integer.
 
         Raises:
-            InvalidVerdictError: There is no single verdict, or it breaks the schema; the detail names where.
+            InvalidVerdictError: There is no single verdict, or it violates the schema; the detail names the
+                place.
         """
         verdict = with_whole_score(extract_verdict(reply))
         told = [

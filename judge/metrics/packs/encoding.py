@@ -1,4 +1,4 @@
-"""Reading a prompt pack's bytes as the text that its author meant."""
+"""Decode a prompt pack's bytes, and repair wrong encodings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def decode(raw: bytes) -> tuple[str, list[str]]:
-    r"""Decode a file, repair what was decoded wrongly before, and make all line ends `\n`.
+    r"""Decode a file, repair mojibake, and normalise line ends to `\n`.
 
     Returns:
         The text, and a warning for each repair.
@@ -24,7 +24,7 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
     text = _decoded(raw, warnings).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise PromptPackError("it holds NUL characters and so is not a text file; save it as UTF-8")
-    # Line by line, for a repair holds for all it is given or for nothing.
+    # Line by line, because a repair applies to a whole text or not at all.
     lines = text.split("\n")
     repaired = [ftfy.fix_encoding(line) for line in lines]
     changed = [number for number, (old, new) in enumerate(zip(lines, repaired, strict=True), 1) if old != new]
@@ -50,6 +50,6 @@ def _decoded(raw: bytes, warnings: list[str]) -> str:
 
 
 def _around(text: str, other: str) -> str:
-    """Where a line begins to differ from another."""
+    """Return an excerpt around the first difference of two lines."""
     start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
     return text[max(0, start - 12) : start + 20]

@@ -1,4 +1,4 @@
-"""Few-shot examples of a prompt pack: events with the reply that a judge should give to them."""
+"""Few-shot examples of a prompt pack: events with the expected reply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from judge.metrics.packs.templates import InputName
 from schemas import ChatMessage, ToolCall
 
 MAX_EXAMPLES = 50
-"""Every example is sent with every call."""
+"""Limited, because every call sends all examples."""
 
 _NAMES: Mapping[str, InputName] = {
     "question": "question",
@@ -30,7 +30,7 @@ _CALLS = TypeAdapter(tuple[ToolCall, ...])
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: the texts that fill the template in, and the reply."""
+    """One example: the texts for the template, and the reply."""
 
     inputs: Inputs
     reply: str
@@ -45,13 +45,13 @@ def read_examples(
     """Check a pack's examples.
 
     Args:
-        given: A list of mappings: the texts that the templates use, under the names of either dialect, and
-            `reply`, a mapping or the text as the judge should write it.
-        uses: The texts that the templates put in; each example must have them, and no others.
-        check: Raises InvalidVerdictError for a reply that the metric would not take.
+        given: A list of mappings: the texts that the templates use, by their names in either dialect, and
+            `reply`, a mapping or a text.
+        uses: The texts that the templates use; each example must have exactly these.
+        check: Raises InvalidVerdictError for a reply that the metric would reject.
 
     Raises:
-        PromptPackError: One of them cannot be used.
+        PromptPackError: An example is invalid.
     """
     if not isinstance(given, list) or len(given) > MAX_EXAMPLES:
         count = f", got {len(given)}" if isinstance(given, list) else ""
@@ -83,7 +83,7 @@ def _example(number: int, given: Any, uses: frozenset[InputName], check: Callabl
 
 
 def _spread(where: str, given: Mapping[Any, Any]) -> dict[str, Any]:
-    """The example with its fields and labels under the names that templates have for them."""
+    """Return the example with fields and labels under their template names."""
     spread: dict[str, Any] = {}
     for key, value in given.items():
         if key not in {"fields", "labels"}:

@@ -1,4 +1,4 @@
-"""What a pack may show its judge of an event: the names, and how each is written into a prompt."""
+"""Texts of an event that a pack may use: names, and how each is written into a prompt."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from judge.text.index import is_blank, neutralize
 from schemas import QAEvent
 
 TEXTS: Final = ("question", "answer", "reference", "context", "messages", "tool_calls", "other_answer")
-"""Inputs with a name of their own; further ones are `fields.<name>` and `labels.<name>`."""
+"""Named inputs; others are `fields.<name>` and `labels.<name>`."""
 NAMED: Final = re.compile(r"(?:fields|labels)\.[\w.-]{1,64}", re.ASCII)
 
 
 def select(event: QAEvent, uses: Collection[str]) -> Inputs:
-    """Take from an event what templates use, and nothing more; the answer travels always."""
+    """Return the texts that templates use; the answer is always included."""
     named = sorted(name for name in uses if NAMED.fullmatch(name))
     fields = {_own(name): _named(event, name) for name in named} or None
     return replace(Inputs.of(event, {*uses, "answer"} - {"fields"}), fields=fields)
 
 
 def _own(name: str) -> str:
-    """The name under which a text travels: that of a label with its kind, for a field may have the same."""
+    """Return an input's name in `Inputs.fields`; labels keep their prefix, to differ from fields."""
     return name.removeprefix("fields.")
 
 
@@ -36,7 +36,7 @@ def _named(event: QAEvent, name: str) -> str:
 
 
 def is_given(inputs: Inputs, name: str) -> bool:
-    """Whether there is something to show under a name; a list of no calls says that none was made."""
+    """Return whether an input is present; an empty list of tool calls counts as present."""
     match name:
         case "context":
             return any(not is_blank(text) for text in (inputs.context or {}).values())
@@ -50,9 +50,9 @@ def is_given(inputs: Inputs, name: str) -> bool:
 
 
 def written(inputs: Inputs, name: str) -> str:
-    """An input as it goes into a prompt: neutralized, and as JSON where it is more than one text.
+    """Return an input as written into a prompt: neutralized, and as JSON if it has several texts.
 
-    So no text can pass for another page, message or call.
+    So no text can imitate another page, message or call.
     """
     match name:
         case "context":
@@ -66,7 +66,7 @@ def written(inputs: Inputs, name: str) -> str:
 
 
 def texts_of(inputs: Inputs, name: str) -> list[str]:
-    """The texts that stand under a name, one by one."""
+    """Yield the texts of an input."""
     match name:
         case "context":
             return [*(inputs.context or {}).values()]
@@ -80,7 +80,7 @@ def texts_of(inputs: Inputs, name: str) -> list[str]:
 
 
 def render_context(context: Mapping[str, str]) -> str:
-    """Pages as a pack's prompt shows them: a JSON object of texts by name, so that no page forges another."""
+    """Return pages as a JSON object of texts by name, so that no page can imitate another."""
     return _json({neutralize(name): neutralize(text) for name, text in context.items()})
 
 

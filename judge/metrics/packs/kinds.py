@@ -1,4 +1,4 @@
-"""Kinds of result that a judge chooses from: yes or no, or one of several labels."""
+"""Results that a judge chooses: a boolean, or one of several labels."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from schemas import ResultKind
 MAX_LABELS = 20
 MAX_LABEL_CHARS = 60
 MAX_NUMBER = 100
-"""The largest number of a label: every number is a time series of its own."""
+"""Largest number of a label, because each number is a time series."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Values that a judge chooses from, each with a number; more is better.
+    """Values that a judge chooses from, each with a number; higher is better.
 
     Args:
-        numbers: The number of each value, by the value as JSON writes it: `true`, `false`, or a label in
-            quotes.
+        numbers: The number of each value, by its JSON text: `true`, `false`, or a quoted label.
         is_boolean: Whether the values are true and false.
     """
 
@@ -36,7 +35,7 @@ class Choice:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels, as the judge writes them."""
+        """The values as JSON."""
         return tuple(json.loads(written) for written in self.numbers)
 
     @property
@@ -56,10 +55,10 @@ class Choice:
         return min(self.numbers.values()), max(self.numbers.values())
 
     def number(self, value: Any) -> int:
-        """The number of a value that a judge chose.
+        """Return the number of a chosen value.
 
         Raises:
-            InvalidVerdictError: It is none of them.
+            InvalidVerdictError: It is not one of the values.
         """
         written = json.dumps(value, ensure_ascii=False) if isinstance(value, bool | str) else ""
         if written not in self.numbers:
@@ -71,14 +70,14 @@ class Choice:
 
 
 def read_choice(given: Any, *, good: Any = None) -> Choice:
-    """Read a pack's `result`.
+    """Parse a pack's `result`.
 
     Args:
         given: `boolean`; or labels, best first, or a mapping of labels to whole numbers.
-        good: For `boolean`: which of the two is good and so has the number 1; true by default.
+        good: For `boolean`: the good value, which has the number 1; default: true.
 
     Raises:
-        PromptPackError: It is none of these.
+        PromptPackError: `given` is invalid.
     """
     if given == "boolean":
         if good is not None and not isinstance(good, bool):
@@ -111,7 +110,7 @@ def read_choice(given: Any, *, good: Any = None) -> Choice:
 
 
 def _numbered(given: Any) -> Any:
-    """Labels with their numbers, from a list the best first; anything else as it is."""
+    """Return labels with their numbers (a list has the best first); other values unchanged."""
     if isinstance(given, list | dict) and any(isinstance(label, bool) for label in given):
         raise PromptPackError(
             'result has a label that YAML reads as true or false; put it in quotes ("yes", "no"), '

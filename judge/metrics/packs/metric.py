@@ -1,4 +1,4 @@
-"""A metric of a user's own: a prompt pack, and a score that the judge gives itself."""
+"""A user-defined metric: a prompt pack and the judge's own score."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from judge.metrics.scoring import is_forced
 from schemas import JudgeTask, QAEvent
 
 MAX_VERDICT_BYTES = 64 * 1024
-"""A verdict goes into a Kafka record as it is."""
+"""Limit of a verdict, which is published unchanged in a Kafka record."""
 
 
 class PackMetric(WholeTask):
-    """Asks with a pack's prompts and takes the judge's own score.
+    """A metric with a pack's prompts and the judge's own score.
 
-    The reply must hold one JSON object whose `score` is an integer in the range, a number in it, or one of
-    the values, as the pack names. What it quotes must stand in the texts. It keeps to the pack's response
-    schema where there is one; it is published as it is.
+    The reply must contain one JSON object whose `score` is, as the pack defines, an integer or number in the
+    range or one of its values. Its quotations must be in the texts, and it must match the pack's response
+    schema, if any. It is published unchanged.
 
     Args:
         name: The metric's name.
@@ -57,12 +57,12 @@ class PackMetric(WholeTask):
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         return {} if self._choice is None else self._choice.by_label
 
     @property
     def mode(self) -> Mode:
-        """Always the judge's own verdict."""
+        """Always verbatim."""
         return "verbatim"
 
     @property
@@ -77,7 +77,7 @@ class PackMetric(WholeTask):
 
     @property
     def scoring_version(self) -> str:
-        """Version of how the score is read."""
+        """Version of the rules that read the score."""
         if self._pack.is_pair:
             return "pack-3, pairwise"
         if self._choice is not None:
@@ -85,11 +85,11 @@ class PackMetric(WholeTask):
         return "pack-2, number" if self._pack.is_number else "pack-2"
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take the texts that the templates use; the others stay behind."""
+        """Return the texts that the templates use."""
         return select(event, self._pack.uses)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Fill in the templates; where a text they use is missing or blank there is nothing to judge."""
+        """Fill in the templates; unscored if a used text is missing or blank."""
         inputs = self._shown(task)
         if not all(is_given(inputs, name) for name in self._pack.uses):
             return UnscoredOutcome(reason="missing_input")
@@ -99,11 +99,11 @@ class PackMetric(WholeTask):
         return ChatRequest(messages=self._pack.render(inputs), response_schema=self._pack.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Take the judge's verdict.
+        """Return the judge's verdict.
 
         Raises:
-            InvalidVerdictError: Its score is none of those that the pack names, it breaks the schema, or is
-                too large.
+            InvalidVerdictError: Its score is not on the pack's scale, it violates the schema, or it is too
+                large.
         """
         verdict = extract_verdict(reply) if self._choice else self._numbered(reply)
         if self._pack.is_pair:
@@ -125,7 +125,7 @@ class PackMetric(WholeTask):
         return ScoredOutcome(verdict=verdict, score=score, kind=self._choice.kind, value=verdict["score"])
 
     def _shown(self, task: JudgeTask) -> Inputs:
-        """The texts as the judge sees them: of a pair in the order that the event draws."""
+        """Return the texts as shown to the judge; the answers of a pair may be swapped."""
         inputs = Inputs.of(task)
         return as_shown(inputs, swapped=is_swapped(task.event_id)) if self._pack.is_pair else inputs
 
@@ -133,10 +133,10 @@ class PackMetric(WholeTask):
         return read_score(reply, self._score_range, is_number=self._pack.is_number)
 
     def _check_quotes(self, task: JudgeTask, verdict: Mapping[str, Any]) -> None:
-        """Hold what the judge says that it copied against the texts.
+        """Check that the judge's quotations are in the texts.
 
         Raises:
-            InvalidVerdictError: A quotation is not in its text, or there is none for what was found.
+            InvalidVerdictError: A quotation is not in its text, or a required one is missing.
         """
         if not self._pack.quotes:
             return

@@ -1,4 +1,4 @@
-"""What a prompt pack says beside its prompts: name, score range, response schema, examples."""
+"""Options of a prompt pack: name, score range, response schema, examples."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from judge.metrics.packs.pairs import PAIR
 from judge.metrics.packs.quotes import QuotedText, read_quotes
 
 MAX_SCORES = 101
-"""Possible scores a range may have: each is a time series of its own."""
+"""Limit of possible scores, because each is a time series."""
 MAX_SCORE = 1000
-"""Largest score. The smallest is 0, for Prometheus counts upward: sums of scores must not fall."""
+"""Largest score. The smallest is 0, because sums of scores are Prometheus counters and must not fall."""
 MAX_NUMBER = 1e9
-"""The same where scores may lie between the whole numbers: they are shown in ten steps, whatever the scale.
+"""Largest score if scores need not be whole numbers; these are counted in ten buckets.
 """
 
 _KNOWN = ("name", "score_range", "response_schema", "examples", "result", "good", "quotes")
@@ -29,28 +29,28 @@ _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class PackOptions:
-    """A pack's options, checked."""
+    """A pack's validated options."""
 
     name: str | None
     score_range: tuple[float, float] | None
     response_schema: ResponseSchema | None
     choice: Choice | None = None
-    """What the judge chooses from; None: it gives a number."""
+    """The judge's choices; None: a number."""
     is_number: bool = False
-    """Whether that number may lie between the whole ones."""
+    """Whether scores need not be whole numbers."""
     is_pair: bool = False
-    """Whether it compares the answer with another one."""
+    """Whether it compares two answers."""
     quotes: Mapping[str, QuotedText] = field(default_factory=dict)
-    """Keys of the verdict whose values are copied from a text, and which."""
+    """Keys of the verdict that quote a text, with the text's name."""
     examples: Any = ()
-    """As given; `judge.metrics.packs.examples` reads them, when it is known what the templates use."""
+    """Raw; `judge.metrics.packs.examples` parses them when the templates' inputs are known."""
 
 
 def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
-    """Check the options; keys that are not known are ignored with a warning.
+    """Validate the options; unknown keys are ignored with a warning.
 
     Raises:
-        PromptPackError: One of them cannot be used.
+        PromptPackError: An option is invalid.
     """
     for key in given:
         if key not in _KNOWN:
@@ -92,14 +92,14 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
 
 
 def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
-    """Read a score range.
+    """Parse a score range.
 
     Args:
         value: Lowest and highest score as a pair, or a mapping with `min` and `max`.
-        is_number: Whether scores may lie between the whole numbers, and so may the ends.
+        is_number: Whether scores and ends need not be whole numbers.
 
     Raises:
-        PromptPackError: It is none, or too wide.
+        PromptPackError: It is invalid or too wide.
     """
     ends = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
     if is_number:
@@ -136,7 +136,7 @@ def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
             raise PromptPackError(f"response_schema is not JSON: {error}") from error
     name = "verdict"
     if isinstance(schema, dict) and isinstance(schema.get("schema"), dict):
-        # As it stands in a chat completion's response_format.
+        # Wrapped as in a chat completion's response_format.
         named = schema.get("name")
         name = named if isinstance(named, str) and _SCHEMA_NAME.fullmatch(named) else name
         schema = schema["schema"]

@@ -1,10 +1,10 @@
-"""Prompt packs: a metric's prompts in a file, so that it takes no code.
+"""Prompt packs: a metric's prompts in a file.
 
-Two dialects are read.
+There are two dialects.
 
-**Markdown**: optional front matter between two `---` lines, then a system and a user part, each under a line
-that says so (`## System`, `# User prompt`, `**System**`, `User:`; not within a code fence). A file without
-such a line is all user part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the
+**Markdown**: optional front matter between two `---` lines, then a system and a user part, each under
+a heading line (`## System`, `# User prompt`, `**System**`, `User:`; not in a code fence). A file without such
+a line is only a user part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the
 answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ item.context }}`,
 `{{ item.messages }}`, `{{ item.tool_calls }}`, `{{ item.other_answer }}`, `{{ item.fields.NAME }}`,
 `{{ item.labels.NAME }}`.
@@ -12,12 +12,14 @@ answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ ite
 **YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`,
 `{context}`, `{messages}`, `{tool_calls}`, `{other_answer}`, `{fields.NAME}`, `{labels.NAME}`.
 
-The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema`
-(a JSON Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply`
-to it): they go before the event as turns of their own, the user's last template filled in with the example's
-texts and then its reply. A placeholder with an unknown name is an error; all other braces are text and stay,
-and doubled braces shield a name in YAML (`{{name}}` is sent as `{name}`). Texts are put in at once, so that
-what stands in an answer is never read as a placeholder.
+The front matter, or the keys beside `messages`, may contain `name`, `score_range` (`[1, 5]`),
+`response_schema` (a JSON Schema of the reply) and `examples` (a list of the texts that the templates use,
+each with its `reply`). Examples are sent before the event as turns: the last user template filled with the
+example's texts, then its reply.
+
+An unknown placeholder is an error; all other braces are literal, and doubled
+braces escape a name in YAML (`{{name}}` is sent as `{name}`). All texts are substituted in one pass, so
+placeholders in an answer are not expanded.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ from judge.metrics.replies.structured import read_score
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 
 MAX_PACK_BYTES = 1024 * 1024
-"""A larger file is no prompt."""
+"""Limit of a pack's file."""
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -72,8 +74,7 @@ _YAML_ENDINGS = frozenset({".yaml", ".yml", ".json"})
 class PromptPack:
     """Prompts from a file.
 
-    `uses` names the inputs that the templates put in; `warnings` says what was repaired, left alone or
-    ignored.
+    `uses` names the inputs of the templates; `warnings` lists what was repaired or ignored.
     """
 
     name: str | None
@@ -88,24 +89,24 @@ class PromptPack:
     is_number: bool = False
     """Whether that number may lie between the whole ones."""
     is_pair: bool = False
-    """Whether it compares the answer with another one; `choice` is then what is published of it."""
+    """Whether it compares two answers; `choice` then has the published values."""
     quotes: Mapping[str, QuotedText] = field(default_factory=dict)
-    """Keys of the verdict whose values must stand in a text."""
+    """Keys of the verdict whose values must be in a text."""
     conformity: Conformity | None = None
-    """Holds replies against the response schema, where there is one."""
+    """Validates replies by the response schema, if any."""
 
     def check(self, reply: str) -> None:
-        """Hold a judge's reply against the response schema, for no endpoint is sure to enforce it.
+        """Validate a judge's reply by the response schema, which endpoints may not enforce.
 
         Raises:
-            InvalidVerdictError: It has no single verdict, or one that the schema forbids.
+            InvalidVerdictError: It has no single verdict, or violates the schema.
         """
         if self.conformity is not None:
             self.conformity.check(reply)
 
     @property
     def hash(self) -> str:
-        """Hash of the templates, 12 hexadecimal digits; the same for the same prompts in either dialect."""
+        """Hash of the templates, 12 hexadecimal digits; equal for equal prompts in both dialects."""
         parts = [
             [role, [[piece.text, piece.is_input] for piece in template]] for role, template in self.messages
         ]
@@ -115,14 +116,11 @@ class PromptPack:
         )
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
-        """The messages for one event.
-
-        Texts go in neutralized (`judge.text.index.neutralize`), a missing one as nothing.
-        """
+        """Return the messages for one event, with neutralized texts; missing ones are empty."""
         turns = [ChatMessage(role, self._filled(template, inputs)) for role, template in self.messages]
         if not self.examples:
             return tuple(turns)
-        # After the instructions: constant, so that endpoints can cache them with these.
+        # After the instructions, so that endpoints can cache both as prefix.
         first = next(place for place, turn in enumerate(turns) if turn.role != "system")
         return (*turns[:first], *self._example_turns(), *turns[first:])
 
@@ -133,19 +131,19 @@ class PromptPack:
             yield ChatMessage("assistant", example.reply)
 
     def _filled(self, template: Template, inputs: Inputs) -> str:
-        # Each once, however often a template shows it, and none in the place of another.
+        # Each text once per name, however often a template uses it.
         texts = {piece.name: written(inputs, piece.name) for piece in template if piece.name is not None}
         return "".join(piece.text if piece.name is None else texts[piece.name] for piece in template)
 
 
 def load_pack(path: Path) -> PromptPack:
-    """Read a prompt pack from a file.
+    """Load a prompt pack from a file.
 
     Args:
         path: `.yaml`, `.yml` or `.json` for the YAML dialect; anything else is Markdown.
 
     Raises:
-        PromptPackError: It cannot be read, or does not say what it must.
+        PromptPackError: It cannot be read, or is invalid.
     """
     try:
         size = path.stat().st_size
@@ -161,16 +159,16 @@ def load_pack(path: Path) -> PromptPack:
 
 
 def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str) -> PromptPack:
-    """Read a prompt pack from bytes; see `load_pack`.
+    """Parse a prompt pack from bytes; see `load_pack`.
 
     Args:
         raw: The file: UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252
-            with a warning. Text that was once decoded wrongly ("â€™") is repaired, with a warning.
-        dialect: Which of the two it is.
-        origin: Names the pack in messages.
+            with a warning. Mojibake ("â€™") is repaired with a warning.
+        dialect: The dialect.
+        origin: The pack's name in messages.
 
     Raises:
-        PromptPackError: It does not say what it must.
+        PromptPackError: It is invalid.
     """
     try:
         text, warnings = decode(raw)
@@ -222,7 +220,7 @@ def _pack(
 
 
 def _check(options: PackOptions, conformity: Conformity | None, reply: str) -> None:
-    """Raise InvalidVerdictError for a reply that the metric would not take."""
+    """Raise InvalidVerdictError for a reply that the metric would reject."""
     if options.is_pair:
         as_meant(extract_verdict(reply), swapped=False)
     elif options.choice is not None:

@@ -1,4 +1,4 @@
-"""Two answers to one question: the event's hash says which is shown first, so that position bias cancels."""
+"""Pairwise comparison: the event's hash decides which answer comes first, so that position bias cancels."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from judge.metric import Inputs
 from judge.metrics.packs.kinds import Choice
 
 PAIR: Final = Choice({'"answer"': 2, '"tie"': 1, '"other"': 0}, is_boolean=False)
-"""What is published: the better one, or that there is none."""
+"""Published values: the better answer, or a tie."""
 SAID: Final = Choice({'"first"': 2, '"tie"': 1, '"second"': 0}, is_boolean=False)
-"""What the judge says: `first` is what stands in the place of the answer."""
+"""The judge's values: `first` is the answer shown first."""
 _ANSWERS: Final = ("answer", "other")
 
 
 def is_swapped(event_id: str) -> bool:
-    """Whether the other answer takes the answer's place: for half of all events, always the same ones."""
+    """Return whether the answers are swapped: for half of all events, decided by a hash."""
     return bool(hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).digest()[0] & 1)
 
 
 def as_shown(inputs: Inputs, *, swapped: bool) -> Inputs:
-    """The texts in the places in which the judge sees them."""
+    """Return the texts in the order shown to the judge."""
     if not swapped:
         return inputs
     return replace(inputs, answer=inputs.other_answer or "", other_answer=inputs.answer)
 
 
 def as_meant(verdict: Mapping[str, Any], *, swapped: bool) -> dict[str, Any]:
-    """The judge's verdict with `answer`, `other` or `tie` as its score, and which of the two it saw first.
+    """Return the verdict with `answer`, `other` or `tie` as score, and which answer was shown first.
 
     Raises:
-        InvalidVerdictError: It says neither `first`, `second` nor `tie`.
+        InvalidVerdictError: Its score is not `first`, `second` or `tie`.
     """
     place = {2: 0, 0: 1}.get(SAID.number(verdict["score"]))
     order = _ANSWERS[::-1] if swapped else _ANSWERS

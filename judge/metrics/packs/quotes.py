@@ -1,4 +1,4 @@
-"""Quotations in a verdict of a pack: what a judge says that it copied from a text must stand there."""
+"""Check that quotations in a pack's verdict are in their text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ QuotedText = str
 """One of `judge.metrics.packs.inputs.TEXTS`, `fields.<name>` or `labels.<name>`."""
 
 MAX_QUOTATIONS = 300
-"""Maximum number looked up per verdict; further ones count as not found."""
+"""Limit of checked quotations per verdict; further ones count as not found."""
 MAX_NAMED = 5
-"""Quotations that one error names."""
+"""Limit of quotations listed in one error."""
 
 
 def read_quotes(given: Any) -> Mapping[str, QuotedText]:
-    """Read a pack's `quotes`: keys of the verdict, at any depth, with the text that is quoted there.
+    """Parse a pack's `quotes`: keys of the verdict, at any depth, with the quoted text's name.
 
     Raises:
         PromptPackError: It is not a mapping of names to texts.
@@ -40,10 +40,10 @@ def read_quotes(given: Any) -> Mapping[str, QuotedText]:
 
 
 class QuoteCheck:
-    """Looks quotations up in the texts of one event.
+    """Searches quotations in the texts of one event.
 
     Args:
-        quotes: Keys with the text that their values are copied from.
+        quotes: Keys with the name of the quoted text.
         inputs: The texts.
     """
 
@@ -53,7 +53,7 @@ class QuoteCheck:
         self._texts: dict[QuotedText, list[Quotable]] = {}
 
     def not_found(self, verdict: Any) -> list[str]:
-        """The quotations of a verdict that are not in their text in their text, as an error names them.
+        """Return messages about the quotations of a verdict that are not in their text.
 
         Null quotes nothing.
         """
@@ -66,7 +66,7 @@ class QuoteCheck:
         return missing
 
     def count(self, verdict: Any) -> int:
-        """How many quotations a verdict has."""
+        """Return the number of quotations in a verdict."""
         return sum(value is not None for _, value in _quotations(verdict, self._quotes))
 
     def _stands(self, value: Any, text: QuotedText) -> bool:

@@ -1,4 +1,4 @@
-"""The templates of a prompt pack: where their parts begin, and where an event's texts go in."""
+"""Parse the templates of a prompt pack: parts and placeholders."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ InputName = str
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a template: words as they stand, or the name of a text to put in."""
+    """A piece of a template: literal text, or the name of an input."""
 
     text: str
     name: InputName | None = None
 
     @property
     def is_input(self) -> bool:
-        """Whether a text of the event goes here."""
+        """Whether the piece is an input."""
         return self.name is not None
 
 
@@ -33,32 +33,32 @@ Template = tuple[Piece, ...]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How placeholders are written: `pattern` finds them, its last group is the name within."""
+    """Syntax of placeholders: `pattern` finds them; its last group is the name."""
 
     pattern: re.Pattern[str]
     names: Mapping[str, InputName]
     form: str
     prefix: str = ""
-    """What stands before the name of a field or a label."""
+    """Prefix of a field's or label's name."""
 
     @property
     def further(self) -> tuple[str, ...]:
-        """How fields and labels are written."""
+        """Return the placeholders of fields and labels, for messages."""
         return f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME"
 
     def spelling(self, name: InputName) -> str:
-        """The placeholder for a text."""
+        """Return the placeholder of an input."""
         if NAMED.fullmatch(name):
             return self.form % f"{self.prefix}{name}"
         return self.form % next(written for written, meant in self.names.items() if meant == name)
 
     @property
     def listed(self) -> str:
-        """All placeholders, for messages."""
+        """Return all placeholders, for messages."""
         return ", ".join(self.form % written for written in (*self.names, *self.further))
 
     def hint(self, parts: Iterable[tuple[Role, str]]) -> str:
-        """What to do about a file without placeholders."""
+        """Return the remedy for a file without placeholders."""
         text = "\n".join(part for _, part in parts)
         found = None if self is YAML else re.search(r"\{(question|answer|reference|context)\}", text)
         if found is None:
@@ -91,7 +91,7 @@ class Dialect:
 
 
 MARKDOWN = Dialect(
-    # The group takes whatever name stands there, so that unknown ones can be pointed out.
+    # Matches any name, so that unknown ones are reported.
     pattern=re.compile(r"\{\{[ \t]*((?:item|sample)\.[^{}\n]{0,100}?|[A-Za-z_][\w.]*)[ \t]*\}\}"),
     names={
         "item.input": "question",
@@ -107,7 +107,7 @@ MARKDOWN = Dialect(
     prefix="item.",
 )
 YAML = Dialect(
-    # Doubled braces shield a name. An unknown one that a word or a sign of LaTeX touches is no placeholder.
+    # Doubled braces escape a name. An unknown name next to a word character or LaTeX sign is no placeholder.
     pattern=re.compile(
         r"\{\{[ \t]*(?P<shielded>[A-Za-z_]\w*)[ \t]*\}\}"
         r"|\{\{[ \t]*((?:item|sample)\.[\w.]+)[ \t]*\}\}"
@@ -128,7 +128,7 @@ _TITLE = re.compile(r"\s*(?:#{1,6}[^\n]*)?\s*")
 
 
 def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
-    """Take a template apart. Only known names become inputs; all other braces stay as they are.
+    """Split a template into pieces. Only known names become inputs; all other braces stay literal.
 
     Raises:
         PromptPackError: A placeholder's name is unknown.
@@ -154,7 +154,7 @@ def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
 
 
 def _joined(pieces: Iterable[Piece]) -> Template:
-    """Neighbouring words as one piece, so that the same prompts have the same pieces."""
+    """Merge neighbouring literal pieces, so that equal prompts have equal pieces."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and not (piece.is_input or joined[-1].is_input):
@@ -165,7 +165,7 @@ def _joined(pieces: Iterable[Piece]) -> Template:
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:
-    """Split a Markdown file into its front matter, if it begins with one, and the rest."""
+    """Split a Markdown file into its front matter, if any, and the rest."""
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         return None, text
@@ -179,7 +179,7 @@ def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
     """Split a Markdown file at the lines that say `System` or `User`.
 
     Raises:
-        PromptPackError: A part stands there twice or is empty.
+        PromptPackError: A part is duplicated or empty.
     """
     before: list[str] = []
     parts: dict[Role, list[str]] = {}
@@ -199,12 +199,12 @@ def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
     for role, lines in parts.items():
         if not "".join(lines).strip():
             raise PromptPackError(f"its {role} part is empty; write one or leave its line out")
-    # Instructions first, whatever the file's order.
+    # Instructions first, in any order of the file.
     return [(role, "\n".join(parts[role]).strip()) for role in sorted(parts)]
 
 
 def _with_fences(text: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it belongs to a code fence."""
+    """Yield each line, and whether it belongs to a code fence."""
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)

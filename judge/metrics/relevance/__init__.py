@@ -1,1 +1,1 @@
-"""The metric relevance (1-5): claims against the pages they cite."""
+"""The metric relevance (1-5): comparison of claims with the pages they cite."""

@@ -1,4 +1,4 @@
-"""Lowering a relevance score to what was shown, with the reason in its justification."""
+"""Cap a relevance score, with the reason in its justification."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from schemas import Correction, Suspicion
 MAX_TOLD_UNREAD = 5
 MAX_EXAMPLE_CHARS = 100
 CAP_WITH_FLAW = RELEVANCE_RANGE[1] - 1
-"""No answer with a flaw gets full marks."""
+"""Highest score of an answer with a flaw."""
 
 CITES_NOTHING = (RELEVANCE_RANGE[0], "the answer makes claims but cites no page")
-"""What an answer without any citation allows."""
+"""Cap of an answer without citations."""
 
 
 def suspicions_of_citations(answer: str, citing: Citing) -> tuple[Suspicion, ...]:
-    """What an answer has in the place of citations that are understood."""
+    """Record citations that are not recognised."""
     unread = unread_citations(answer, citing)
     found = []
     if unread:
@@ -40,7 +40,7 @@ def suspicions_of_citations(answer: str, citing: Citing) -> tuple[Suspicion, ...
 
 
 def caps_of_tags(missing: Sequence[int]) -> list[tuple[int, str]]:
-    """What cited pages that do not exist allow."""
+    """Return the cap for citations of missing pages."""
     return [(CAP_WITH_FLAW, f"{told_pages(missing)} cited, but not in the context")] if missing else []
 
 
@@ -51,7 +51,7 @@ def lowered(
     evidence: Any,
     corrections: tuple[Correction, ...],
 ) -> ScoredOutcome:
-    """The judge's score, lowered to the lowest cap and never raised."""
+    """Return the judge's score, lowered to the lowest cap."""
     cap, reason = min(caps, key=lambda one: one[0])
     if score > cap:
         sentence = f"Lowered from {score} to {cap}: {reason}."

@@ -1,7 +1,7 @@
-"""Which sentences of an answer make a claim, to detect omitted ones. Pure.
+"""Detect the sentences of an answer that make a claim, to find omitted ones. Pure.
 
-Greetings, headings, introductions, questions, offers and refusals make no claim. In doubt a sentence with a
-citation makes one, and one without does not.
+Greetings, headings, introductions, questions, offers and refusals make no claim. In doubt, a sentence with a
+citation does, and one without does not.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from judge.text.sentences import sentences
 from judge.text.words import content_words, words
 
 MIN_CLAIM_WORDS = 3
-"""Words that say something, of a sentence that claims something without citing anything."""
+"""Minimum content words of a claim without a citation."""
 MIN_BARE_WORDS = 5
-"""The same for a line that ends like a heading, without a stop."""
+"""The same for a line without a full stop, which may be a heading."""
 MIN_UNSPACED_CHARS = 8
-"""Letters of such a sentence in a script without spaces."""
+"""Minimum letters of such a claim in a script without spaces."""
 MAX_CHARS = 4000
-"""Maximum characters of a sentence that are read."""
+"""Maximum characters of a sentence that are examined."""
 
 _OPENINGS = """
     hi|hello|hey|dear|thanks|thank you|sure|certainly|of course|absolutely|great question|good question
@@ -78,7 +78,7 @@ _SOURCES_SAY_NOTHING = re.compile(
     r"[^.]{0,60}?(?:does not|do not|doesn't|don't|did not|no information|not (?:contain|provide|mention|include|specify)|enthalt\w{0,3} kein|nennt kein|ne (?:contient|mentionne|precise)"  # noqa: E501
     r"|no (?:contiene|menciona|incluye|indica)|yer almiyor|bulunmuyor|icermiyor|لا (?:يذكر|يحتوي|يتضمن))"
 )
-# Words to a reader or of a writer: politeness as likely as a claim.
+# First and second person: courtesy as likely as a claim.
 _PERSONS = frozenset(
     fold(word)
     for word in [
@@ -142,14 +142,14 @@ _PERSONS = frozenset(
 _PERSON_ENDINGS = ("siniz", "iniz", "unuz", "iyoruz", "uyoruz", "ariz", "eriz")
 _FORMAL = re.compile(r"(?<=\s)(?:Sie|Ihnen|Ihr(?:e[nmrs]?)?)\b")
 MAX_POLITE_WORDS = 8
-"""A sentence to the reader with this many words that say something, or with a number, claims something."""
+"""A sentence to the reader with this many content words, or with a number, makes a claim."""
 _STOPS = ".!\u3002\uff01\u061f\u06d4\u0964\u2026"
 _CLOSING = "\"'\u201d\u2019\u00bb)]*_ "
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s{0,3}(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__):?\s*\Z")
 
 
 def claims_nothing(sentence: str) -> bool:
-    """Whether a sentence surely claims nothing: greeting, heading, introduction, question, offer, refusal."""
+    """Return whether a sentence certainly makes no claim (greeting, heading, question, offer, refusal)."""
     text = sentence[:MAX_CHARS].strip()
     if not words(text):
         return True
@@ -163,12 +163,12 @@ def claims_nothing(sentence: str) -> bool:
 
 
 def _claims_beside(folded: str) -> bool:
-    """Whether a number, or many words, follow an opening: "Sure, it opens at 9" claims something."""
+    """Return whether a number or many words follow an opening: "Sure, it opens at 9" is a claim."""
     return any(map(str.isdigit, folded)) or len(content_words(folded)) > 12
 
 
 def claims_surely(sentence: str) -> bool:
-    """Whether a sentence that cites nothing surely claims something."""
+    """Return whether a sentence without citation certainly makes a claim."""
     text = sentence[:MAX_CHARS].strip()
     if claims_nothing(text):
         return False
@@ -180,7 +180,7 @@ def claims_surely(sentence: str) -> bool:
         return ends and len(said) >= MIN_UNSPACED_CHARS
     titled = sum(text[word.start].isupper() for word in said)
     if ends:
-        # Capitals alone are a name or a title.
+        # A line in capitals is a name or a title.
         return len(said) >= MIN_CLAIM_WORDS and titled < len(said)
     return len(said) >= MIN_BARE_WORDS and 2 * titled < len(said)
 
@@ -198,11 +198,11 @@ def _speaks_to_reader(text: str) -> bool:
 
 
 def claiming_parts(text: str, *, surely: bool) -> Sequence[tuple[int, int]]:
-    """Start and end (exclusive) of the sentences of a text that claim something.
+    """Yield start and end (exclusive) of the sentences of a text that make a claim.
 
     Args:
-        text: A stretch of an answer.
-        surely: Whether those in doubt claim nothing; else they do.
+        text: A part of an answer.
+        surely: Whether doubtful sentences count as no claim; else they do.
     """
     return [
         (start, end)

@@ -1,9 +1,8 @@
-"""What a judge listed for relevance, checked against the answer's own tags and the pages they name.
+"""Verify a relevance judge's claims against the answer's citations and the cited pages.
 
-Shown to be wrong, and always lowered: quotations that are not in their text, pages that are not cited or not
-there, a claim listed twice, a claim left out, a claim that the quoted words of its page contradict. Merely
-suspected:
-few shared words, a claim that is none, an answer that hardly speaks of what was asked.
+Corrections (always lower the score): quotations that are not in their text, pages that are not cited or
+    missing, duplicate claims, omitted claims, claims contradicted by the quoted page. Suspicions: few shared
+    words, a claim without content, an answer that is hardly about the question.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from judge.text.tags import Claim, page_key, tagged_claims, untagged_segments, w
 from judge.text.words import content_words, words
 
 MAX_PLACES = 100
-"""Places of one claim in the answer that are looked at."""
+"""Limit of examined occurrences of one claim in the answer."""
 
 
 def verify_relevance(
@@ -45,14 +44,14 @@ def verify_relevance(
     citing: Citing = USUAL,
     verification: Verification = "marks",
 ) -> RelevanceEvidence:
-    """Hold a judge's claims against the answer and its pages.
+    """Verify a judge's claims against the answer and its pages.
 
     Args:
-        listed: What the judge listed.
-        answer: The answer under judgement.
-        pages: The text of each page that exists, by number.
-        question: The question; what it says already supports nothing.
-        citing: How the answer may cite.
+        listed: The judge's claims.
+        answer: The judged answer.
+        pages: The text of each existing page, by number.
+        question: The question; its words are no evidence of support.
+        citing: Citation syntax of the answer.
         verification: What happens to suspicions.
     """
     return _Verifier(answer, pages, question, citing, verification).verify(listed)
@@ -94,7 +93,7 @@ class _Verifier:
                     "duplicate_claim", f"{where}: {quoted(given.claim_span)} is listed already"
                 )
             if earlier is None or (earlier.upheld and not claim.upheld):
-                # Judged twice and not alike: what is ambiguous does not count in the answer's favour.
+                # Listed twice with different judgements: counts against the answer.
                 kept[stated.place] = claim
         for left_out in self._left_out(kept):
             kept.setdefault(left_out.place, left_out)
@@ -106,10 +105,9 @@ class _Verifier:
         )
 
     def _left_out(self, kept: Mapping[tuple[int, int], CheckedClaim]) -> list[CheckedClaim]:
-        """The claims of the answer of which the judge lists less than half of the words.
+        """Return the answer's claims of which the judge lists less than half of the words.
 
-        What is listed with the pages of another line does not stand for this one: its own pages were not
-        looked at.
+        A listed claim with another line's pages does not count, because this line's pages were not examined.
         """
         with_pages: dict[frozenset[int], _Stretches] = {}
         found = []
@@ -143,7 +141,7 @@ class _Verifier:
         return found
 
     def _on_topic(self, claims: list[CheckedClaim]) -> list[CheckedClaim]:
-        """The claims, none of them relevant where neither answer nor pages speak of what was asked."""
+        """Return the claims; none is relevant if neither answer nor pages are about the question."""
         upheld = [claim for claim in claims if claim.upheld and claim.page is not None]
         if not upheld or self.support.is_about(
             (claim.page, self._quotable(claim.page).index, claim.page_place)
@@ -161,10 +159,9 @@ class _Verifier:
     def _locate(
         self, given: ListedClaim, kept: Mapping[tuple[int, int], CheckedClaim], claimed: set[int]
     ) -> tuple[Quotation, int | None] | None:
-        """Where the claim is, and which tagged claim it is part of.
+        """Return the place of a claim, and the tagged claim that contains it.
 
-        Of several places the best is one that no claim has taken, in a tagged claim with the pages that the
-        judge names.
+        Of several places, prefers an unused one in a tagged claim with the pages that the judge names.
         """
         best: tuple[Quotation, int | None] | None = None
         best_rank = (False, False, False, False)
@@ -184,7 +181,7 @@ class _Verifier:
         return best
 
     def _owner(self, place: tuple[int, int]) -> int | None:
-        """The tagged claim that has most of this place."""
+        """Return the tagged claim that overlaps most with this place."""
         best, most = None, 0
         for owner in range(bisect_right(self.ends, place[0]), len(self.tagged)):
             claim = self.tagged[owner]
@@ -222,7 +219,7 @@ class _Verifier:
     def _support(
         self, where: str, given: ListedClaim, tagged: Claim | None, stated: Quotation
     ) -> tuple[int, Quotation] | None:
-        """The cited page that has the judge's words, and where."""
+        """Return the cited page that contains the judge's quotation, and its place."""
         cited = () if tagged is None else tagged.pages
         existing = [page for page in cited if page in self.pages]
         span = given.page_span
@@ -258,7 +255,7 @@ class _Verifier:
     def _holds(
         self, where: str, tagged: Claim | None, stated: Quotation, page: int, found: Quotation
     ) -> bool:
-        """Whether nothing is known against a place of a page that is said to support a claim."""
+        """Return whether neither a contradiction nor a suspicion refutes a page's support of a claim."""
         sentence = "" if tagged is None else self._sentence(tagged, stated.place)
         told = self.support.told(page, self._quotable(page).index, found.place)
         against = contradiction_between(
@@ -289,7 +286,7 @@ class _Verifier:
 
     @staticmethod
     def _sentence(tagged: Claim, place: tuple[int, int]) -> str:
-        """The sentences of a tagged claim that a listed span touches."""
+        """Return the sentences of a tagged claim that overlap a listed span."""
         touched = [
             (start, end)
             for start, end in sentences(tagged.text)
@@ -304,7 +301,7 @@ class _Verifier:
 
 
 class _Stretches:
-    """Places of an answer as stretches that do not overlap, to see what they cover.
+    """Places of an answer merged into disjoint intervals, to test what they cover.
 
     Args:
         places: Start and end (exclusive) of each.
@@ -321,7 +318,7 @@ class _Stretches:
                 self._ends.append(end)
 
     def has_half(self, claim: Claim, parts: Iterable[tuple[int, int]]) -> bool:
-        """Whether at least half of the words of a claim's sentences are covered: one word is too few."""
+        """Return whether at least half of the words of a claim's sentences are covered."""
         places = [
             (claim.start + start + word.start, claim.start + start + word.end)
             for start, end in parts
@@ -332,7 +329,7 @@ class _Stretches:
         return 2 * sum(self._covers(*place) for place in places) >= len(places)
 
     def touches(self, start: int, end: int) -> bool:
-        """Whether anything between two offsets is covered."""
+        """Return whether any part between two offsets is covered."""
         return bisect_left(self._starts, end) > bisect_right(self._ends, start)
 
     def _covers(self, start: int, end: int) -> bool:

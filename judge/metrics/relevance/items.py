@@ -1,4 +1,4 @@
-"""The claims of a relevance verdict: as the judge lists them, and as they hold."""
+"""Claims of a relevance verdict: as listed by the judge, and as verified."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from judge.text.tags import Claim, page_key
 from schemas import Correction, Suspicion
 
 MAX_TOLD_PAGES = 20
-"""Pages that one message names."""
+"""Limit of pages listed in one message."""
 
 PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
 
 
 class ListedClaim(BaseModel):
-    """A claim as the judge gives it."""
+    """A claim as listed by the judge."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -34,10 +34,7 @@ class ListedClaim(BaseModel):
 
 
 class RelevanceReply(BaseModel):
-    """The judge's reply in evidence mode.
-
-    Keys beyond these are ignored; the score's range is checked later.
-    """
+    """The judge's reply in evidence mode. Other keys are ignored; the score's range is checked later."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -60,9 +57,9 @@ class CheckedClaim:
     page_span: str | None = None
     page_place: tuple[int, int] | None = None
     added: bool = False
-    """Whether code added it, because the judge left it out."""
+    """Whether code added it, because the judge omitted it."""
     inexact: bool = False
-    """Whether the judge copied a quotation inexactly; the spans are the texts' own."""
+    """Whether a quotation was inexact; the spans are the texts' own."""
 
     @property
     def upheld(self) -> bool:
@@ -70,7 +67,7 @@ class CheckedClaim:
         return self.supported and self.relevant
 
     def as_json(self) -> dict[str, Any]:
-        """For the result's evidence; offsets are those of the event's own texts."""
+        """Return it for the result's evidence; offsets refer to the event's texts."""
         found: dict[str, Any] = {
             "claim_span": self.claim_span,
             "claim_start": self.place[0],
@@ -91,7 +88,7 @@ class CheckedClaim:
 
 @dataclass(frozen=True, slots=True)
 class RelevanceEvidence:
-    """The claims that hold, in the answer's order, and what was found on the way."""
+    """The verified claims, in the answer's order, and the findings."""
 
     claims: tuple[CheckedClaim, ...]
     corrections: tuple[Correction, ...]
@@ -100,7 +97,7 @@ class RelevanceEvidence:
 
 
 def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
-    """A claim of the answer that counts as unsupported, and why."""
+    """Return a claim of the answer as unsupported, with the reason."""
     return CheckedClaim(
         claim_span=neutralize(claim.text),
         place=(claim.start, claim.end),
@@ -113,6 +110,6 @@ def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
 
 
 def told_pages(pages: Sequence[int]) -> str:
-    """Pages as a message names them: "Page-7, Page-9 and 3 more"."""
+    """Return pages for a message: "Page-7, Page-9 and 3 more"."""
     told = ", ".join(page_key(page) for page in pages[:MAX_TOLD_PAGES])
     return f"{told} and {len(pages) - MAX_TOLD_PAGES} more" if len(pages) > MAX_TOLD_PAGES else told

@@ -1,4 +1,4 @@
-"""Relevance, 1 to 5: are an answer's claims supported by the pages they cite, and do they answer?"""
+"""Relevance, 1 to 5: whether an answer's claims are supported by the cited pages and answer the question."""
 
 from __future__ import annotations
 
@@ -27,30 +27,29 @@ from judge.text.tags import Claim, page_key, tagged_claims
 from schemas import JudgeTask, QAEvent, Suspicion
 
 WithoutCitations = Literal["lowest", "unscored"]
-"""What happens to an answer that cites nothing: a 1, as the metric defines it, or no number."""
+"""Result of an answer without citations: score 1, as the metric defines it, or unscored."""
 MAX_LISTED_MISSING = 200
-"""Missing pages that the prompt names."""
+"""Limit of missing pages listed in the prompt."""
 
 
 class Relevance(BuiltInMetric):
     """The metric `relevance`.
 
-    In evidence mode the judge lists the answer's claims with the words of the pages that support them and
-    gives its score by the rubric; code verifies the claims and lowers a score that they do not bear out. In
-    verbatim mode the score is the judge's alone, lowered where the answer's tags, or the words of answer and
-    pages, by themselves rule it out.
+    In evidence mode the judge lists the answer's claims with the supporting words of the pages, and scores by
+    the rubric; code verifies the claims and lowers a score that they do not justify. In verbatim mode the
+    judge's score counts; it is lowered if the answer's tags, or the words of answer and pages, rule it out.
 
     Args:
-        mode: How the judge is asked.
+        mode: The mode.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: What happens to suspicions.
-        citation_pattern: A regular expression for citations of your own; its first group is a page's number
-            or a document's name.
-        without_citations: What happens to an answer that cites nothing: `lowest`, a 1, as the metric defines
-            it, or `unscored`.
+        verification: How suspicions are handled.
+        citation_pattern: A regular expression for other citations; its first group is a page's number or a
+            document's name.
+        without_citations: Result of an answer without citations: `lowest` (score 1, as the metric defines it)
+            or `unscored`.
 
     Raises:
-        JudgeConfigurationError: The pattern is no regular expression, or one whose time may explode.
+        JudgeConfigurationError: The pattern is invalid, or may take exponential time.
     """
 
     NAME = "relevance"
@@ -72,20 +71,20 @@ class Relevance(BuiltInMetric):
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules of this folder, `judge.text` and `scoring`, and settings that move a score."""
+        """Version of the rules in this folder, `judge.text` and `scoring`, with settings."""
         own = "" if self._pattern is None else f", citations {short_hash(self._pattern)}"
         without = "" if self._without_citations == "lowest" else ", without citations unscored"
         return f"relevance-4, {self._verification}{own}{without}"
 
     def select(self, event: QAEvent) -> Inputs:
-        """Question, answer and the cited pages that exist, each named with its number."""
+        """Return question, answer and the existing cited pages, named by number."""
         if event.context is None:
             return Inputs(question=event.question, answer=event.answer)
         sources = read_sources(event.context, pattern=self._pattern)
         return Inputs(question=event.question, answer=event.answer, context=_by_key(sources, event.answer))
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request; without a text, or with none of the cited pages there, nothing is asked."""
+        """Build the request; no call if a text or all cited pages are missing."""
         if is_blank(task.question) or is_blank(task.answer) or task.context is None:
             return UnscoredOutcome("missing_input")
         sources = read_sources(task.context, pattern=self._pattern)
@@ -114,7 +113,7 @@ class Relevance(BuiltInMetric):
         """Turn the judge's reply into a verdict.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
         """
         sources = read_sources(task.context or {}, pattern=self._pattern)
         if self._mode == "verbatim":
@@ -168,7 +167,7 @@ def _by_key(sources: Sources, answer: str) -> dict[str, str]:
 
 
 def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome:
-    """Every tag points to pages that are not there: no judge is needed to see that."""
+    """Return the outcome if all cited pages are missing, without a call."""
     justification = (
         f"No cited page is in the context: {told_pages(cited)}. No claim of the answer is supported."
     )

@@ -1,4 +1,4 @@
-"""Whether the words of pages bear out an answer's claims, and whether it is about the question at all."""
+"""Check by words whether pages support an answer's claims, and whether it is about the question."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ from judge.text.sentences import sentences
 from judge.text.words import Word, content_words, word_texts
 
 QUESTION_SHARE = 4
-"""Answer and supporting pages together must have at least one in this many of the question's words. Of
-answers by models to experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions
-nine in ten do."""
+"""Answer and supporting pages together must have at least one in this many of the question's words. 1 in 200
+model answers to experts' questions (ExpertQA) have less, and 9 in 10 pages retrieved for other questions."""
 MAX_LOOKS = 20_000
-"""Places of pages that are looked at where the judge names none; beyond that it is believed."""
+"""Limit of examined places if the judge names none; beyond it the judge's verdict is accepted."""
 LONG_ANSWER = 6
-"""An answer with this many different words that say something has at least one of the question's, whatever
-its pages have."""
+"""Distinct content words from which an answer itself must share a word with the question."""
 
 
 class Support:
-    """Claims against the pages that are said to support them, to a question whose words count for nothing.
+    """Compares claims with the pages that should support them; words of the question do not count.
 
-    Where the answer is, like the question, surely in another language than a page, the two are not compared:
-    the judge is believed.
+    If the answer and the question are certainly in another language than a page, the judge's verdict is
+    accepted without comparison.
 
     Args:
         question: The question.
-        answer: The answer under judgement.
-        untagged: The same without its tags.
+        answer: The judged answer.
+        untagged: The answer without its tags.
     """
 
     def __init__(self, question: str, answer: str, untagged: str) -> None:
@@ -49,15 +47,15 @@ class Support:
     def problem(
         self, claim: str, page: int, index: TextIndex, place: tuple[int, int], *, part_of: str = ""
     ) -> str | None:
-        """Return why a place on a page does not show that it supports a claim; None where it may.
+        """Return why a span of a page does not support a claim; None if it may.
 
         Args:
-            claim: The claim as the judge quotes it from the answer.
-            part_of: The sentence that it is in. A part of less than half of it, or that says no more than the
-                question, is checked against the page with all of it.
+            claim: The claim, as quoted from the answer.
+            part_of: Its sentence. A claim of less than half of it, or that says no more than the question, is
+                compared as the whole sentence.
             page: The page's number.
             index: The page's text.
-            place: The span that is said to support it.
+            place: The quoted span.
         """
         empty = self._emptiness(claim)
         if empty is None and part_of not in {"", claim}:
@@ -69,7 +67,7 @@ class Support:
             return None
         said = around.said(place, neighbours=1)
         if 2 * len(self._content(claim)) < len(self._content(part_of)):
-            # A word of a sentence is not what it claims.
+            # One word of a sentence is not its claim.
             claim = part_of
         own = whole = self._own(part_of)
         if claim != part_of:
@@ -84,13 +82,13 @@ class Support:
         return shortfall(own, claim, said, around.told(place, neighbours=1), of=whole)
 
     def told(self, page: int, index: TextIndex, place: tuple[int, int]) -> str:
-        """The sentences of a page that a place touches."""
+        """Return the sentences of a page that overlap a span."""
         return self._around(page, index).told(place)
 
     def may_bear_out(self, claim: str, pages: Mapping[int, TextIndex]) -> bool:
-        """Whether any place on these pages could support any sentence of a claim.
+        """Return whether any span of these pages could support any sentence of a claim.
 
-        For a judge that does not say which: no less is asked than of one that does.
+        Used if the judge names no spans; the same rules apply.
 
         Args:
             claim: The claim, without its tag.
@@ -108,10 +106,10 @@ class Support:
         return False
 
     def is_about(self, index_and_places: Iterable[tuple[int, TextIndex, tuple[int, int]]]) -> bool:
-        """Whether the answer and the places that support it have enough of the question's words.
+        """Return whether the answer and its supporting spans have enough of the question's words.
 
         Args:
-            index_and_places: Page, its text, and the span there, for each supported claim.
+            index_and_places: Page, text and span for each supported claim.
         """
         if not self._asked:
             return True
@@ -134,7 +132,7 @@ class Support:
         return {word for word in wanted if word not in said}
 
     def _own(self, text: str) -> Sequence[Word]:
-        """Its own words; remembered, for the claims of a line are part of the same text."""
+        """Return a page's own words; cached, because claims of a line share their text."""
         if text not in self._owned:
             self._owned[text] = own_words(text, self._known)
         return self._owned[text]
@@ -145,7 +143,7 @@ class Support:
         return self._contents[text]
 
     def _emptiness(self, claim: str) -> str | None:
-        """What makes the claim none by itself."""
+        """Return why a claim has no content of its own; None if it has."""
         if not self._content(claim):
             return "the claim says nothing"
         if is_refusal(claim, self._known):
@@ -155,7 +153,7 @@ class Support:
 
 
 def _problem_of_repetition(claim: str, said: Vocabulary) -> str | None:
-    """The claim's words are all in the question: at least half of them must stand on the page, too."""
+    """Return a problem if less than half of a claim that repeats the question is on the page."""
     if claim.rstrip(" *_\"'").endswith(("?", "\uff1f")):
         return "the claim is a question"
     wanted = {word.text for word in content_words(claim)}

@@ -1,4 +1,4 @@
-"""A relevance judge's own verdict, checked against the answer's tags."""
+"""Verbatim mode of relevance: check the judge's own verdict against the answer's tags."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from schemas import JudgeTask, SuspicionKind
 def own_verdict(
     task: JudgeTask, reply: str, sources: Sources, *, verification: Verification
 ) -> ScoredOutcome | UnscoredOutcome:
-    """The judge's own verdict, lowered where the texts by themselves rule it out.
+    """Return the judge's own verdict, lowered if the texts rule it out.
 
     Args:
         task: The task.
-        reply: The reply as the judge wrote it.
+        reply: The judge's raw reply.
         sources: The task's pages.
         verification: What happens to suspicions.
 
@@ -88,7 +88,7 @@ def _caps(
 def _caps_of_words(
     task: JudgeTask, claims: Sequence[Claim], total: int, pages: Mapping[int, str], untagged: str
 ) -> list[tuple[SuspicionKind, str, tuple[int, str]]]:
-    """What the words allow, on whatever page the judge saw support: suspicions with their caps."""
+    """Return the suspicions from shared words, with their caps."""
     support = Support(task.question, task.answer, untagged)
     indexes = {page: TextIndex(text) for page, text in pages.items()}
     borne_out = sum(

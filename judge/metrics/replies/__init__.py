@@ -1,1 +1,1 @@
-"""The schemas of a judge's reply, and how it is found and parsed."""
+"""Schemas and parsing of a judge's reply."""

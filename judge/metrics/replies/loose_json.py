@@ -1,6 +1,6 @@
-"""JSON as models write it: trailing commas, Python's quotes and names, line breaks within strings. Pure.
+"""Lenient JSON parser: trailing commas, Python's quotes and names, line breaks in strings. Pure.
 
-Only what has one meaning is read; anything else is an error. One pass over the text, bounded in depth.
+Ambiguous text is an error. One pass over the text, bounded in depth.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONSTANTS = frozenset({"NaN", "Infinity", "nan", "inf"})
 
 
 class LooseJSONError(ValueError):
-    """What stands there has no single meaning as JSON."""
+    """The text has no single meaning as JSON."""
 
 
 def read_loosely(
@@ -45,20 +45,20 @@ def read_loosely(
     pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]],
     constant: Callable[[str], NoReturn],
 ) -> tuple[dict[str, Any], int]:
-    """Read the object that begins at an opening brace.
+    """Parse the object at an opening brace.
 
     Args:
         text: The text.
-        start: Where the brace is.
-        max_depth: Levels of nesting at most.
-        pairs: Makes an object of its keys and values, as `json.JSONDecoder` takes it.
-        constant: Called with the name of a number that JSON has not (NaN, Infinity); raises.
+        start: Offset of the brace.
+        max_depth: Limit of nesting.
+        pairs: Builds an object from pairs, as in `json.JSONDecoder`.
+        constant: Called with the name of a number that JSON lacks (NaN, Infinity); must raise.
 
     Returns:
-        The object, and where it ends.
+        The object and its end offset.
 
     Raises:
-        LooseJSONError: It is none, or it has another meaning than one.
+        LooseJSONError: It is no object, or ambiguous.
     """
     reader = _Reader(text, start, max_depth, pairs, constant)
     return reader.value(), reader.position
@@ -82,7 +82,7 @@ class _Reader:
         self._next()
 
     def value(self) -> Any:
-        """The value that begins at the current lexeme; `position` is then behind it."""
+        """Parse the value at the current lexeme and move `position` behind it."""
         kind, lexeme = self._kind, self._lexeme
         if kind == "string":
             return _unescaped(lexeme)
@@ -125,12 +125,12 @@ class _Reader:
         return found
 
     def _following(self, end: str) -> bool:
-        """Whether a further part begins, which is then the current lexeme."""
+        """Return whether another element follows, and make it the current lexeme."""
         self._next()
         return not (self._kind == "sign" and self._lexeme == end)
 
     def _goes_on(self, end: str) -> bool:
-        """Whether a comma follows, and not the end."""
+        """Return whether a comma follows, not the end."""
         self._next()
         if self._kind == "sign" and self._lexeme == end:
             return False
@@ -156,7 +156,7 @@ def _unescaped(lexeme: str) -> str:
     if "\\" not in inner:
         return inner
     text = _ESCAPE.sub(_character, inner)
-    # Two escaped halves are one character.
+    # Two escaped surrogates are one character.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,9 +1,8 @@
-"""Finding the verdict in what a judge wrote: bare JSON, JSON in a code fence, or JSON after a page of prose.
+"""Extract the verdict from a judge's reply: bare JSON, JSON in a code fence, or JSON after prose.
 
-A reply that can be read in two ways is not read at all: two verdicts that differ, a key given twice with two
-values, or an object that breaks off raise an error, and the judge is asked to repair it. What leaves no doubt
-is salvaged: a trailing comma, quotes and names as Python writes them, a line break within a string, the
-arguments of a tool call.
+An ambiguous reply is rejected: two different verdicts, a key with two values, or an incomplete object raise
+an error, and the judge is asked to repair it. Unambiguous flaws are repaired: trailing commas, Python's
+quotes and names, line breaks in strings, and the verdict as arguments of a tool call.
 """
 
 from __future__ import annotations
@@ -19,48 +18,45 @@ from judge.metrics.replies.loose_json import LooseJSONError, read_loosely
 from judge.text.characters import without_lone_surrogates
 
 MAX_DEPTH = 32
-"""Levels of nesting that a verdict may have; no metric needs more than five."""
+"""Limit of nesting of a verdict; no metric needs more than five."""
 MAX_SALVAGED_CHARS = 200_000
-"""A longer reply must be strict JSON: the lenient reader is written in Python and takes a microsecond a
-character."""
+"""A longer reply must be strict JSON; the lenient parser takes about 1 µs per character."""
 _QUOTE_CHARS = 200
 
-# What begins an object; braces around prose ("{about braces}") do not.
+# Start of an object, not of braces around prose ("{about braces}").
 _OPENING = re.compile(r"""\{\s*(?:["'}]|[A-Za-z_]\w*\s*:)""")
 _THOUGHTS = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
 _ARGUMENTS = ("arguments", "parameters")
 
 
 def extract_verdict(text: str) -> dict[str, Any]:
-    """Find the JSON object that has a `score` in a judge's reply.
+    """Return the JSON object with a `score` in a judge's reply.
 
-    An object inside another is part of that one and is not mistaken for the verdict. Thoughts between
-    `<think>` tags that begin the reply are left out.
+    Nested objects are not considered. A leading `<think>` section is ignored.
 
     Args:
-        text: The reply as the judge wrote it.
+        text: The judge's raw reply.
 
     Returns:
-        The object. Its values are what JSON allows: finite numbers, no lone surrogates, integers of at most
-        64 bits, at most 32 levels deep. Whether the score is an integer in its range is the metric's to
-        check.
+        The object, with finite numbers, no lone surrogates, integers of at most 64 bits, and at most 32
+        levels. The metric checks the score itself.
 
     Raises:
-        InvalidVerdictError: There is none, there are several that differ, one of them cannot be read, or it
-            breaks one of these bounds; the detail says what the judge must repair.
+        InvalidVerdictError: There is none, several differ, one is unreadable, or it exceeds a limit; the
+            detail says what the judge must repair.
     """
     return extract_object(text, key="score")
 
 
 def extract_object(text: str, *, key: str) -> dict[str, Any]:
-    """Find the outermost JSON object that has `key`; see `extract_verdict`.
+    """Return the outermost JSON object with `key`; see `extract_verdict`.
 
     Args:
-        text: The reply as the judge wrote it.
+        text: The judge's raw reply.
         key: The key that the object must have.
 
     Raises:
-        InvalidVerdictError: There is none, there are several that differ, or it breaks a bound.
+        InvalidVerdictError: There is none, several differ, or it exceeds a limit.
     """
     found: list[dict[str, Any]] = []
     for read in _objects(_without_thoughts(text)):
@@ -68,7 +64,7 @@ def extract_object(text: str, *, key: str) -> dict[str, Any]:
         if one is not None and one not in found:
             found.append(one)
             if len(found) > 1:
-                break  # more of them are not needed, and comparing all would take the square of their number
+                break  # two suffice; comparing all would be quadratic
     if not found:
         raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(text)}')
     if len(found) > 1:
@@ -81,7 +77,7 @@ def extract_object(text: str, *, key: str) -> dict[str, Any]:
 
 
 def _without_thoughts(text: str) -> str:
-    """What follows a reasoning model's thoughts; its thoughts where nothing does."""
+    """Return the text after a reasoning section, or the section if nothing follows."""
     begin = _THOUGHTS.match(text)
     if begin is None:
         return text
@@ -90,7 +86,7 @@ def _without_thoughts(text: str) -> str:
 
 
 def _with_key(read: dict[str, Any], key: str) -> dict[str, Any] | None:
-    """The object, or the arguments of the tool call that it is."""
+    """Return the object, or its arguments if it is a tool call."""
     if key in read:
         return read
     inner = next((read[name] for name in _ARGUMENTS if name in read), None)
@@ -98,7 +94,7 @@ def _with_key(read: dict[str, Any], key: str) -> dict[str, Any] | None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost objects of a reply, in order."""
+    """Yield the outermost objects of a reply, in order."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -134,7 +130,7 @@ def _object(text: str, start: int) -> tuple[dict[str, Any], int]:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a key that is given two values leaves open which one is meant."""
+    """Build an object; a key with two different values is an error."""
     read = dict(pairs)
     if len(read) < len(pairs):
         for name, value in pairs:
@@ -146,8 +142,8 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read(error: Exception, begun: int, size: int) -> int:
-    """How many characters were read until an error; all that were left where it does not say."""
-    # For an unterminated text the error names its beginning.
+    """Return how many characters were parsed before an error; all if it names no place."""
+    # For an unterminated string the error names its start.
     says = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated")
     return (error.pos if says and isinstance(error, json.JSONDecodeError) else size) - begun
 
@@ -160,7 +156,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_
 
 
 def _cleaned(value: Any, depth: int) -> Any:
-    """The same value, fit to be written as JSON again."""
+    """Return the value with only what JSON can express."""
     if depth == 0:
         raise InvalidVerdictError(f"the verdict is nested deeper than {MAX_DEPTH} levels; make it flat")
     if isinstance(value, str):
@@ -179,7 +175,7 @@ def _cleaned(value: Any, depth: int) -> Any:
 
 
 def _quoted(text: str) -> str:
-    """The reply's end, where verdicts stand, on one line."""
+    """Return the reply's end, where verdicts are, on one line."""
     line = " ".join(without_lone_surrogates(text[-2 * _QUOTE_CHARS :]).split())
     if not line:
         return "nothing"

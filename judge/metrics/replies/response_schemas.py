@@ -1,8 +1,8 @@
-"""What the judge must return in evidence mode, as strict JSON Schemas.
+"""Strict JSON Schemas of replies in evidence mode.
 
-Only keywords that every known implementation of strict structured output accepts: all keys required, no
-others allowed, no lengths, no ranges. Evidence stands before the decision that rests on it, because a model
-writes the keys in this order.
+They use only keywords that all known implementations of strict structured output accept: all keys required,
+no others allowed, no lengths, no ranges. Evidence precedes the decision, because a model writes the keys in
+this order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COVERAGE_SCHEMA = ResponseSchema(
         organization=_object(justification=_STRING, similar=_BOOLEAN),
     ),
 )
-"""Facts, conclusions and terms of the reference, each with its span and whether the answer has it."""
+"""Facts, conclusions and terms of the reference, each with its spans and whether it is matched."""
 
 RELEVANCE_SCHEMA = ResponseSchema(
     name="relevance_evidence",
@@ -69,4 +69,4 @@ RELEVANCE_SCHEMA = ResponseSchema(
         score=_INTEGER,
     ),
 )
-"""The claims of the answer, each with what its pages say to it, and the rubric score."""
+"""The claims of the answer, each with its supporting span, and the rubric score."""

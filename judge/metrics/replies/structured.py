@@ -1,4 +1,4 @@
-"""Reading a judge's reply into a model, with errors that tell the judge what to repair."""
+"""Parse a judge's reply into a model, with errors that tell the judge what to repair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judge.metrics.replies.reply import extract_object, extract_verdict
 from judge.text.printable import problems_of
 
 MAX_TOLD = 5
-"""Mistakes that one error names."""
+"""Limit of mistakes listed in one error."""
 _NUMBER = re.compile(r"\s*-?[0-9]{1,15}(?:\.[0-9]{1,15})?\s*", re.ASCII)
 _WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
 
@@ -21,15 +21,15 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
-    """Find the object with `key` in a reply and read it.
+    """Parse the object with `key` in a reply.
 
     Args:
-        model: What the object must be; keys that it does not declare are ignored.
+        model: The object's model; undeclared keys are ignored.
         reply: The reply as the judge wrote it.
         key: A key that the object must have.
 
     Raises:
-        InvalidVerdictError: There is no such object, or a part of it is wrong; the detail names the path.
+        InvalidVerdictError: There is no such object, or it is invalid; the detail names the path.
     """
     found = with_whole_score(extract_object(reply, key=key))
     try:
@@ -39,18 +39,18 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
 
 
 def read_score(reply: str, score_range: tuple[float, float], *, is_number: bool = False) -> dict[str, Any]:
-    """Find the verdict in a reply whose score is the judge's own.
+    """Return the verdict of a reply, with its score checked.
 
     Args:
         reply: The reply as the judge wrote it.
         score_range: Lowest and highest score.
-        is_number: Whether the score may lie between the whole numbers.
+        is_number: Whether the score need not be a whole number.
 
     Returns:
         The object; its `score` is a number in the range.
 
     Raises:
-        InvalidVerdictError: There is no single verdict, or its score is no such number.
+        InvalidVerdictError: There is no single verdict, or its score is invalid.
     """
     low, high = score_range
     verdict = extract_verdict(reply)
@@ -62,7 +62,7 @@ def read_score(reply: str, score_range: tuple[float, float], *, is_number: bool 
 
 
 def check_number(score: object, *, low: float, high: float) -> float:
-    """The score, if it is a number in its range; "0.5" is 0.5.
+    """Return the score as a number in its range; "0.5" is 0.5.
 
     Raises:
         InvalidVerdictError: It is not.
@@ -76,7 +76,7 @@ def check_number(score: object, *, low: float, high: float) -> float:
 
 
 def check_score(score: object, *, low: int, high: int) -> int:
-    """The score, if it is an integer in its range; 5.0 and "5" are 5.
+    """Return the score as an integer in its range; 5.0 and "5" are 5.
 
     Raises:
         InvalidVerdictError: It is not.
@@ -90,7 +90,7 @@ def check_score(score: object, *, low: int, high: int) -> int:
 
 
 def with_whole_score(verdict: dict[str, Any]) -> dict[str, Any]:
-    """The verdict, with a score of 5.0 or "5" as the integer that it is."""
+    """Return the verdict with a score of 5.0 or "5" as integer."""
     whole = _whole(verdict.get("score"))
     return verdict if whole is None else {**verdict, "score": whole}
 
