@@ -1,4 +1,4 @@
-"""Why a connection failed, in the system's words alone: those of a server may quote what it was sent."""
+"""Causes of failed connections, without a server's text, which may quote the request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MAX_CAUSES = 10
 
 
 def cause_of(error: BaseException) -> str:
-    """Name the first cause of a failed connection.
+    """Return the first cause of a failed connection.
 
-    The type of the exception, and of one by the system or by OpenSSL their words. Those of an HTTP library
-    quote the bytes that came, and the address that was asked.
+    It is the type of the exception, and the message only of one by the system or OpenSSL: HTTP libraries
+    quote received bytes and addresses.
     """
     for _ in range(MAX_CAUSES):
         if error.__cause__ is None:

@@ -1,4 +1,4 @@
-"""Judged text made safe where it is quoted or sent: on one line, short, and without half surrogate pairs."""
+"""Make untrusted text safe to quote or send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_QUOTED_CHARS = 120
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes, on one line, cut to 120 characters, without control or unseen characters."""
+    """Return the text in double quotes, on one line, at most 120 characters, without invisible ones."""
     line = " ".join(neutralize(text[: 4 * MAX_QUOTED_CHARS]).split())
     return f'"{line}"' if len(line) <= MAX_QUOTED_CHARS else f'"{line[: MAX_QUOTED_CHARS - 1]}…"'
 

@@ -1,9 +1,8 @@
-"""Comparing texts as people read them: normalised, yet with the way back to the original's offsets.
+"""Compare texts in normalised form, with a mapping to the original's offsets.
 
-Two texts are alike when they differ only in Unicode form (NFKC), case, white space, curly or straight quotes,
-kinds of dashes, and characters that nobody sees. Comparison is done on the decomposed form (NFKD), because
-two texts have the same NFKC exactly where they have the same NFKD, and a decomposed character can be traced
-to its place.
+Texts are equal if they differ only in Unicode form (NFKC), case, white space, quotes, dashes and invisible
+characters. The comparison uses the decomposed form (NFKD): it is equal exactly if NFKC is, and a decomposed
+character can be traced to its place.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f"
-# Soft hyphen, joiners, zero-width spaces, marks and overrides of direction, byte order mark, variation
-# selectors, tags: what a reader never sees, and what hidden instructions are written with.
+# Invisible characters, which may hide instructions: soft hyphen, joiners, zero-width spaces, direction marks
+# and overrides, byte order mark, variation selectors, tags.
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
@@ -33,16 +32,16 @@ _FOLDS = str.maketrans(
     | dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", '"')
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d", "-")
 )
-# What needs work: white space other than single blanks, controls, and everything beyond ASCII. The rest maps
-# one to one.
+# Characters to normalise: white space other than single blanks, controls, non-ASCII. The rest maps one to
+# one.
 _SPACE = f"[\\s{_CONTROLS}]"
 _SPECIAL = re.compile(f"(?P<space> *[\\t-\\r{_CONTROLS}]{_SPACE}*|  {_SPACE}*)|[^\x00-\x7f]+ *")
 
-# Written without spaces between words: Thai to Khmer, kana, Han. A word's edge cannot be seen there. Hangul
-# has spaces, but its particles stick to their word.
+# Scripts without visible word boundaries: Thai to Khmer, kana, Han. Hangul has spaces, but particles are
+# attached to words.
 MAX_MARKS = 30
-"""Combining marks in a row that are read, the bound of Unicode's stream-safe format (UAX #15); the rest is
-left out."""
+"""Limit of consecutive combining marks, as in Unicode's stream-safe format (UAX #15); further ones are
+dropped."""
 _MARKS = "".join(
     char for code in range(0x300, 0x1FFFF) if unicodedata.combining(char := chr(code)) or code == 0x344
 )
@@ -51,13 +50,12 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""For a class of a regular expression."""
+"""For a character class of a regular expression."""
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _NUMBER_POINTS = ".,"
 _PART_CHARS = 4096
 _SEARCH_FACTOR = 16
-# Folded, an ASCII text differs from its normal form by runs of blanks alone: every word stands where it
-# stood.
+# A folded ASCII text differs from its normal form only by runs of blanks.
 ASCII_FOLDS = dict.fromkeys((*range(0x20), 0x7F), " ") | {
     ord("`"): "'",
     **{code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)},
@@ -66,10 +64,10 @@ _BLANKS = re.compile("  +")
 
 
 def neutralize(text: str) -> str:
-    r"""Make a text fit for a prompt: what a reader does not see is not sent.
+    r"""Return a text fit for a prompt, without invisible characters.
 
-    Control characters become spaces, line ends of all kinds `\n`, characters that steer direction or have no
-    width vanish, and lone surrogates become U+FFFD. A tab stays. Applying it twice changes nothing more.
+    Control characters become spaces, all line ends `\n`, direction marks and zero-width characters are
+    removed, and lone surrogates become U+FFFD. Tabs stay. The function is idempotent.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -86,46 +84,43 @@ def _replacement(match: re.Match[str]) -> str:
 
 
 def is_blank(text: str | None) -> bool:
-    """Whether a text is missing or shows nothing: only white space, controls, unseen or broken characters."""
+    """Return whether a text is missing or has only white space, controls, invisible or broken characters."""
     return text is None or _BLANK.fullmatch(text) is not None
 
 
 def safe_nfkc(text: str) -> str:
-    """NFKC in linear time: of more than 30 combining marks in a row, the rest is left out.
+    """Return the NFKC form in linear time; consecutive combining marks beyond 30 are dropped.
 
-    `unicodedata.normalize` sorts marks by insertion, which takes the square of their number.
+    `unicodedata.normalize` sorts marks by insertion, which is quadratic.
     """
     return text if text.isascii() else unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))
 
 
 def compared_chars(text: str) -> int:
-    """How many characters a text has in the form in which it is compared.
-
-    U+FDFA alone stands for eighteen.
-    """
+    """Return the length of a text's normalised form; U+FDFA becomes eighteen characters."""
     if text.isascii():
         return len(text)
     return sum(count * len(_folded(char)) for char, count in Counter(text).items())
 
 
 def normalise(text: str) -> str:
-    """The form in which texts are compared; equal for texts that read alike. White space is trimmed."""
+    """Return the normalised form for comparison, trimmed; equal for texts that read alike."""
     return TextIndex(text).normal.strip(" ")
 
 
 class TextIndex:
-    """A text prepared for finding spans in it, whatever their case, white space, quotes and dashes.
+    """A text indexed for finding spans regardless of case, white space, quotes and dashes.
 
-    Building takes time and memory linear in the text's size; a search is about as fast as `str.find`.
+    Building is linear in time and memory; a search is about as fast as `str.find`.
     """
 
     __slots__ = ("_offsets", "_starts", "normal", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # _starts[i] is where the i-th stretch begins in `normal`, _offsets[i] what it stands for: a stretch
-        # of characters one to one, from the offset on, or (negative: -1 - offset) characters that all stand
-        # for one. Arrays, for a list of numbers takes nine times the memory of the text.
+        # _starts[i] is the start of the i-th run in `normal`. _offsets[i] is the original offset of a run
+        # that maps one to one, or, if negative (-1 - offset), the one character from which the whole run
+        # comes. Arrays, because a list of numbers takes nine times the memory of the text.
         self._starts = array("q")
         self._offsets = array("q")
         if not text.isascii():
@@ -133,14 +128,14 @@ class TextIndex:
             return
         folded = text.translate(ASCII_FOLDS)
         if "  " in folded:
-            self.normal = _BLANKS.sub(" ", folded)  # its offsets are worked out when one is asked for
+            self.normal = _BLANKS.sub(" ", folded)  # offsets are computed on first use
         else:
             self.normal = folded
             self._starts.append(0)
             self._offsets.append(0)
 
     def _map(self) -> str:
-        """Work out the stretches; gives the normal form."""
+        """Compute the runs, and return the normal form."""
         text = self.text
         whole: list[str] = []
         parts: list[str] = []
@@ -167,7 +162,7 @@ class TextIndex:
                 size += 1
                 last = char
                 if len(parts) >= _PART_CHARS:
-                    # A list of single characters takes forty times the memory of their text.
+                    # No list of characters, which takes forty times the text's memory.
                     whole.append("".join(parts))
                     parts.clear()
         if end < len(text):
@@ -181,7 +176,7 @@ class TextIndex:
         return size + end - start
 
     def original(self, position: int) -> int:
-        """The offset in the text of the character that a position in `normal` stands for."""
+        """Return the offset in the text of a position in `normal`."""
         if position >= len(self.normal):
             return len(self.text)
         if not self._starts:
@@ -191,7 +186,7 @@ class TextIndex:
         return -1 - offset if offset < 0 else offset + position - self._starts[stretch]
 
     def originals(self, positions: Iterable[int]) -> Iterator[int]:
-        """The offsets of many positions, which must not fall; see `original`."""
+        """Yield the offsets of ascending positions; see `original`."""
         if not self._starts:
             self._map()
         starts, offsets, size = self._starts, self._offsets, len(self.normal)
@@ -206,29 +201,30 @@ class TextIndex:
             yield -1 - offset if offset < 0 else offset + position - starts[stretch]
 
     def find(self, span: str) -> tuple[int, int] | None:
-        """Find the first place where a span stands.
+        """Return the first occurrence of a span.
 
         Args:
-            span: The words to find. Within a longer word or number they do not count ("art" in "party", "1.8"
-                in "1.85"); in scripts without spaces between words any place counts.
+            span: The words to find. Matches within a longer word or number do not count ("art" in "party",
+                "1.8" in "1.85"), except in scripts without word boundaries.
 
         Returns:
-            Start and end (exclusive) in the original text, or None. A blank span is not in its text.
+            Start and end (exclusive) in the original text, or None. A blank span is never found.
         """
         return next(self.find_all(span), None)
 
     def find_all(self, span: str) -> Iterator[tuple[int, int]]:
-        """All places where a span stands, in order, not overlapping; see `find`."""
+        """Yield all occurrences of a span, in order, not overlapping; see `find`."""
         wanted = normalise(span)
         if is_blank(wanted):
             return
-        # A search costs the span's length at every hit, also at one that does not count.
+        # A search costs the span's length at every match, even a rejected one.
         misses = 1 + _SEARCH_FACTOR * len(self.normal) // len(wanted)
         start = self.normal.find(wanted)
         while start >= 0 and misses:
             end = start + len(wanted)
             if self._inside(start):
-                # On to the next edge: every position is passed once, so hostile repetition costs no more.
+                # Continue at the next word boundary; each position is visited once, even in hostile
+                # repetition.
                 start += 1
                 misses -= 1
                 while start < len(self.normal) and self._inside(start):
@@ -242,11 +238,11 @@ class TextIndex:
             start = self.normal.find(wanted, start)
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Start and end (exclusive) in the text of what lies between two positions of `normal`."""
+        """Return start and end (exclusive) in the text of a range of `normal`."""
         return self.original(start), self.original(end - 1) + self._width(end - 1)
 
     def _inside(self, position: int) -> bool:
-        """Whether the place between two characters of `normal` is within a character, a word or a number."""
+        """Return whether a position of `normal` is inside a character, a word or a number."""
         normal = self.normal
         if position <= 0 or position >= len(normal):
             return False
@@ -262,12 +258,12 @@ class TextIndex:
         return _in_word(before) and _in_word(after) and not _word_may_end(before, after)
 
     def _width(self, position: int) -> int:
-        """How many characters of the text belong to the one that a position stands for."""
+        """Return the length in the text of the character at a position."""
         start = self.original(position)
         following = self.original(position + 1)
         if self.normal[position] == " " or following <= start:
             return 1
-        # Marks that belong to the character, which sorting may have put elsewhere, and nothing else after it.
+        # Only marks of this character, which sorting may have moved.
         end = start + 1
         while end < following and unicodedata.combining(self.text[end]):
             end += 1
@@ -275,7 +271,7 @@ class TextIndex:
 
 
 def _decomposed(text: str, start: int, end: int) -> Iterator[tuple[str, int]]:
-    """Each character of the folded and decomposed form of a stretch, with the offset it comes from."""
+    """Yield each character of the folded, decomposed form of a slice, with its original offset."""
     marks: list[tuple[int, str, int]] = []
     for place in range(start, end):
         for char in _folded(text[place]):
@@ -293,7 +289,7 @@ def _decomposed(text: str, start: int, end: int) -> Iterator[tuple[str, int]]:
 
 
 def _in_order(marks: list[tuple[int, str, int]]) -> Iterator[tuple[str, int]]:
-    """Canonical order of combining marks, so that the order they were typed in does not matter."""
+    """Sort combining marks canonically."""
     if len(marks) > 1:
         marks.sort(key=lambda mark: mark[0])
     for _, char, place in marks:
@@ -318,12 +314,12 @@ def _in_word(char: str) -> bool:
 
 
 def _word_may_end(before: str, after: str) -> bool:
-    """Whether a word may end between two letters, because their script puts no space there."""
+    """Return whether a word may end between two letters, because their script has no spaces."""
     if "\u1100" <= before <= "\u11ff" and "\u1100" <= after <= "\u11ff":
-        return after <= "\u115f"  # A Hangul syllable, decomposed, begins with one of these and only there.
+        return after <= "\u115f"  # Leading consonants, with which each decomposed Hangul syllable starts.
     return is_unspaced(before) or is_unspaced(after)
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether a text begins with a letter of a script without spaces: there a word's edge is not seen."""
+    """Return whether a text starts with a letter of a script without word boundaries."""
     return _IS_UNSPACED.match(text) is not None

@@ -1,8 +1,8 @@
-"""Whether one text bears out what is said of it: enough of the words in common, and the numbers.
+"""Check whether a text supports a statement: enough common words, and the numbers.
 
-A judge can quote words that stand where it says and prove nothing. Words alone do not show that one text
-states what another does, but texts that share no word, no name and no number do not show it at all. What the
-question says already counts for nothing, because any answer may repeat it.
+A judge's quotation may be correct and prove nothing. Common words do not prove that a text states something,
+but texts without a common word, name or number do not state the same. Words of the question do not count,
+because any answer may repeat them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from judge.text.sentences import each_sentence
 from judge.text.words import STOP_WORDS, Word, content_words, share_stem, word_texts, words
 
 MIN_SHARE = 8
-"""At least one in this many of a statement's words must be shared. Of experts' "completely supported" claims
-(ExpertQA) about one in twenty shares less with the sentences around any place of its pages, of human-accepted
-answers (NQ) one in 27 shares no word at all with its reference."""
+"""At least one in this many of a statement's words must be shared. About 1 in 20 of the claims that experts
+rate "completely supported" (ExpertQA) share less with any sentences of their pages; 1 in 27 accepted human
+answers (NQ) share no word with their reference."""
 LONG_STATEMENT = 3
-"""A sentence with this many words of its own is not stated by one common word of it."""
+"""From this many own words, one common word does not suffice for a sentence."""
 
 _NOT_SIGNIFICANT = re.compile(r"\D")
 _STEM_CHARS = 4
@@ -62,7 +62,7 @@ _SCRIPTS = (
     ("thai", 0x0E00, 0x0E7F),
     ("korean", 0x1100, 0x11FF),
     ("korean", 0xAC00, 0xD7A3),
-    # Japanese mixes kana with Han characters, so that the two count as one.
+    # Japanese mixes kana and Han, so both count as one script.
     ("han", 0x3040, 0x30FF),
     ("han", 0x3400, 0x9FFF),
     ("han", 0x20000, 0x3FFFF),
@@ -70,7 +70,7 @@ _SCRIPTS = (
 
 
 class Vocabulary:
-    """Words to look others up in, in whatever inflection.
+    """A set of words for lookup in any inflection.
 
     Args:
         given: Normalised words.
@@ -93,7 +93,7 @@ class Vocabulary:
         return self._numbers
 
     def __contains__(self, word: str) -> bool:
-        """Whether it holds this word, a form of it, or this number."""
+        """Return whether it contains this word, an inflection of it, or this number."""
         if word in self._words:
             return True
         number = significant(word)
@@ -103,7 +103,7 @@ class Vocabulary:
             self._by_stem = _by_stem(self._words)
         if not word[:_STEM_CHARS].isalpha():
             return False
-        # A form of it parts from the word there, and continues otherwise.
+        # An inflected form differs from the word from there on.
         return any(
             letters is not None and bool(letters - {word[end : end + 1]})
             for end in _stem_ends(word)
@@ -112,9 +112,9 @@ class Vocabulary:
 
 
 def _by_stem(words: Iterable[str]) -> Mapping[str, set[str]]:
-    """By the stem of each word, with each usual ending taken off, the letters with which the endings begin.
+    """Map each possible stem of a word to the first letters of its endings.
 
-    So looking a word up takes a few steps, however many words begin alike.
+    A lookup takes a few steps, however many words share a prefix.
     """
     found: defaultdict[str, set[str]] = defaultdict(set)
     for word in words:
@@ -124,7 +124,7 @@ def _by_stem(words: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def _stem_ends(word: str) -> Iterator[int]:
-    """Where a word's stem may end: before a usual ending of at most five letters, after at least four."""
+    """Yield the possible ends of a word's stem: after four letters, before an ending of at most five."""
     for end in range(max(_STEM_CHARS, len(word) - 5), len(word) + 1):
         if _is_ending(word[end:]):
             yield end
@@ -136,9 +136,9 @@ def _is_ending(rest: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def significant(word: str) -> str | None:
-    """The significant digits of a number, so that 1.8 (million) and 1,800,000 agree; None for another word.
+    """Return the significant digits of a number; None for other words.
 
-    Numbers up to twenty may be spelled out in English.
+    1.8 (million) and 1,800,000 agree. Numbers up to twenty may be English words.
     """
     spelled = _SPELLED.get(word)
     if spelled is None and not word[0].isdecimal():
@@ -148,10 +148,7 @@ def significant(word: str) -> str | None:
 
 
 def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
-    """The words of a text that say something which is not known already.
-
-    "Yes" and "no" are not among them, nor are footnote marks such as [5].
-    """
+    """Return the content words of a text that are not in `known`, without yes, no and footnote marks."""
     original = text if isinstance(text, str) else text.text
     return [
         word
@@ -163,12 +160,11 @@ def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
 
 
 class Surroundings:
-    """A text by its sentences, to look up what is said around a place in it.
+    """A text split into sentences, to look up the context of a span.
 
     Args:
         index: The text.
-        text: What is read in its stead, with every place where it was; without the evidence tags of an
-            answer, say.
+        text: Text to read instead, with equal offsets, such as an answer with its tags blanked out.
     """
 
     __slots__ = ("_cache", "_ends", "_places", "_starts", "_text", "_unread", "index")
@@ -191,7 +187,7 @@ class Surroundings:
         return self._places
 
     def _read(self, end: int, beyond: int) -> None:
-        """Read on, until this many sentences are known that begin at `end` or later, or all are."""
+        """Split sentences until this many start at `end` or later, or the text ends."""
         missing = beyond - (len(self._starts) - bisect_left(self._starts, end))
         while missing > 0:
             place = next(self._unread, None)
@@ -202,7 +198,7 @@ class Surroundings:
             missing -= place[0] >= end
 
     def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
-        """The place, widened to whole sentences, with a number of sentences before and after."""
+        """Return a span widened to whole sentences, plus some before and after."""
         self._read(place[1], max(1, neighbours))
         first = bisect_right(self._ends, place[0]) - neighbours
         last = bisect_left(self._starts, place[1]) - 1 + neighbours
@@ -212,12 +208,12 @@ class Surroundings:
         return min(place[0], self._starts[first]), max(place[1], self._ends[last])
 
     def told(self, place: tuple[int, int], *, neighbours: int = 0) -> str:
-        """The sentences that a place touches; see `bounds`."""
+        """Return the sentences that overlap a span; see `bounds`."""
         start, end = self.bounds(place, neighbours=neighbours)
         return self._text[start:end]
 
     def said(self, place: tuple[int, int], *, neighbours: int = 0) -> Vocabulary:
-        """All words of the sentences that a place touches; see `bounds`."""
+        """Return all words of the sentences that overlap a span; see `bounds`."""
         start, end = self.bounds(place, neighbours=neighbours)
         if (start, end) not in self._cache:
             self._cache[start, end] = Vocabulary(word_texts(self._text[start:end]))
@@ -225,21 +221,21 @@ class Surroundings:
 
 
 def needed(count: int) -> int:
-    """How many of a statement's different words another text must share to bear it out."""
+    """Return how many of a statement's distinct words another text must share to support it."""
     return max(1, -(-count // MIN_SHARE))
 
 
 def shortfall(
     wanted: Sequence[Word], text: str, said: Vocabulary, told: str, *, of: Sequence[Word] = ()
 ) -> str | None:
-    """Return why words in common are too few to bear a statement out; None where they are enough.
+    """Return why the common words are too few to support a statement; None if they suffice.
 
     Args:
         wanted: The statement's own words, of `text`.
-        text: What they stand in.
-        said: The words of the text that is to bear it out.
-        told: That text.
-        of: All own words of the sentence that the statement is from, where that may be longer.
+        text: The text that contains them.
+        said: The words of the supporting text.
+        told: The supporting text.
+        of: All own words of the statement's sentence, if that is longer.
     """
     different = {word.text: word for word in wanted}
     shared = [word for name, word in different.items() if name in said]
@@ -258,14 +254,14 @@ def shortfall(
 
 
 def _is_strong(word: Word, text: str, told: str) -> bool:
-    """Whether one shared word says much: a number, or a name (a capital within a sentence) in both texts."""
+    """Return whether one shared word is strong evidence: a number, or a name in both texts."""
     if word.text[0].isdecimal():
-        return sum(char.isdecimal() for char in word.text) > 1  # one digit is a list mark as likely as not
+        return sum(char.isdecimal() for char in word.text) > 1  # one digit may be a list mark
     before = text[: word.start].rstrip(" \t\"'(\u201c\u2018*_")
     if not text[word.start].isupper() or before[-1:] in {"", "\n", ".", "!", "?", ":", "-", "\u2022"}:
         return False
     if told.islower():
-        return True  # written without capitals altogether
+        return True  # written without capitals
     stem = word.text[:_STEM_CHARS]
     return any(
         other.text.startswith(stem) and told[other.start].isupper() and share_stem(word.text, other.text)
@@ -274,22 +270,21 @@ def _is_strong(word: Word, text: str, told: str) -> bool:
 
 
 def is_answering(said: Vocabulary) -> bool:
-    """Whether a yes or no is said."""
+    """Return whether yes or no occurs."""
     return any(word in said for word in _POLARITY - {"not"})
 
 
 def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
-    """Whether an answer is so surely in another language than a text that their words tell nothing.
+    """Return whether an answer is certainly in another language than a text.
 
-    The question must be in the answer's language as surely: an answer in a language of its own is nobody's.
-    Languages are told by script, and English from others by its stop words; of short texts the script alone
-    is known, because they may be names.
+    The question must also certainly be in the answer's language. Languages are distinguished by script, and
+    English by its stop words; short texts, which may be names, only by script.
     """
     spoken, asked = _language(answer), _language(question)
     if spoken is None or asked is None or asked[0] != spoken[0]:
         return False
     if (asked[1] is None or asked[1] != spoken[1]) and spoken[0] == "latin" and text.isascii():
-        return False  # whatever the text is, it is in this script, or says nothing
+        return False  # the text is in this script, or has no words
     other = _language(text)
     if other is None:
         return False
@@ -300,7 +295,7 @@ def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _language(text: str) -> tuple[str, bool | None] | None:
-    """The script, and for Latin whether it is English, if that is sure; None for a text without words."""
+    """Return the script, and for Latin whether it is English, if certain; None for a text without words."""
     read = [word for word in word_texts(text[:_LANGUAGE_CHARS]) if not word[0].isdecimal()]
     if not read:
         return None
@@ -312,7 +307,7 @@ def _language(text: str) -> tuple[str, bool | None] | None:
 
 
 def _most_usual_script(read: Iterable[str]) -> str:
-    # Few different letters begin many words.
+    # Cached by letter: few first letters occur.
     scripts: Counter[str] = Counter()
     for letter, count in Counter(word[0] for word in read).items():
         scripts[_script(letter)] += count
@@ -320,7 +315,7 @@ def _most_usual_script(read: Iterable[str]) -> str:
 
 
 def _script(letter: str) -> str:
-    """A name for the block of a letter; wide enough that languages which share letters share a name."""
+    """Return the script of a letter; languages that share letters have one name."""
     code = ord(letter)
     for name, first, last in _SCRIPTS:
         if first <= code <= last:

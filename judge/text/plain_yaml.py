@@ -1,4 +1,4 @@
-"""Reads YAML settings: plain values, bounded in size, and an error for everything else. Pure."""
+"""Parse YAML settings: only plain values, bounded in size. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 import yaml
 
 MAX_CHARS: Final = 262_144
-"""A longer text is refused: reading takes seconds a megabyte."""
+"""Longer texts are refused: parsing takes seconds per megabyte."""
 MAX_NODES: Final = 100_000
-"""Values that a text may stand for, each as often as an alias repeats it."""
+"""Limit of values, counted as often as aliases repeat them."""
 MAX_DEPTH: Final = 50
 MAX_NUMBER_CHARS: Final = 100
 _TAG: Final = "tag:yaml.org,2002:"
@@ -24,7 +24,7 @@ _NUMBERS: Final = frozenset({f"{_TAG}int", f"{_TAG}float"})
 class PlainYamlError(ValueError):
     """A text is no plain YAML.
 
-    Says what and where, and quotes no value: one may be a secret that stands where it must not.
+    The message quotes no value, which may be a secret.
 
     Args:
         what: What is wrong.
@@ -41,8 +41,8 @@ def read_yaml(text: str) -> Any:
     """Read one document; dates stay texts.
 
     Raises:
-        PlainYamlError: It is none, has a key twice, tags beyond plain values, or is too large, aliases
-            counted as often as they repeat something.
+        PlainYamlError: It is invalid, has a duplicate key or a tag that is not plain, or is too large with
+            aliases expanded.
     """
     if len(text) > MAX_CHARS:
         raise PlainYamlError(f"has {len(text)} characters, at most {MAX_CHARS} are read; shorten it")
@@ -57,7 +57,7 @@ def read_yaml(text: str) -> Any:
     except RecursionError:
         raise PlainYamlError("it is nested too deeply; flatten it") from None
     except (ValueError, LookupError, AttributeError, TypeError, OverflowError):
-        # What the library's constructors do with `!!int x`, `!!bool x` and the like.
+        # Raised by the library's constructors for `!!int x`, `!!bool x` etc.
         raise PlainYamlError("a value is not of the type that its tag names; remove the tag") from None
 
 
@@ -74,7 +74,7 @@ def _document(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice: the first would be lost silently."""
+    """Safe YAML loader that refuses duplicate keys, of which the first would be lost silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
@@ -91,7 +91,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _measure(node: yaml.Node, sizes: dict[int, int], above: set[int], depth: int) -> int:
-    """How many values a node stands for, each alias counted again.
+    """Return the number of values of a node, with aliases expanded.
 
     Raises:
         PlainYamlError: Too many, nested too deeply or within themselves, or with a tag that is not plain.
@@ -134,7 +134,7 @@ def _check_tag(node: yaml.Node) -> None:
 
 
 def _without_values(error: yaml.MarkedYAMLError) -> str:
-    """The library's words without what they quote: after *, & or ! there may stand a password."""
+    """Return the library's message without quotations: after *, & or ! there may be a password."""
     words = str(error.problem or error.context)
     if words.startswith("found character '\\t'"):
         return "there is a tab; YAML is indented with spaces, replace it"
@@ -142,7 +142,7 @@ def _without_values(error: yaml.MarkedYAMLError) -> str:
     if quote is None:
         return words
     kind = words[:quote].rstrip()
-    # A single character in quotes says what is missing; more is the text's own.
+    # A single quoted character names what is missing; longer quotations are the text's own.
     last = words.rfind(words[quote])
     return (
         words

@@ -1,4 +1,4 @@
-"""Words for people: text from events made safe for a terminal, and a result's reason in one line."""
+"""Format untrusted text for a terminal, and a result's reason in one line."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _COUNTS = re.compile(r"\d+ of \d+")
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    r"""Make a text safe to print on one line.
+    r"""Return a text that is safe to print on one line.
 
-    White space becomes single spaces; every other character that does not print (control characters,
-    direction overrides, lone surrogates) is shown as its escape, such as `\x1b`.
+    White space becomes single spaces; other unprintable characters (control characters, direction overrides,
+    lone surrogates) become escapes such as `\x1b`.
 
     Args:
         text: Anything.
-        limit: Most characters to keep; a longer text ends with an ellipsis.
+        limit: Maximum characters; a longer text ends with an ellipsis.
     """
     if limit is not None and len(text) > 4 * limit + 64:
-        # Cut before the work: an answer may be megabytes long.
+        # Cut first: an answer may be megabytes long.
         text = text[: 4 * limit + 64]
     words = " ".join(text.split())
     if not words.isprintable():
@@ -45,7 +45,7 @@ def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
 
     Args:
         result: The result.
-        limit: Most characters.
+        limit: Maximum characters.
     """
     if result.status == "failed":
         return printable(f"{result.error_type}: {result.detail}", limit)
@@ -61,22 +61,19 @@ def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
 
 
 def _short(line: str) -> str:
-    """Cut "Fact: 2 of 3 facts correctly matched." to "fact 2 of 3".
-
-    The last line, the formula, is left to the verdict.
-    """
+    """Shorten "Fact: 2 of 3 facts correctly matched." to "fact 2 of 3"."""
     name, _, text = line.partition(": ")
     counts = _COUNTS.match(text)
     return f"{name.lower()} {counts[0] if counts else text}"
 
 
 def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
-    """Return what is wrong with data, each problem with its path, without quoting the data.
+    """Return the problems of data, each with its path, without quoting the data.
 
     Args:
-        error: What a model found.
-        whole: The name of the data, for problems of all of it.
-        most: This many are named.
+        error: A model's validation error.
+        whole: Name of the data, for problems without a path.
+        most: Limit of problems.
     """
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     told = [

@@ -1,14 +1,10 @@
-r"""Replacing secrets and common personal data in a text, before anything leaves the process.
+r"""Redact secrets and common personal data in a text, before it leaves the process.
 
-A text is normalised first: characters that nobody sees are dropped, marks over characters do not count, and
-digits, letters, signs and blanks of other widths and look-alikes of other alphabets count as their plain
-ones, so that what a reader reads as an address is one. It is looked through again with what stands for
-another character (`&#46;`, `%40`, `\u0040`, `[.]`) read as that one. What is promised is
-little: what has the form of such data is replaced. Street addresses and national ids are not found, and names
-only by an engine that understands language.
-
-A replacement is a word in brackets such as `[email]`; it holds nothing of what it stands for. Where data
-stands without a gap, a second look may find what the first replaced the neighbour of.
+A text is normalised first: invisible characters and combining marks are ignored, and characters of other
+widths and look-alikes from other alphabets count as plain ones. It is searched a second time with escapes
+(`&#46;`, `%40`, `\u0040`, `[.]`) decoded. Only data with a recognisable form is found: no street addresses or
+national ids, and names only with the optional engine. A replacement is a word in brackets such as `[email]`
+and contains nothing of the data. Adjacent data may only be found when the redacted text is redacted again.
 """
 
 from __future__ import annotations
@@ -23,12 +19,12 @@ from judge.text.sensitive.seen import Seen
 
 Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
 KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
-"""What is known by its form; `names` needs an engine (`judge.verdict.names`)."""
+"""Kinds of data; `names` needs an engine (`judge.verdict.names`), the others have a recognisable form."""
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
-"""Gives the places of data, start and end (exclusive), in their order, in a text of plain characters."""
+"""Yields the spans of data, start and end (exclusive), in order, in a text of plain characters."""
 
-# In the order in which they are looked for: a longer form before what may be part of it.
+# In search order: longer forms before forms that may be part of them.
 _STEPS: Mapping[Kind, tuple[str, Find]] = {
     "secrets": ("[secret]", credentials.find),
     "emails": ("[email]", addresses.find_emails),
@@ -38,19 +34,19 @@ _STEPS: Mapping[Kind, tuple[str, Find]] = {
     "ip": ("[ip]", addresses.find_ip),
 }
 _LOOKS = 3
-# Shown from right to left whatever its letters are, up to the end of the override, or of the line.
+# Text in a right-to-left override, up to its end or the end of the line.
 _REVERSED = re.compile("\u202e([^\u202c\u2069\n]*+)")
 
 
 class Redactor:
-    """Replaces data of some kinds.
+    """Redacts data of some kinds.
 
     Args:
-        kinds: What to replace; none leaves every text as it is.
-        find_names: What finds names of people, for the kind `names`.
+        kinds: The kinds to redact; if empty, texts are unchanged.
+        find_names: Finds names of people, for the kind `names`.
 
     Raises:
-        ValueError: Names are to be replaced, and nothing finds them.
+        ValueError: `names` is given without `find_names`.
     """
 
     def __init__(self, kinds: Iterable[Kind], *, find_names: Find | None = None) -> None:
@@ -62,10 +58,7 @@ class Redactor:
             raise ValueError("names needs an engine that finds them; give find_names or leave names out")
 
     def redact(self, text: str) -> str:
-        """The text with what was found replaced.
-
-        Without what nobody sees, if anything is to be replaced at all.
-        """
+        """Return the redacted text; unless `kinds` is empty, without invisible characters."""
         if not self.kinds:
             return text
         if "\u202e" in text:
@@ -83,12 +76,12 @@ class Redactor:
                             text, views = replaced, _views(replaced)
             if text == before:
                 break
-        # Last, once, and in the letters it is written in: the engine knows languages.
+        # Last, once, and on the original letters, because the engine needs real language.
         return text if self._find_names is None else _replaced(text, self._find_names(text), "[name]")
 
 
 def _views(text: str) -> list[Seen]:
-    """The text as a reader of what is decoded sees it, and as it is, where that is not the same."""
+    """Return the text with escapes decoded, and undecoded if that differs."""
     decoded = Seen(text, decoded=True)
     return [decoded, Seen(text)] if decoded.is_decoded else [decoded]
 

@@ -1,4 +1,4 @@
-"""Sentences that refuse or announce an answer: they state nothing, whatever words they share."""
+"""Detect sentences that refuse or announce an answer and state nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USUAL = Vocabulary(_USUAL_WORDS.split())
 
 
 def is_refusal(text: str, known: Vocabulary) -> bool:
-    """Whether a text begins as refusals do and adds nothing but words that are known already.
+    """Return whether a text starts like a refusal and adds only known words.
 
     Args:
         text: A sentence or two.

@@ -1,4 +1,4 @@
-"""The claims of an answer with the pages that they cite; `judge.text.citations` says in which forms. Pure."""
+"""Claims of an answer with the pages that they cite (`judge.text.citations`). Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from judge.text.citations.forms import CLOSE, OPEN, CitationReader
 from judge.text.citations.pages import MAX_PAGE
 
 MAX_HEADING_CHARS = 60
-"""A longer line is no heading of a list of sources."""
+"""Longer lines are no heading of a list of sources."""
 MAX_UNREAD = 20
-"""Of what looks like a citation and is not understood, this many are told."""
+"""Limit of reported unrecognised citations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A stretch of an answer and the pages it cites.
+    """A part of an answer and the pages that it cites.
 
     `text` is `answer[start:end]`, without its tags and list mark. `pages` is in order of mention, without
-    repetition; empty where nothing is cited.
+    duplicates; empty if nothing is cited.
     """
 
     text: str
@@ -35,12 +35,11 @@ _LEADS = (
     r"(?:evidence|sources?|references?|refs?|quellen?|belege?|nachweise?|fuentes?|evidencias?|pruebas?|preuves?|r\u00e9f\u00e9rences?|fonti?"
     r"|kaynak(?:lar)?|kan\u0131t(?:lar)?|\u0627?\u0644?\u0645\u0635\u062f\u0631|\u0627?\u0644?\u0645\u0635\u0627\u062f\u0631|\u0627?\u0644?\u062f\u0644\u064a\u0644|\u0627?\u0644?\u0645\u0631\u062c\u0639)"
 )
-# What may stand between tags of one group, and between a claim and its tags, without being a text of its own.
+# Characters allowed between tags of one group, and between a claim and its tags.
 _BETWEEN = re.compile(
     rf"(?:[\s,;&.:(){{}}\u3001\uff0c\uff1a\u060c*_-]|\b(?:and|und|et|y|ve)\b|\b{_LEADS}\b)*", re.IGNORECASE
 )
-# Without a colon it is a lead-in only in brackets or as a sentence of its own: "There is no evidence [Page
-# 2]" is text.
+# Without a colon a lead-in must be in brackets or its own sentence: "There is no evidence [Page 2]" is text.
 _LEAD_IN = re.compile(
     rf"(?:[(*_]*\b{_LEADS}\s?[*_]*[:\uff1a]|(?:\(\s?|(?<=[.!?]\s)|(?<=\n)){_LEADS}"
     r"|\(\s?(?:see|cf|siehe|vgl|voir|ver|bkz)\.?)[*_\s]*\Z",
@@ -51,8 +50,7 @@ _KEY_CHARS = 64
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
 _LEFT_OVER = CLOSE + ")}.,;:!?\u3002\uff0c"
 _OPENING = OPEN + "({"
-# The list of sources after an answer, and a footnote in it: no claims, and what they cite is cited by
-# nothing.
+# The list of sources after an answer, and its footnotes, are neither claims nor citations.
 _REFERENCES = re.compile(
     rf"[\W_]*(?:{_LEADS}|bibliograph(?:y|ie)|bibliograf\u00eda|kaynak\u00e7a|footnotes|citations|literatur|\u0627\u0644\u0645\u0631\u0627\u062c\u0639)[\W_]*",
     re.IGNORECASE,
@@ -69,17 +67,17 @@ def page_key(page: int) -> str:
 
 
 def page_number(key: str) -> int | None:
-    """The number in a page's name as producers write it: `Page-7`, `page 7`, `Page_7`, `p. 7`, `7`.
+    """Return the number in a page's name: `Page-7`, `page 7`, `Page_7`, `p. 7`, `7`.
 
     Returns:
-        The number, or None where the name is not a page's. More than nine digits are no page's.
+        The number; None if it is no page's name or has more than nine digits.
     """
     return _page_number(key.strip()[:_KEY_CHARS])
 
 
 @lru_cache(maxsize=1024)
 def _page_number(key: str) -> int | None:
-    """Remembered, for documents have the same few names."""
+    """Cached, because names repeat."""
     match = _KEY.fullmatch(key)
     if match is None:
         return None
@@ -88,38 +86,32 @@ def _page_number(key: str) -> int | None:
 
 
 def tagged_claims(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
-    """The claims of an answer that end with a citation, in order.
+    """Return the claims of an answer that end with a citation, in order.
 
-    A tag ends the claim before it, so that a line may hold several claims. A line that is only a tag belongs
-    to the text line before it, and so does a tag that begins a line in which another tag follows; where none
-    follows, a tag at the beginning belongs to its line. A tag with no text to belong to is left out.
+    A tag ends the claim before it, so a line may have several claims. A line with only a tag belongs to the
+    text line before it, and so does a tag at the start of a line with further tags; a single tag at the start
+    belongs to its line. A tag without text is dropped.
     """
     return _read(answer, citing).tagged
 
 
 def untagged_segments(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
-    """The stretches of an answer without a tag, line by line.
-
-    Whether they claim anything is not said here.
-    """
+    """Return the parts of an answer without a tag, line by line, whether or not they make a claim."""
     return tuple(claim for claim in _read(answer, citing).segments if not claim.pages)
 
 
 def cited_pages(answer: str, citing: Citing = USUAL) -> tuple[int, ...]:
-    """All pages that the answer's claims cite, in order of mention, without repetition."""
+    """Return all pages that the answer's claims cite, in order of mention, without duplicates."""
     return _read(answer, citing).cited
 
 
 def unread_citations(answer: str, citing: Citing = USUAL) -> tuple[str, ...]:
-    """What looks like a citation and is none that is understood, the first few."""
+    """Return the first few unrecognised citations."""
     return _read(answer, citing).unread
 
 
 def without_tags(answer: str, citing: Citing = USUAL) -> str:
-    """The answer with blanks in place of its tags and of the word before them ("Evidence:").
-
-    Each place stays where it is.
-    """
+    """Return the answer with its tags and their lead-in ("Evidence:") blanked out; offsets stay the same."""
     parts: list[str] = []
     end = 0
     for start, stop in _read(answer, citing).tags:
@@ -130,30 +122,29 @@ def without_tags(answer: str, citing: Citing = USUAL) -> str:
 
 @dataclass(slots=True)
 class _Stretch:
-    """A tag, or a claim to be."""
+    """A tag, or a possible claim."""
 
     start: int
     end: int
     pages: dict[int, None]
-    """A dictionary for its order and its look-up: many tags that join one another cost no more than their
-    number."""
+    """A dictionary for order and fast lookup: joining many tags stays linear."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What an answer claims and cites."""
+    """Claims and citations of an answer."""
 
     segments: tuple[Claim, ...]
     tagged: tuple[Claim, ...]
     cited: tuple[int, ...]
     tags: tuple[tuple[int, int], ...]
-    """Where its tags are, with what leads in to them."""
+    """Spans of its tags, with their lead-in."""
     unread: tuple[str, ...]
 
 
 @lru_cache(maxsize=8)
 def _read(answer: str, citing: Citing) -> _Reading:
-    """Read an answer; kept for the last few, because one answer is looked at several times in a row."""
+    """Parse an answer; cached, because the same answer is parsed several times in a row."""
     reader = CitationReader(citing)
     lines, listed = _lines(answer)
     cited = [reader.explicit(line) for _, line in lines]
@@ -168,7 +159,7 @@ def _read(answer: str, citing: Citing) -> _Reading:
             places.append(_with_lead_in(answer, offset, one))
         _read_line(found, answer, offset, line, tags)
     if found and not any(cited):
-        # Nothing but the list at the end says where all this is from.
+        # Only the list at the end names the sources.
         for line in listed:
             for one in reader.explicit(line) or reader.bare(line):
                 found[-1].pages.update(dict.fromkeys(one.pages))
@@ -185,7 +176,7 @@ def _read(answer: str, citing: Citing) -> _Reading:
 
 
 def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """The lines of an answer with their offsets; apart from them, its footnotes and final list of sources."""
+    """Return the lines of an answer with their offsets, and separately its footnotes and list of sources."""
     own: list[tuple[int, str]] = []
     listed: list[str] = []
     offset = 0
@@ -204,14 +195,14 @@ def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
 
 
 def _with_lead_in(answer: str, offset: int, tag: Citation) -> tuple[int, int]:
-    """Where a tag is, with the word before it ("Evidence:")."""
+    """Return the span of a tag with its lead-in ("Evidence:")."""
     start, end = offset + tag.start, offset + tag.end
     lead_in = _LEAD_IN.search(answer, max(start - _LEAD_IN_CHARS, offset - 1, 0), start)
     return (start if lead_in is None else lead_in.start()), end
 
 
 def _append_tag(tags: list[_Stretch], line: str, tag: _Stretch) -> None:
-    """Add a tag; one that follows another at once joins it."""
+    """Add a tag; adjacent tags are joined."""
     if tags and _BETWEEN.fullmatch(line, tags[-1].end, tag.start):
         tags[-1].end = tag.end
         tags[-1].pages.update(tag.pages)
@@ -237,11 +228,8 @@ def _read_line(found: list[_Stretch], answer: str, offset: int, line: str, tags:
 
 
 def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretch | None:
-    """The text between two offsets without white space, list mark and the tag's lead-in.
-
-    None where no word is left.
-    """
-    # The search begins a character early, for the line end that a lead-in may follow.
+    """Return the text between two offsets without white space, list mark and lead-in; None without a word."""
+    # Start one character early, for the line end before a lead-in.
     lead_in = _LEAD_IN.search(answer, max(start - 1, end - _LEAD_IN_CHARS, 0), end) if pages else None
     if lead_in is not None:
         end = lead_in.start()
@@ -257,7 +245,7 @@ def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretc
 
 
 def _skip(answer: str, start: int, end: int) -> int:
-    """Past white space and what is left over from the tag before: its closing brackets and stops."""
+    """Skip white space, and closing brackets and stops of the previous tag."""
     while start < end and (answer[start].isspace() or answer[start] in _LEFT_OVER):
         start += 1
     return start

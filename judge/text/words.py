@@ -1,4 +1,4 @@
-"""The words of a text, normalised, and which of them say something. Pure."""
+"""Split a text into normalised words, and detect content words. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from judge.text.index import ASCII_FOLDS, UNSPACED, TextIndex, is_unspaced
 
 _REMEMBERED_CHARS = 1000
-"""Words of shorter texts are remembered for a while: the same few claims and quotations of an event are
-looked at again and again. Longer ones would take memory."""
-# Vowel signs and accents: letters of their word, though Python's \w does not count them.
+"""Words of shorter texts are cached, because claims and quotations of an event are examined repeatedly;
+longer ones would take too much memory."""
+# Vowel signs and accents, which Python's \w does not match.
 _MARKS = "".join(chr(code) for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M")
 _LETTER = rf"(?:[^\W_{UNSPACED}]|[{_MARKS}])"
 _BEGINNING = rf"[^\W\d_{UNSPACED}]"
@@ -21,7 +21,7 @@ _WORD = re.compile(
     rf"\d+(?:[.,]\d+)*(?:{_BEGINNING}{_LETTER}*)?|[{UNSPACED}][{_MARKS}]*|{_LETTER}+(?:'(?!s\b){_BEGINNING}+)?"
 )
 
-# The same for folded text in ASCII alone, several times as fast.
+# The same for folded ASCII text, several times as fast.
 _ASCII_WORD = re.compile(
     r"[a-z][a-z0-9]*(?:'(?!s\b)[a-z]+)?|[0-9]+(?:[.,][0-9]+)*(?:[a-z][a-z0-9]*)?", re.ASCII
 )
@@ -40,14 +40,11 @@ _STOP_WORDS = """
     yourself
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that carry no content by themselves. Negations and "yes" are not among them: they turn a fact
-round."""
+"""English stop words, without negations and "yes", which change a statement."""
 
 
-class Word(
-    NamedTuple
-):  # a frozen dataclass takes three times as long to make, and every verdict takes hundreds
-    """A normalised word and where it stands in the original text."""
+class Word(NamedTuple):  # a frozen dataclass takes three times as long to create
+    """A normalised word and its span in the original text."""
 
     text: str
     start: int
@@ -55,10 +52,10 @@ class Word(
 
 
 def words(text: str | TextIndex) -> Sequence[Word]:
-    """All words of a text, normalised, with their places.
+    """Return all normalised words of a text, with offsets.
 
-    Numbers are words and keep their decimals; a possessive 's is not part of a word; scripts without spaces
-    between words count each character as one.
+    Numbers are words and keep their decimals; a possessive 's is no part of a word; in scripts without word
+    boundaries each character is a word.
     """
     if isinstance(text, str):
         return _remembered_words(text) if len(text) <= _REMEMBERED_CHARS else _words(text)
@@ -74,7 +71,7 @@ def _words(text: str) -> list[Word]:
     ]
 
 
-_new_word = tuple.__new__  # a third faster than the constructor, which ends there, too
+_new_word = tuple.__new__  # a third faster than the constructor
 
 
 def _indexed_words(index: TextIndex) -> list[Word]:
@@ -96,7 +93,7 @@ def _remembered_words(text: str) -> tuple[Word, ...]:
 
 
 def word_texts(text: str) -> Sequence[str]:
-    """All words of a text, normalised, without their places; see `words`."""
+    """Return all normalised words of a text, without offsets; see `words`."""
     return _remembered_texts(text) if len(text) <= _REMEMBERED_CHARS else _texts(text)
 
 
@@ -115,14 +112,14 @@ def _remembered_texts(text: str) -> tuple[str, ...]:
 
 
 def is_content(word: str) -> bool:
-    """Whether a normalised word says something: not a stop word, not a single letter of an alphabet."""
+    """Return whether a normalised word is a content word: no stop word, no single letter."""
     if word in STOP_WORDS:
         return False
     return len(word) > 1 or not word.isalpha() or is_unspaced(word)
 
 
 def content_words(text: str | TextIndex) -> Sequence[Word]:
-    """The words of a text that say something, numbers included; see `words` and `is_content`."""
+    """Return the content words of a text, including numbers; see `words` and `is_content`."""
     if isinstance(text, str):
         return _remembered_content(text) if len(text) <= _REMEMBERED_CHARS else _content(text)
     return _content(text.text) if text.text.isascii() else list(filter(_is_content, words(text)))
@@ -148,10 +145,10 @@ def _remembered_content(text: str) -> tuple[Word, ...]:
 
 
 def share_stem(one: str, other: str) -> bool:
-    """Whether two normalised words are equal or look like forms of one word.
+    """Return whether two normalised words are equal or look like inflections of one word.
 
-    That is: a common beginning of at least four letters, and at most five letters of either beyond it
-    ("completed", "completion", but not "internet", "international").
+    They share a prefix of at least four letters, and have at most five letters beyond it ("completed" and
+    "completion", but not "internet" and "international").
     """
     if one == other:
         return True

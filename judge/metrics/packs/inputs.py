@@ -66,7 +66,7 @@ def written(inputs: Inputs, name: str) -> str:
 
 
 def texts_of(inputs: Inputs, name: str) -> list[str]:
-    """Yield the texts of an input."""
+    """Return the texts of an input."""
     match name:
         case "context":
             return [*(inputs.context or {}).values()]

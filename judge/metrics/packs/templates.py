@@ -66,10 +66,10 @@ class Dialect:
         return f"{found[0]} is the other dialect's: write {self.spelling(YAML.names[found[1]])} here"
 
     def meant(self, written: str) -> InputName:
-        """The text that a name stands for.
+        """Return the input of a placeholder.
 
         Raises:
-            PromptPackError: It stands for none.
+            PromptPackError: The name is unknown.
         """
         name = self.names.get(written)
         if name is not None:

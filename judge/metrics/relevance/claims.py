@@ -198,7 +198,7 @@ def _speaks_to_reader(text: str) -> bool:
 
 
 def claiming_parts(text: str, *, surely: bool) -> Sequence[tuple[int, int]]:
-    """Yield start and end (exclusive) of the sentences of a text that make a claim.
+    """Return start and end (exclusive) of the sentences of a text that make a claim.
 
     Args:
         text: A part of an answer.

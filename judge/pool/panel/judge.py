@@ -173,7 +173,7 @@ async def _cancelled(tasks: set[asyncio.Task[list[tuple[int, Result]]]]) -> None
 
 
 def _agreement(decided: Decided) -> dict[str, Any]:
-    """Return the members' agreement; None if no judge was asked."""
+    """Return the field `agreement`; None if no judge was asked."""
     asked = not isinstance(decided.result, Unscored) or decided.result.judge is not None
     return {"agreement": round(decided.agreement, 6) if asked else None}
 

@@ -1,1 +1,1 @@
-"""How answers name their sources, and how contexts name theirs."""
+"""Citations in answers, and names of pages in contexts."""

@@ -1,4 +1,4 @@
-"""A citation, and how an answer may cite beside the usual forms. Pure."""
+"""Citations and the accepted citation syntax. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A tag and the pages that it names, in order of mention."""
+    """A citation tag and its pages, in order of mention."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Citation:
 
 @dataclass(frozen=True)
 class Citing:
-    """How an answer may cite, beside the usual forms.
+    """Citation syntax beyond the usual forms.
 
     Args:
         names: Normalised names of the context's documents (`normal_name`) with their numbers.
@@ -39,20 +39,20 @@ class Citing:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """Numbers by name."""
+        """Page numbers by document name."""
         return dict(self.names)
 
     @cached_property
     def compiled(self) -> re.Pattern[str] | None:
-        """The pattern."""
+        """The compiled pattern."""
         return None if self.pattern is None else re.compile(self.pattern)
 
 
 USUAL = Citing()
-"""The usual forms alone."""
+"""Only the usual forms."""
 
 
 def normal_name(name: str) -> str:
-    """A document's name as names are compared: small letters, a hyphen for blanks and underscores."""
+    """Return a document's name normalised for comparison: lower case, hyphens for blanks and underscores."""
     folded = safe_nfkc(name[:MAX_NAME_CHARS]).translate(DASHES).casefold().strip()
     return _SEPARATORS.sub("-", folded[:MAX_NAME_CHARS])

@@ -1,14 +1,14 @@
-"""Where an answer names its sources, in the forms that people and products write. Pure.
+"""Find citations in an answer, in the forms that people and products write. Pure.
 
-Read are page tags with brackets or round brackets and a word for page in several languages (`[Page 7]`,
+Recognised are page tags in brackets or parentheses with a word for page in several languages (`[Page 7]`,
 `(p. 7)`, `[Seite 7]`), the same after "Evidence:" or "Source:" without brackets, `【7†source】`, names of the
-context's documents (`[doc-3]`, `(source: handbook.pdf)`), and a pattern of your own. Where an answer has
-none of these, bare numbers are read: `[1]`, `[^1]`, `[1, 2]`, `[1](address)`, `<sup>1</sup>`, a raised number
-after a sentence. A number in brackets beside page tags is a footnote of something else.
+context's documents (`[doc-3]`, `(source: handbook.pdf)`), and a custom pattern. If an answer has none of
+these, bare numbers are recognised: `[1]`, `[^1]`, `[1, 2]`, `[1](address)`, `<sup>1</sup>`, a superscript
+number after a sentence. Beside page tags, a number in brackets is a footnote.
 
-What a hostile answer could blow up is bounded: of a tag 300 characters are read, a range names at most its
-first 1,000 pages, a number of more than nine digits is read as 999,999,999 (no such page), and an answer's
-ranges together name at most 20,000 pages; beyond that each range is read as its first page alone.
+Limits against hostile answers: 300 characters per tag, the first 1,000 pages of a range, numbers of more than
+nine digits count as 999,999,999 (no such page), 20,000 pages over all ranges of an answer; beyond that each
+range counts as its first page.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from judge.text.citations.pages import (
 from judge.text.index import safe_nfkc
 
 MAX_RANGE_PAGES = 1000
-"""A wider range is cut to its first pages."""
+"""Limit of pages in one range."""
 MAX_ANSWER_PAGES = 20_000
-"""Pages that all ranges of one answer may name together."""
+"""Limit of pages over all ranges of one answer."""
 MAX_UNREAD_CHARS = 40
-"""A longer text in brackets is not a citation that could not be read, but a text."""
+"""A longer text in brackets is plain text, not an unrecognised citation."""
 MAX_PATTERN_CHARS = 5000
-"""Of a line, so much is searched with a pattern of your own."""
+"""Characters of a line that a custom pattern searches."""
 
 OPEN, CLOSE = "[\uff3b\u3010", "]\uff3d\u3011"
 _BRACKETED = re.compile(
@@ -64,15 +64,15 @@ _UNBRACKETED = re.compile(
     re.IGNORECASE,
 )
 _PARTS = re.compile(r"[,;|\u060c]")
-# How nearly all of them are written; the rest is read with more care.
+# The most common form; others are parsed more carefully.
 _PLAIN_TAG = re.compile(r"[Pp]age[ -]([0-9]{1,9})")
 
 
 class CitationReader:
-    """Reads one answer, line by line, and sees to it that it names no more pages than it may.
+    """Parses the citations of one answer line by line, within the limit of pages.
 
     Args:
-        citing: How it may cite.
+        citing: Citation syntax.
     """
 
     def __init__(self, citing: Citing = USUAL) -> None:
@@ -80,7 +80,7 @@ class CitationReader:
         self._budget = MAX_ANSWER_PAGES
 
     def explicit(self, line: str) -> list[Citation]:
-        """The citations of a line that say what they are, in order."""
+        """Return the explicit citations of a line, in order."""
         found = [
             *self._bracketed(line),
             *self._round(line),
@@ -90,7 +90,7 @@ class CitationReader:
         return _apart(found)
 
     def bare(self, line: str) -> list[Citation]:
-        """The bare numbers of a line that are citations where an answer has no others."""
+        """Return the bare numbers of a line, which are citations if an answer has no others."""
         found = []
         for match in _BRACKETED.finditer(line):
             pages = bare_pages(match["inside"][:MAX_TAG_CHARS])
@@ -104,11 +104,11 @@ class CitationReader:
         return _apart(found)
 
     def unread(self, line: str, taken: Sequence[Citation]) -> Iterator[str]:
-        """What looks like a citation in a line and is none that is understood.
+        """Yield unrecognised citations of a line.
 
         Args:
             line: The line.
-            taken: What is understood there.
+            taken: The recognised citations.
         """
         ends = [one.end for one in taken]
         for pattern in (_BRACKETED, _ROUND):
@@ -178,7 +178,7 @@ class CitationReader:
                 yield Citation(match.start(), match.end(), pages)
 
     def _pages(self, inside: str, *, anywhere: bool) -> tuple[int, ...]:
-        """The pages that the text between two brackets names; none where it is not a tag."""
+        """Return the pages in a bracketed text; empty if it is no tag."""
         plain = _PLAIN_TAG.fullmatch(inside)
         if plain is not None:
             return (int(plain[1]),)
@@ -201,7 +201,7 @@ class CitationReader:
         return pages
 
     def _whole(self, inside: str) -> tuple[int, ...]:
-        """The pages of a text in round brackets, which must be a citation and nothing else."""
+        """Return the pages of a parenthesised text, which must be only a citation."""
         named = self._named(inside)
         if named:
             return named
@@ -216,7 +216,7 @@ class CitationReader:
         return ()
 
     def _named(self, inside: str) -> tuple[int, ...]:
-        """The documents that a tag names, after "source:" or not."""
+        """Return the documents that a tag names, with or without "source:"."""
         if not self._citing.numbers:
             return ()
         whole = self._citing.numbers.get(normal_name(inside))
@@ -230,7 +230,7 @@ class CitationReader:
         )
 
     def _listed(self, text: str, *, pages_only: bool = False, begin: int = 0) -> tuple[tuple[int, ...], int]:
-        """The pages of a list that begins at a place, and where it ends."""
+        """Return the pages of a list at an offset, and its end."""
         ranges, position = ranges_of(text, pages_only, begin)
         pages: dict[int, None] = {}
         for low, high in ranges:
@@ -241,7 +241,7 @@ class CitationReader:
 
 
 def _apart(found: list[Citation]) -> list[Citation]:
-    """Citations in order; of those that overlap the first, and of those that begin together the longest."""
+    """Return citations in order; of overlapping ones the first, with equal starts the longest."""
     kept: list[Citation] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or one.start >= kept[-1].end:

@@ -1,4 +1,4 @@
-"""The pages that a tag's text names: lists, ranges and bare numbers after words for page or source. Pure."""
+"""Parse a tag's pages: lists, ranges and bare numbers after words for page or source. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import lru_cache
 from judge.text.index import safe_nfkc
 
 MAX_PAGE = 999_999_999
-"""What a longer number is read as."""
+"""Value of longer numbers."""
 MAX_TAG_CHARS = 300
-"""Of a tag, so much is read."""
+"""Characters of a tag that are parsed."""
 
 PAGE_WORDS = (
     r"(?:pages?|pgs?|seiten?|p[a\u00e1]ginas?|p[a\u00e1]gs?|sayfa(?:lar)?|str(?:ona)?|pagin[ae]"
@@ -46,7 +46,7 @@ DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212
 
 @lru_cache(maxsize=256)
 def ranges_of(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """The ranges of a list of pages; remembered, for an answer has the same few tags."""
+    """Return the ranges of a list of pages; cached, because an answer repeats its tags."""
     found: list[tuple[int, int]] = []
     position = begin
     match = (_PAGE_ONLY if pages_only else FIRST).match(text, begin)
@@ -64,7 +64,7 @@ def ranges_of(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int,
 
 @lru_cache(maxsize=256)
 def bare_pages(inside: str) -> tuple[int, ...]:
-    """The numbers of `1`, `^1`, `^1^`, `#1`, `1, 2` or `1-3`; none where there is anything else."""
+    """Return the numbers of `1`, `^1`, `^1^`, `#1`, `1, 2` or `1-3`; empty for anything else."""
     text = folded(inside).strip()
     match = _BARE.match(text)
     if match is None:
@@ -79,13 +79,13 @@ def bare_pages(inside: str) -> tuple[int, ...]:
 
 
 def folded(inside: str) -> str:
-    """A tag's text as it is read: small letters, plain dashes, single blanks."""
+    """Return a tag's text in lower case, with plain dashes and single blanks."""
     text = safe_nfkc(inside[:MAX_TAG_CHARS])[: 2 * MAX_TAG_CHARS]
     return " ".join(text.translate(DASHES).lower().split())
 
 
 def folded_with_ends(text: str) -> tuple[str, list[int]]:
-    """A text folded character by character, with where each character ends in the original."""
+    """Return a text folded character by character, with each character's end in the original."""
     folded: list[str] = []
     ends: list[int] = []
     for place, char in enumerate(text):
@@ -101,6 +101,6 @@ def folded_with_ends(text: str) -> tuple[str, list[int]]:
 
 
 def page_of(digits: str) -> int:
-    """The page that digits name; `MAX_PAGE` for too many of them."""
+    """Return the page number of digits; `MAX_PAGE` for too many."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) <= 9 else MAX_PAGE

@@ -1,4 +1,4 @@
-"""Patterns of citations from the settings: their time must be bounded by the text's length."""
+"""Validate custom citation patterns, whose matching time must be bounded."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 MAX_PATTERN_LENGTH = 500
 MAX_REPETITIONS = 2
 MAX_BOUND = 200
-"""A repetition of more counts as one without bound."""
+"""Larger repetitions count as unbounded."""
 MANY = 1000
 
 
 def safe_pattern(pattern: str) -> str:
-    """Check a pattern of citations: a regular expression whose time is bounded by the text's length.
+    """Return a compiled citation pattern whose matching time is bounded by the text's length.
 
     Raises:
-        ValueError: It is none, is longer than 500 characters, or repeats what repeats or looks back to a
-            group.
+        ValueError: It is invalid, longer than 500 characters, or has nested repetitions or back-references.
     """
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(
@@ -39,7 +38,7 @@ def safe_pattern(pattern: str) -> str:
 
 
 def _repetitions(parsed: Any, inside: int = 1) -> int:
-    """How often a pattern repeats without bound; very many where one repetition is inside another."""
+    """Return the number of unbounded repetitions of a pattern; a very large one if they are nested."""
     count = 0
     for kind, value in parsed:
         name = str(kind)

@@ -1,9 +1,8 @@
-"""The pages of an event's context, numbered, under whatever names they come. Pure.
+"""Number the pages of an event's context. Pure.
 
-Names such as `Page-7`, `page 7` or `7` give the number. Other names (`doc-3`, `handbook.pdf`) keep their
-number where they end with one that is free, else they are counted in their order, so that `[2]` is the second
-of a list. In a task such a page is called `Page-2 (handbook.pdf)`: number and name stay together, whichever
-other pages were left behind.
+Names such as `Page-7`, `page 7` or `7` give the number. Other names (`doc-3`, `handbook.pdf`) keep a final
+number if it is free; else they are numbered in order, so that `[2]` is the second of a list. In a task such a
+page is named `Page-2 (handbook.pdf)`, which keeps number and name even if other pages are dropped.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from judge.text.citations.pages import MAX_PAGE
 from judge.text.tags import cited_pages, page_key, page_number
 
 MAX_SOURCES = 10_000
-"""Pages of one event that are read."""
+"""Limit of pages of one event."""
 BEYOND_PAGES = 1_000_000
-"""Where names without a number are counted from, in a context that has numbered pages."""
+"""First number of names without a number, in a context with numbered pages."""
 _NAMED = re.compile(r"Page-(?P<number>\d{1,9}) \((?P<name>.{1,200})\)", re.DOTALL)
 _LAST_NUMBER = re.compile(r"[^\W\d_]+[\s_#.:-]*(\d{1,9})")
 _EXTENSION = re.compile(r"\.(?:pdf|md|txt|html?|docx?|json|csv)\Z")
@@ -31,8 +30,8 @@ class Sources:
 
     Args:
         texts: Text by number.
-        names: The name of each page that is not called by its number.
-        citing: How an answer may cite them.
+        names: The name of each page that is not named by its number.
+        citing: Citation syntax of answers.
     """
 
     texts: Mapping[int, str]
@@ -40,16 +39,16 @@ class Sources:
     citing: Citing
 
     def key(self, page: int) -> str:
-        """What a page is called in a task and in prompts."""
+        """Return a page's name in a task and in prompts."""
         name = self.names.get(page)
         return page_key(page) if name is None else f"{page_key(page)} ({name[:MAX_NAME_CHARS]})"
 
     def cited(self, answer: str) -> dict[int, str]:
-        """The cited pages that exist, in order of mention."""
+        """Return the existing cited pages, in order of mention."""
         return {page: self.texts[page] for page in cited_pages(answer, self.citing) if page in self.texts}
 
     def missing(self, answer: str) -> list[int]:
-        """The cited pages that do not exist, in order of mention."""
+        """Return the missing cited pages, in order of mention."""
         return [page for page in cited_pages(answer, self.citing) if page not in self.texts]
 
 
@@ -57,8 +56,8 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
     """Number the pages of a context.
 
     Args:
-        context: Text by name, as the event or a task has it.
-        pattern: A pattern of citations of your own.
+        context: Text by name, from an event or task.
+        pattern: A custom citation pattern.
     """
     texts: dict[int, str] = {}
     names: dict[int, str] = {}
@@ -72,10 +71,10 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
             texts.setdefault(number, text)
             names.setdefault(number, named["name"])
         elif key == page_key(number):
-            texts[number] = text  # the canonical name goes before another of the same page
+            texts[number] = text  # the canonical name takes precedence
         else:
             texts.setdefault(number, text)
-    # Beside pages with numbers of their own, another must not be taken for one of theirs.
+    # Avoid the range of numbered pages.
     base = BEYOND_PAGES if texts else 0
     for position, key, text in others:
         number = base + position if base else _free_number(key, position, texts)
@@ -85,12 +84,12 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
 
 
 def told_names(sources: Sources, pages: Iterable[int]) -> str:
-    """The names of pages as a prompt tells them, one a line; empty where all are called by their numbers."""
+    """Return the names of pages for a prompt, one per line; empty if all are named by number."""
     return "\n".join(f"{page_key(page)}: {sources.names[page]}" for page in pages if page in sources.names)
 
 
 def citing_of_names(told: str) -> Citing:
-    """How an answer may cite pages whose names a prompt tells; see `told_names`."""
+    """Return the citation syntax for the page names in a prompt; see `told_names`."""
     lines = (line.partition(": ") for line in told.splitlines())
     names = {page_number(key): name for key, _, name in lines}
     return Citing(_told({number: name for number, name in names.items() if number is not None and name}))
@@ -105,7 +104,7 @@ def _free_number(key: str, position: int, taken: Mapping[int, str]) -> int:
 
 
 def _told(names: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
-    """Names with their numbers; a file's without its ending, too, where that is one name alone."""
+    """Return names with their numbers, also without file extension if that is unique."""
     numbers: dict[str, int] = {}
     short: dict[str, set[int]] = {}
     for number, name in names.items():

@@ -1,1 +1,1 @@
-"""Whether two sentences contradict each other, where code can show it: numbers, polarity, yes and no."""
+"""Provable contradictions of two sentences: numbers, polarity, yes and no."""

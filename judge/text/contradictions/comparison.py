@@ -1,8 +1,7 @@
-"""Whether a statement contradicts a source, shown by numbers, units, dates, polarity or yes and no. Pure.
+"""Detect contradictions in numbers, units, dates, polarity or yes and no. Pure.
 
-Precision goes before recall: a difference counts only where the rest of both sentences says that the same
-thing is meant. Two numbers in sentences on different things contradict nothing, nor does a number that is
-missing.
+Precision over recall: a difference counts only if the rest of both sentences is about the same thing. A
+missing number is no contradiction.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from judge.text.words import STOP_WORDS
 from schemas import ContradictionKind
 
 MIN_SHARED = 0.6
-"""Of the source's words beside its numbers, the share that the statement must have."""
+"""Share of the source's words, without its numbers, that the statement must have."""
 MIN_SHARED_BACK = 0.34
-"""Of the statement's, the share that the source must have: a long sentence has many words by chance."""
+"""Share of the statement's words that the source must have, because long sentences share words by chance."""
 NEIGHBOURS = 3
-"""Words on each side of a number that say what it is the number of."""
+"""Words on each side of a number that identify what it counts."""
 MAX_QUANTITIES = 40
-"""A sentence with more is a table and is not compared."""
+"""Sentences with more numbers are tables and are not compared."""
 
 _KINDS: dict[str, ContradictionKind] = {
     "number": "numbers_differ",
@@ -36,7 +35,7 @@ _KINDS: dict[str, ContradictionKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What differs, and the words of both sides that show it."""
+    """The kind of difference, and the differing words of both sides."""
 
     kind: ContradictionKind
     stated: str
@@ -44,11 +43,11 @@ class Contradiction:
 
 
 def contradiction(stated: str, source: str) -> Contradiction | None:
-    """Return how a statement contradicts its source; None where code cannot show that it does.
+    """Return how a statement contradicts its source; None if no contradiction is proven.
 
     Args:
         stated: A sentence or a part of one.
-        source: What it is said to agree with; a sentence or a part of one.
+        source: The quoted source; a sentence or a part of one.
     """
     if answers_differ(stated, source):
         return Contradiction("answers_differ", stated, source)
@@ -62,7 +61,7 @@ def contradiction(stated: str, source: str) -> Contradiction | None:
 
 @lru_cache(maxsize=64)
 def _sentence(text: str) -> _Sentence:
-    """Remembered, for each quotation is compared with several."""
+    """Cached, because each quotation is compared with several."""
     return _Sentence(tokens(text))
 
 
@@ -83,11 +82,11 @@ class _Sentence:
         self.vocabulary = Vocabulary(word for _, word in self.words)
 
     def before(self, quantity: Quantity) -> str:
-        """The word or sign before a quantity, which says what it is there for: "in 1900"."""
+        """The word or sign before a quantity: "in 1900"."""
         return self._row[quantity.place - 1].text if quantity.place else ""
 
     def is_like(self, source: _Sentence) -> bool:
-        """Whether it has enough of a source's words, and the source of its."""
+        """Return whether both sentences share enough words."""
         words, said = ({word for _, word in one.words} for one in (source, self))
         if not words or not said:
             return not words and not said
@@ -96,14 +95,14 @@ class _Sentence:
         ) >= MIN_SHARED_BACK * len(said)
 
     def near(self, quantity: Quantity) -> list[str]:
-        """The nearest words on both sides of a quantity."""
+        """Return the nearest words on both sides of a quantity."""
         before = [word for place, word in self.words if place < quantity.place][-NEIGHBOURS:]
         after = [word for place, word in self.words if place >= quantity.end][:NEIGHBOURS]
         return [*before, *after]
 
 
 def number_that_differs(stated: str, source: str) -> tuple[ContradictionKind, Quantity] | None:
-    """What differs in the numbers of two sentences that say the same otherwise, and the source's number."""
+    """Return the differing number of two otherwise equal sentences, and the source's number."""
     mine, its = _sentence(stated), _sentence(source)
     counts = len(mine.quantities), len(its.quantities)
     if not min(counts) > 0:
@@ -114,15 +113,14 @@ def number_that_differs(stated: str, source: str) -> tuple[ContradictionKind, Qu
 
 
 def has_number(sentence: str, number: Quantity) -> bool:
-    """Whether a sentence has a number, in whatever unit."""
+    """Return whether a sentence has a number, in any unit."""
     return _has(_sentence(sentence).quantities, number)
 
 
 def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
-    """Numbers in the same words: one that differs, or the same ones in other places.
+    """Compare numbers in equal words: one that differs, or the same ones in other places.
 
-    More are another statement, and those that took the words before them along are the same one in another
-    order.
+    More differences mean another statement; numbers moved with the preceding words are only reordered.
     """
     pairs = list(zip(mine.quantities, its.quantities, strict=True))
     differing = [pair for pair in pairs if _found(*pair) is not None]
@@ -133,7 +131,7 @@ def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, 
 
 
 def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
-    """Numbers in much the same words: one on each side that the other lacks, beside the same words."""
+    """Compare numbers in similar words: one on each side that the other lacks, beside the same words."""
     left = [one for one in mine.quantities if not _has(its.quantities, one)]
     right = [one for one in its.quantities if not _has(mine.quantities, one)]
     if not left or not right or min(len(left), len(right)) > 1:
@@ -143,7 +141,7 @@ def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, 
 
 
 def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
-    """One number in another unit of its kind (500 mg, 500 g), the only one of the kind on both sides."""
+    """Find one number in another unit of its dimension (500 mg, 500 g), the only one of it on both sides."""
     if len(mine.quantities) != 1 or len(its.quantities) != 1:
         return None
     one, other = mine.quantities[0], its.quantities[0]
@@ -153,7 +151,7 @@ def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Q
 
 
 def _same_place(mine: _Sentence, one: Quantity, its: _Sentence, other: Quantity) -> bool:
-    """Whether two quantities are of one kind and have a word beside them in common, or stand alone."""
+    """Return whether two quantities share a dimension and a neighbouring word, or have no neighbours."""
     if (one.date is None) != (other.date is None):
         return False
     near = its.near(other)

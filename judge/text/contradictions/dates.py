@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
-"""Dates as people write them, in six languages. Pure."""
+"""Parse dates in six languages. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from judge.text.contradictions.reading import Token, fold
 
 FIRST_YEAR, LAST_YEAR = 1000, 2100
-"""Bare numbers of four digits between these are years."""
+"""Four-digit numbers in this range are years."""
 
 _MONTHS = """
     january jan januar jänner janvier enero ocak يناير
@@ -29,17 +29,14 @@ MONTHS: Mapping[str, int] = {
     fold(name): number for number, line in enumerate(_MONTHS.strip().splitlines(), 1) for name in line.split()
 }
 _AMBIGUOUS_MONTHS = frozenset({"may", "mar", "mart", "mars", "march", "jan", "sept", "mai", "ekim", "juli"})
-"""Also other words or names: only beside a number they are months."""
+"""Also other words or names: months only beside a number."""
 _BETWEEN = frozenset({"of", "de", "del", "du", ",", ".", "the", "le", "el"})
 _ORDINAL = frozenset({"st", "nd", "rd", "th", "er", "º", "o"})
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date, or the part of one that is given.
-
-    Numeric dates that may be read in two ways have two readings.
-    """
+    """A full or partial date; ambiguous numeric dates have two readings."""
 
     year: int | None
     month: int | None
@@ -48,7 +45,7 @@ class Date:
     """Month and day in the other reading."""
 
     def differs(self, other: Date) -> bool:
-        """Whether a part that both have is another, whichever way they are read."""
+        """Return whether a part that both have differs, in every reading."""
         if self.year is not None and other.year is not None and self.year % 100 != other.year % 100:
             return True
         if self.year is not None and other.year is not None and min(self.year, other.year) > 99:  # noqa: SIM102 - two digits may be of any century
@@ -68,7 +65,7 @@ class Date:
 
 
 def numeric_date(text: str) -> Date | None:
-    """Read 2019-03-12, 12.03.2019 or 03/12/2019; None where it cannot be a date."""
+    """Parse 2019-03-12, 12.03.2019 or 03/12/2019; None if it is no date."""
     if "-" in text:
         year, month, day = map(int, text.split("-"))
         return Date(year, month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
@@ -79,15 +76,15 @@ def numeric_date(text: str) -> Date | None:
     if not readings:
         return None
     if "." in text and two <= 12:
-        readings = readings[:1]  # with full stops the day is first everywhere
+        readings = readings[:1]  # with full stops the day always comes first
     return Date(year, *readings[0], readings[1] if len(readings) > 1 else None)
 
 
 def date_at(row: Sequence[Token], place: int) -> tuple[Date, int] | None:
-    """Read a date with a month's name that begins at a token.
+    """Parse a date with a month's name at a token.
 
     Returns:
-        The date and the token after it; None where none begins there.
+        The date and the index of the token after it; None if there is no date.
     """
     if row[place].kind == "number":
         day = _small(row[place], 31)
@@ -124,7 +121,7 @@ def _small(token: Token, most: int) -> int | None:
 
 
 def _past(row: Sequence[Token], place: int, names: frozenset[str] | set[str], *, glued: bool = False) -> int:
-    """The token after those of some names, of which at most two follow one another."""
+    """Return the index after at most two consecutive tokens of the given names."""
     for _ in range(2):
         if place < len(row) and row[place].text in names and (row[place].glued or not glued):
             place += 1
@@ -139,7 +136,7 @@ def _year(row: Sequence[Token], place: int) -> tuple[int | None, int]:
 
 
 def is_year(token: Token) -> bool:
-    """Whether a number is written as years are."""
+    """Return whether a number is written like a year."""
     return (
         token.kind == "number"
         and len(token.text) == 4

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
-"""The values of numbers as they are written, in digits and in words. Pure."""
+"""Values of numbers in digits and in words. Pure."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ SPELLED = {fold(name): number for number, names in enumerate(_SMALL.split()) for
         ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2
     )
 }
-# Words of another language with another meaning: "on" is ten in Turkish, "once" eleven in Spanish, "elf" and
-# "dos" are English words.
+# Excluded: words with another meaning in another language ("on" is ten in Turkish, "once" eleven in Spanish,
+# "elf" and "dos" are English words).
 for _name in ("on", "once", "elf", "sept", "seis", "null", fold("صفر")):
     SPELLED.pop(_name, None)
-"""Small numbers by their folded word."""
+"""Small numbers by folded word."""
 
 _POINTS = re.compile(r"[.,]")
 
 
 def written_values(text: str) -> list[tuple[Fraction, Fraction]]:
-    """The values that a written number may have, each with its last decimal place.
+    """Return the possible values of a written number, each with its last decimal place.
 
-    A point or comma before exactly three digits may be a decimal point or group thousands; three trailing
-    zeros or more may be rounded.
+    A point or comma before exactly three digits may be decimal or group thousands; three or more trailing
+    zeros may be rounding.
     """
     digits = text.replace("\u00a0", "").replace(" ", "").replace("'", "")
     if len(digits) > 30:

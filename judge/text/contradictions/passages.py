@@ -1,4 +1,4 @@
-"""Contradictions between two quotations, each with the sentences that it is from. Pure."""
+"""Contradictions between two quotations, with their sentences as context. Pure."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from judge.text.contradictions.reading import MAX_CHARS
 from judge.text.sentences import each_sentence
 
 MAX_SENTENCES = 8
-"""Of a passage, this many sentences are compared."""
+"""Limit of compared sentences of a passage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A quotation and the sentences that it touches."""
+    """A quotation and the sentences that it overlaps."""
 
     words: str
     sentences: str
 
     @property
     def parts(self) -> Sequence[str]:
-        """What is compared one by one: the sentences of the quotation, and those around it."""
+        """The compared parts: the sentences of the quotation, and those around it."""
         return list(dict.fromkeys((*_split(self.words), *_split(self.sentences))))
 
     @property
     def own(self) -> Sequence[str]:
-        """The sentences of the quotation, as far as they are quoted."""
+        """The quoted parts of the quotation's sentences."""
         return _split(self.words)
 
     @property
     def polar(self) -> Sequence[str]:
-        """Parts whose polarity is that of what is said: none from which a negation was cut off."""
+        """Parts whose polarity is reliable: no negation was cut off."""
         if negations(self.words) == negations(self.sentences):
             return self.parts
         return _split(self.sentences)
 
 
 def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | None:
-    """Return how two passages contradict one another; None where code cannot show that they do.
+    """Return how two passages contradict each other; None if no contradiction is proven.
 
     Args:
-        narrow: What must be said by the other side: an item of a reference, or a claim of an answer.
-        wide: What is said to say it. A number that it has anywhere is no contradiction, whatever else it has.
+        narrow: The statement: an item of a reference, or a claim of an answer.
+        wide: The quoted support. A number that occurs anywhere in it is no contradiction.
     """
     for one, other in ((narrow.words, wide.words), (narrow.sentences, wide.sentences)):
         if answers_differ(one, other):

@@ -1,8 +1,5 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
-"""Whether two sentences differ by a negation, an opposite, or by yes and no, and are the same otherwise.
-
-Pure.
-"""
+"""Detect otherwise equal sentences that differ by a negation, an antonym, or yes and no. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from typing import Final
 from judge.text.contradictions.reading import Token, fold, tokens
 
 MAX_WORDS: Final = 200
-"""Words of a sentence that is compared."""
+"""Limit of words of a compared sentence."""
 MAX_OPENING_CHARS: Final = 60
-"""Of a text, so much may say yes or no."""
+"""Characters of a text that are searched for yes or no."""
 MAX_DIFFERENCE: Final = 4
-"""Words that one of two sentences may have more before forms of one word are told."""
+"""Maximum surplus words of one sentence before inflections are compared."""
 
 
 def _folded(words: str) -> frozenset[str]:
@@ -33,9 +30,9 @@ NEGATIONS: Final = _folded("""
     değil değildir değiller değildi hiç لا ليس ليست ليسوا لم لن غير بدون دون
     não nem mai nessun nessuna senza niet geen не нет без 不 没 沒 無 无 未 非
 """)
-"""Words that turn what a sentence says into its opposite, folded."""
+"""Negations, folded."""
 _NEGATED: Final = ("n't",)
-# What stands beside a negation and says nothing by itself, and articles.
+# Auxiliaries beside a negation, and articles.
 _FILLERS: Final = _folded("""
     do does did is are was were am be been being has have had a an the any
     ne n wird werden wurde wurden ist sind war waren hat haben ein eine einen einem einer der die das den dem
@@ -94,13 +91,13 @@ _TURKISH_NEGATION: Final = ("ma", "me", "mi", "mu", "may", "mey", "m")
 
 
 def answers_differ(one: str, other: str) -> bool:
-    """Whether one text begins with yes and the other with no."""
+    """Return whether one text starts with yes and the other with no."""
     mine, its = _answer(one), _answer(other)
     return mine is not None and its is not None and mine != its
 
 
 def _answer(text: str) -> bool | None:
-    """What a text answers: true for yes, false for no, None where it begins with neither."""
+    """Return True if a text starts with yes, False for no, else None."""
     row = _from_first_word(tokens(text[:MAX_OPENING_CHARS]))
     if not row or row[0].kind != "word":
         return None
@@ -122,14 +119,14 @@ def _from_first_word(row: Sequence[Token]) -> Sequence[Token]:
 
 
 def _stands_alone(row: Sequence[Token]) -> bool:
-    """Whether a sign follows the first word, or nothing does."""
+    """Return whether the first word is followed by a sign or the end."""
     return len(row) == 1 or (row[1].kind == "sign" and row[1].text in _AFTER_ANSWER)
 
 
 def polarity_differs(one: str, other: str) -> bool:
-    """Whether two sentences say opposite things in the same words: a negation, or an opposite word.
+    """Return whether two sentences with the same words differ by a negation or an antonym.
 
-    Nothing is said of questions, nor of "not only" and its like.
+    False for questions, and for "not only" and similar phrases.
     """
     if one.rstrip().endswith(("?", "\u061f", "\uff1f")) or other.rstrip().endswith(("?", "\u061f", "\uff1f")):
         return False
@@ -152,18 +149,18 @@ def polarity_differs(one: str, other: str) -> bool:
 
 
 def negations(text: str) -> int:
-    """How many words of a text negate; nothing is read of a text that is longer than a sentence."""
+    """Return the number of negations in a text; 0 if it is longer than a sentence."""
     return _said(text).negations
 
 
 @lru_cache(maxsize=64)
 def _said(text: str) -> _Said:
-    """Remembered, for each sentence is compared with several."""
+    """Cached, because each sentence is compared with several."""
     return _Said(tokens(text))
 
 
 class _Said:
-    """What a sentence says, without its negations and without a yes or no before it."""
+    """The words of a sentence without negations and a leading yes or no."""
 
     def __init__(self, row: Sequence[Token]) -> None:
         row = _from_first_word(row)
@@ -187,7 +184,7 @@ class _Said:
 
 
 def _parts(word: str) -> Sequence[str]:
-    """A word without what is elided before it: "n'est" is "n" and "est"."""
+    """Split an elided word: "n'est" is "n" and "est"."""
     before, sign, after = word.partition("'")
     if sign and before in _ELIDED and after != "t":
         return before, after
@@ -195,7 +192,7 @@ def _parts(word: str) -> Sequence[str]:
 
 
 def _without_forms(left: list[str], right: list[str], *, turkish: bool) -> tuple[list[str], list[str]]:
-    """The words that have no form of them among the others: "works" beside "work"."""
+    """Return the words without an inflected form among the others ("works" and "work")."""
     if max(len(left), len(right)) > MAX_DIFFERENCE:
         return left, right
     rest = list(right)
@@ -224,7 +221,7 @@ def _are_forms(one: str, other: str, *, turkish: bool) -> bool:
 
 
 def are_opposites(one: str, other: str) -> bool:
-    """Whether two folded words are opposites: "safe" and "unsafe", "before" and "after"."""
+    """Return whether two folded words are antonyms: "safe" and "unsafe", "before" and "after"."""
     if other in _OPPOSITE.get(one, ()):
         return True
     short, long = sorted((one, other), key=len)
@@ -232,7 +229,7 @@ def are_opposites(one: str, other: str) -> bool:
 
 
 def _turkish_negation(one: str, other: str) -> bool:
-    """Whether one verb is the other with a negation within: "geldi" and "gelmedi"."""
+    """Return whether one verb is the other with a negating infix: "geldi" and "gelmedi"."""
     short, long = sorted((one, other), key=len)
     common = 0
     for mine, its in zip(short, long, strict=False):

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
-"""The numbers of a sentence with their magnitudes, units and hedges. Pure.
+"""Parse the quantities of a sentence: magnitudes, units and hedges. Pure.
 
-What can be read in two ways (1.200, "5 m", "3 pounds") is read in both, and two quantities differ only where
-no reading of one agrees with any of the other: precision goes before recall.
+Ambiguous quantities (1.200, "5 m", "3 pounds") have several readings; two quantities differ only if no
+readings agree (precision over recall).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HEDGE_WORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read a quantity: from `low` to `high` of a unit, exact to half of `step`."""
+    """One reading of a quantity: from `low` to `high` of a unit, exact to half of `step`."""
 
     low: Fraction
     high: Fraction
@@ -51,7 +51,7 @@ class Quantity:
     """A number or a date of a sentence."""
 
     place: int
-    """The token it begins with."""
+    """Index of its first token."""
     end: int
     readings: tuple[Reading, ...] = ()
     date: Date | None = None
@@ -60,12 +60,12 @@ class Quantity:
 
     @property
     def dimensions(self) -> frozenset[str | None]:
-        """What it may measure."""
+        """Its possible dimensions."""
         return frozenset(None if one.unit is None else one.unit.dimension for one in self.readings)
 
 
 def quantities(row: Sequence[Token]) -> list[Quantity]:
-    """All quantities of a sentence, in order."""
+    """Return all quantities of a sentence, in order."""
     found: list[Quantity] = []
     place = 0
     while place < len(row):
@@ -79,7 +79,7 @@ def quantities(row: Sequence[Token]) -> list[Quantity]:
 
 
 def difference(one: Quantity, other: Quantity) -> Difference | Literal["same", "unknown"]:
-    """Whether two quantities agree, surely differ (and in what), or cannot be compared."""
+    """Return whether two quantities agree, certainly differ (and how), or cannot be compared."""
     if one.date is not None and other.date is not None:
         return "date" if one.date.differs(other.date) else "same"
     if not one.readings or not other.readings or one.ordinal != other.ordinal:
@@ -100,7 +100,7 @@ def _compared(
         return _of_unit_and_none(mine, its, one, other)
     raw_equal = mine.low == its.low and mine.high == its.high
     if mine.unit.dimension != its.unit.dimension:
-        # 500 mg and 500 ml are no slip of a digit; 2 km and 3 h may stand for one another in a paraphrase.
+        # Different dimensions: 500 mg and 500 ml differ otherwise; 2 km and 3 h may be a paraphrase.
         return "unit" if raw_equal else "unknown"
     if _agree(_in_base(mine), _in_base(its), one, other):
         return "same"
@@ -126,7 +126,7 @@ def _in_base(reading: Reading) -> Reading:
 
 
 def _agree(mine: Reading, its: Reading, one: Quantity, other: Quantity) -> bool:
-    """Whether two readings overlap, after rounding to the coarser of both and with room for a hedge."""
+    """Return whether two readings overlap after rounding to the coarser one, with tolerance for hedges."""
     slack = max(mine.step, its.step) / 2
     if "about" in {one.hedge, other.hedge}:
         slack = max(slack, max(abs(mine.high), abs(its.high)) / 4)
@@ -181,7 +181,7 @@ def _number_at(row: Sequence[Token], place: int) -> Quantity | None:
 
 
 def _is_negative(row: Sequence[Token], place: int) -> bool:
-    """Whether a sign that is no hyphen and no difference stands before a number."""
+    """Return whether a number has a minus sign, not a hyphen or a subtraction."""
     if not place:
         return False
     sign = row[place - 1]
@@ -191,10 +191,7 @@ def _is_negative(row: Sequence[Token], place: int) -> bool:
 
 
 def _follows_ordinal(row: Sequence[Token], place: int) -> bool:
-    """Whether a small letter continues after a full stop, as in "19.
-
-    Jahrhundert" (letters are folded: a unit of time says it).
-    """
+    """Return whether a full stop marks an ordinal, as in "19. Jahrhundert" (recognised by a unit of time)."""
     unit = _UNITS.get(row[place].text) if place < len(row) else None
     return unit is not None and unit.dimension == "months"
 
@@ -221,11 +218,11 @@ def _has_unit(row: Sequence[Token], place: int, end: int) -> bool:
 def _completed(
     row: Sequence[Token], place: int, end: int, values: list[tuple[Fraction, Fraction]]
 ) -> Quantity | None:
-    """With the magnitudes and the unit after it, or the currency before it."""
+    """Return the number with the magnitudes and unit after it, or the currency before it."""
     for _ in range(3):
         if end >= len(row) or row[end].text not in _MAGNITUDES:
             break
-        # "cent" is a hundred in French and a coin in English: after a number it is the coin unless more
+        # "cent" is a hundred in French and a coin in English; after a number it is the coin unless more
         # follows.
         if row[end].text == "cent":
             break
@@ -268,7 +265,7 @@ _OF_WORDS = {
 
 
 def _units_at(row: Sequence[Token], end: int, currency: Unit | None) -> tuple[Sequence[Unit | None], int]:
-    """What may be the unit of a number that ends before a token, and the token after it."""
+    """Return the possible units at a token, and the index after each."""
     if currency is not None:
         return (currency,), end
     name, *following = (token.text for token in row[end : end + 3])
@@ -298,7 +295,7 @@ def _hedge(row: Sequence[Token], place: int, end: int) -> Literal["", "about", "
 
 
 def _with_ranges(row: Sequence[Token], found: list[Quantity]) -> list[Quantity]:
-    """Two numbers with "to" or a dash between them as one range."""
+    """Merge two numbers with "to" or a dash between them into a range."""
     joined: list[Quantity] = []
     for quantity in found:
         earlier = joined[-1] if joined else None

@@ -1,4 +1,4 @@
-"""A sentence as a row of words, numbers and signs, folded so that spellings agree. Pure."""
+"""Tokenise a sentence into folded words, numbers and signs. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 from judge.text.index import UNSPACED
 
 MAX_CHARS = 2000
-"""A longer text is not a sentence and is not compared."""
+"""Longer texts are not compared."""
 
 Kind = Literal["word", "number", "date", "time", "sign"]
 
@@ -32,7 +32,7 @@ _FOLDS = str.maketrans(
 _UNSEEN = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u00ad\u200b-\u200f\u2060\ufeff]+"
 )
-# Footnotes and evidence tags, emphasis, the number of a list's item: no part of what is said.
+# Ignored: footnotes, evidence tags, emphasis, list numbers.
 _ASIDE = re.compile(
     r"\[\^?[\d,; -]{1,20}\]|\u3010[^\u3010\u3011]{1,60}\u3011|[*_`]{1,3}|^\s{0,9}(?:[-*+\u2022]|\d{1,2}[.)])\s"  # noqa: E501
 )
@@ -53,18 +53,18 @@ class Token:
     kind: Kind
     text: str
     glued: bool
-    """Whether it follows what is before it without a blank."""
+    """Whether no blank precedes it."""
 
 
 def fold(text: str) -> str:
-    """Small letters without accents, digits of every script as 0 to 9, one kind of each quote and dash."""
+    """Return a text in lower case without accents, with ASCII digits and plain quotes and dashes."""
     folded = unicodedata.normalize("NFD", text.casefold()).translate(_FOLDS)
     return _UNSEEN.sub("", folded)
 
 
 @lru_cache(maxsize=64)
 def tokens(text: str) -> Sequence[Token]:
-    """Read a sentence; nothing of a text that is longer than one."""
+    """Tokenise a sentence; empty if the text is too long."""
     if len(text) > MAX_CHARS:
         return ()
     folded = _ASIDE.sub(" ", fold(text))

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
-"""Units of measurement and magnitudes as people write them, in six languages. Pure."""
+"""Units of measurement and magnitudes in six languages. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit: what it measures, and its relation to the base unit (`base = value * factor + offset`)."""
+    """A unit: its dimension, and its relation to the base unit (`base = value * factor + offset`)."""
 
     dimension: str
     factor: Fraction = Fraction(1)
     offset: Fraction = Fraction(0)
 
 
-# By dimension and factor the names.
+# Names by dimension and factor.
 _TABLE: Mapping[str, Mapping[str, str]] = {
     "mass": {
         "1/1000000": (
@@ -124,10 +124,10 @@ UNITS: Mapping[str, Unit] = {
     "°f": Unit("temperature", Fraction(5, 9), Fraction(-160, 9)),
     "fahrenheit": Unit("temperature", Fraction(5, 9), Fraction(-160, 9)),
 }
-"""Units by name, in small letters."""
+"""Units by lower-case name."""
 
 CURRENCY_SIGNS = frozenset("$€£¥₹₺")
-"""Those that may stand before their number."""
+"""Units that may precede their number."""
 
 _MAGNITUDES = {
     100: "hundred hundert cent ciento yüz مئة مائة",
@@ -143,8 +143,7 @@ _MAGNITUDES = {
 MAGNITUDES: Mapping[str, int] = {
     name: value for value, names in _MAGNITUDES.items() for name in names.split()
 }
-"""What a word after a number multiplies it by. "Billion" is read in the English way, because it is compared,
-not believed."""
+"""Factors of magnitude words. "Billion" has its English value."""
 
 AMBIGUOUS: Mapping[str, tuple[int, ...]] = {
     "m": (1_000_000,),
@@ -152,4 +151,4 @@ AMBIGUOUS: Mapping[str, tuple[int, ...]] = {
     "t": (1_000_000_000_000,),
     "mm": (1_000_000,),
 }
-"""What may be a magnitude as well as a unit, or neither."""
+"""Words that may be a magnitude, a unit or neither."""

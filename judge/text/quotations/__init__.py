@@ -1,1 +1,1 @@
-"""Where a text has the words that a quotation claims, and how nearly."""
+"""Find quotations in texts, exactly or approximately."""

@@ -1,4 +1,4 @@
-"""A text as the row of its letters and digits, and what in it is most like a quotation. Pure."""
+"""Approximate search for quotations by letters and digits. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from judge.text.index import TextIndex
 from judge.text.quotations.tokens import tokens_of, without_markup
 
 MIN_SIMILARITY = 0.8
-"""Of the letters of a quotation that is not found otherwise, the share that must agree (1 less the edit
-distance by the longer length). In `benchmarks/quotations.py` 95 in 100 sentences with one to three slips
-reach it; of the claims that answers make in words of their own 97 in 100 do not, and those that do nearly
-copy a sentence."""
+"""Minimum similarity of letters for approximate matches: 1 minus the edit distance divided by the longer
+length. In `benchmarks/quotations.py` 95% of the sentences with one to three slips reach it; 97% of
+paraphrased claims do not, and the others nearly copy a sentence."""
 MIN_SHORT_SIMILARITY = 0.88
-"""The same for a quotation of fewer letters than `SHORT_CHARS`, of which a whole word is a fifth: "in Rome"
-is no slip of "in Paris"."""
+"""The same for quotations of fewer letters than `SHORT_CHARS`, because one word is a large part of them: "in
+Rome" is no slip of "in Paris"."""
 SHORT_CHARS = 40
 MIN_FUZZY_CHARS = 12
-"""Letters that a quotation must have to be aligned: of shorter ones, one slip is another word."""
+"""Minimum letters for an approximate match; in shorter quotations a slip makes another word."""
 MAX_FUZZY_CHARS = 1500
-"""A longer quotation is not aligned."""
+"""Longer quotations are not matched approximately."""
 MIN_BLOCK = 4
-"""Letters in a row that show where a quotation begins or ends."""
+"""Consecutive letters that mark the start or end of a quotation."""
 
 _CANDIDATES = 32
 _ANCHORS = 16
@@ -35,23 +34,23 @@ _WINDOWS = 3
 
 
 def needed_similarity(letters: int) -> float:
-    """The similarity that a quotation of this many letters needs."""
+    """Return the minimum similarity for a quotation of this many letters."""
     return MIN_SIMILARITY if letters >= SHORT_CHARS else MIN_SHORT_SIMILARITY
 
 
 class Letters:
-    """A text as the row of its letters and digits, with the way back.
+    """The letters and digits of a text, with a mapping to its offsets.
 
     Args:
         text: The text.
-        keep_marks: Whether the numbers of a list's items belong to it.
+        keep_marks: Whether list numbers are included.
     """
 
     def __init__(self, text: str, *, keep_marks: bool) -> None:
         self.text = without_markup(text, keep_marks=keep_marks)
         self._index = TextIndex(self.text)
         self.tokens: list[str] = []
-        self._places: list[tuple[int, int]] = []  # in the index's normal form
+        self._places: list[tuple[int, int]] = []  # offsets in the index's normal form
         self._starts: list[int] = []  # in `row`
         parts: list[str] = []
         size = 0
@@ -67,7 +66,7 @@ class Letters:
         self.row = "".join(parts)
 
     def find(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
-        """The first place from an offset on where exactly these letters stand, at edges of words."""
+        """Return the first exact occurrence of these letters from an offset on, at word boundaries."""
         if not wanted.row:
             return None
         position = self._row_position(begin)
@@ -83,9 +82,9 @@ class Letters:
         return None
 
     def nearest(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
-        """The place from an offset on that is most like these letters.
+        """Return the most similar place from an offset on.
 
-        None where it is not like enough, or its numbers differ.
+        None if it is not similar enough, or its numbers differ.
         """
         earliest = self._token_at(self._row_position(begin))
         candidates = sorted(self._candidates(wanted, earliest), reverse=True)
@@ -95,10 +94,7 @@ class Letters:
         return None
 
     def similarity(self, wanted: Letters) -> float:
-        """How like the most similar place is: 1 less the edit distance by the longer length.
-
-        0 silently in common.
-        """
+        """Return the similarity of the most similar place, 0 to 1."""
         return max((similarity for similarity, _ in self._candidates(wanted, 0)), default=0.0)
 
     def _candidates(self, wanted: Letters, earliest: int) -> Iterator[tuple[float, tuple[int, int]]]:
@@ -110,14 +106,14 @@ class Letters:
                 yield self._likeness(wanted.row, tokens), tokens
 
     def _says_the_same(self, wanted: Letters, first: int, last: int) -> bool:
-        """Whether numbers and negations are the same: what differs there is no slip."""
+        """Return whether numbers and negations are equal; a difference there is no slip."""
         if _numbers(wanted.tokens) != _numbers(self.tokens[first : last + 1]):
             return False
         start, end = self._place(first, last)
         return negations(wanted.text) == negations(self.text[start:end])
 
     def _windows(self, wanted: Letters, earliest: int) -> Iterator[tuple[int, int]]:
-        """First and last token of stretches that share most words with what is wanted, in its order."""
+        """Yield first and last token of windows that share most words with the quotation, in its order."""
         votes: Counter[int] = Counter()
         for number, token in enumerate(wanted.tokens):
             for place in self._anchors.get(token, ()):
@@ -132,7 +128,7 @@ class Letters:
 
     @cached_property
     def _anchors(self) -> dict[str, list[int]]:
-        """Where a word stands, for the first few places of each."""
+        """Return the first few positions of each word."""
         found: dict[str, list[int]] = {}
         for number, token in enumerate(self.tokens):
             places = found.setdefault(token, [])
@@ -141,13 +137,13 @@ class Letters:
         return found
 
     def _aligned(self, wanted: str, first: int, last: int) -> tuple[int, int] | None:
-        """The tokens of a window that align best, widened or narrowed to whole words."""
+        """Return the tokens of a window that align best, adjusted to whole words."""
         offset = self._starts[first]
         window = self.row[offset : self._end(last)]
         blocks = [block for block in Levenshtein.editops(wanted, window).as_matching_blocks() if block.size]
         if not blocks:
             return None
-        # Few letters, or some that stand far from the rest, were matched by chance.
+        # A few letters, or ones far from the rest, match by chance.
         largest = max(blocks, key=lambda block: block.size)
         near = [
             one
@@ -171,7 +167,7 @@ class Letters:
         )
 
     def _row_position(self, begin: int) -> int:
-        """The position in the row of the first token that begins at an offset of the text or later."""
+        """Return the position in `row` of the first token at or after an offset of the text."""
         if not begin:
             return 0
         low, high = 0, len(self._places)

@@ -1,13 +1,10 @@
-"""Finding a quotation in a text although it was not copied character by character. Pure.
+"""Find quotations that were not copied character by character. Pure.
 
-Models drop bold marks and footnotes, mend a typo, join a word that was hyphenated at a line's end, leave
-words out with "...", put the page before and read a table row as a sentence. None of that is an invented
-quotation. So a quotation is looked for in three steps: as it stands; by its letters and digits alone, without
-markup, punctuation, case and accents; and by an alignment that allows a few slips, but no other number and no
-other negation. The place found is one of the text, at edges of words.
-
-A search takes time linear in the text: candidates are few and bounded, and an alignment looks at a window as
-long as the quotation.
+Models drop bold marks and footnotes, correct typos, join hyphenated words, omit words with "...", prefix the
+page and read a table row as a sentence; such a quotation is not invented. The search has three steps:
+literally; by letters and digits, without markup, punctuation, case and accents; by an alignment that
+tolerates a few slips, but no other number or negation. The match is a span of the text at word boundaries. A
+search takes linear time: candidates are few and bounded, and an alignment window is as long as the quotation.
 """
 
 from __future__ import annotations
@@ -25,13 +22,13 @@ from judge.text.quotations.letters import Letters
 from judge.text.quotations.tokens import LIST_MARK, tokens_of
 
 MAX_PIECES = 20
-"""Of a quotation with dots, this many pieces are looked for."""
+"""Limit of pieces of a quotation with dots."""
 MIN_PIECE_WORDS = 2
-"""Words that the pieces of a quotation with dots have on average: single words can be joined to anything."""
+"""Minimum mean words per piece of a quotation with dots, because single words occur everywhere."""
 
 _ELLIPSIS = re.compile(r"[\[(]?\s?(?:\u2026|\.\s?\.\s?\.)[.\u2026]*\s?[\])]?")
 
-# Where the quotation is from, said before it: "Page 7: ...", "[Seite 7] ...".
+# A source named before the quotation: "Page 7: ...", "[Seite 7] ...".
 _LABEL = re.compile(
     rf"[\s\"'(\[*]{{0,5}}{PAGE_WORDS}\.?[ ]?[-#]?[ ]?\d{{1,6}}"
     r"(?:[\])*]{1,3}[ ]?:?|[ ]?[:\u2013\u2014-])(?=\s)",
@@ -39,17 +36,13 @@ _LABEL = re.compile(
 )
 
 Kind = Literal["exact", "written_otherwise", "joined", "near"]
-"""exact: but for case, white space, quotes and dashes; written_otherwise: but for markup and punctuation too;
-joined: pieces between dots; near: with slips."""
+"""exact: equal except for case, white space, quotes and dashes; written_otherwise: also except for markup and
+punctuation; joined: pieces between dots; near: with slips."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Where a quotation stands.
-
-    `start` and `end` (exclusive) are offsets in the text, `words` what stands there; of pieces between dots,
-    the pieces.
-    """
+    """A match. `start` and `end` (exclusive) are offsets in the text, `words` the matched words."""
 
     start: int
     end: int
@@ -63,12 +56,11 @@ class Quotation:
 
 
 class Quotable:
-    """A text in which quotations are looked for.
+    """A text in which quotations are searched.
 
     Args:
-        text: The text as it is published.
-        read: What is searched in its stead, every character at the same place; an answer without its tags,
-            say.
+        text: The published text.
+        read: Text to search instead, with equal offsets, such as an answer with its tags blanked out.
     """
 
     def __init__(self, text: str, *, read: str | None = None) -> None:
@@ -77,15 +69,15 @@ class Quotable:
         self._read = text if read is None else read
 
     def find(self, quotation: str) -> Quotation | None:
-        """Find the first place where a quotation stands, or stands but for what copying does to it.
+        """Return the first exact match of a quotation, else an approximate one.
 
         Args:
-            quotation: The words. Without a letter or digit they are not in their text.
+            quotation: The words; never found without a letter or digit.
         """
         return next(self.find_all(quotation), None)
 
     def find_all(self, quotation: str) -> Iterator[Quotation]:
-        """All places where it stands as it is, in order; else the one where it nearly stands."""
+        """Yield all exact matches in order, else the best approximate one."""
         found = False
         for start, end in self.index.find_all(quotation):
             found = True
@@ -115,7 +107,7 @@ class Quotable:
         return Quotation(found[0].start, found[-1].end, words, "joined")
 
     def _piece(self, piece: str, begin: int) -> Quotation | None:
-        """The first place from `begin` on: with list marks, then without them, then nearly."""
+        """Return the first match from `begin` on: with list marks, without them, then approximately."""
         for letters, keep_marks in ((self._letters, True), (self._unmarked, False)):
             wanted = Letters(piece, keep_marks=keep_marks)
             place = letters.find(wanted, begin)
@@ -139,7 +131,7 @@ class Quotable:
 
 
 def _split(quotation: str) -> Iterator[str]:
-    """The pieces between dots; dots at either end separate nothing."""
+    """Split a quotation at dots; dots at its ends are ignored."""
     edges = [0]
     for match in islice(_ELLIPSIS.finditer(quotation), MAX_PIECES):
         edges += match.span()

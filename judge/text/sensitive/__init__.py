@@ -1,1 +1,1 @@
-"""Where sensitive data is in a text. Pure."""
+"""Find sensitive data in a text. Pure."""

@@ -1,4 +1,4 @@
-"""Numbers of cards and bank accounts, told by their check digits. Pure."""
+"""Card and bank account numbers, recognised by their check digits. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from judge.text.sensitive import introduces
 _BETWEEN: Final = " \t\n./_·|+*-"
 _GAP: Final = 3
 _S: Final = f"[{_BETWEEN}]{{1,{_GAP}}}"
-# As cards print their numbers, and as people read them out. A row of single digits or pairs is one number
-# only when it ends where a card's number does.
+# Groups as printed on cards or read aloud. Single digits or pairs are one number only if they end where a
+# card's number ends.
 _SHAPES: Final = (
     r"\d{13,19}",
     rf"\d{{4}}(?:[{_BETWEEN}]{{0,{_GAP}}}\d{{4}}){{2}}[{_BETWEEN}]{{0,{_GAP}}}\d{{1,4}}(?:{_S}\d{{1,3}})?",
@@ -23,7 +23,7 @@ _SHAPES: Final = (
     r"(?<!\d[ .-])\d([ .-])\d(?:\2\d){11,17}(?!\2?\d)",
 )
 _CARD: Final = re.compile(rf"(?<![\w+-])(?<!\d\.)(?=[2-6])(?:{'|'.join(_SHAPES)})(?![\w-]|\.\d)", re.ASCII)
-# ISO/IEC 7812: with what the numbers of issuers begin, and how long they are.
+# ISO/IEC 7812: prefixes and lengths of issuers' numbers.
 _ISSUERS: Final = (
     (re.compile(r"4"), {13, 16, 19}),
     (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720|220[0-4]"), {16}),
@@ -36,7 +36,7 @@ _LAST_GROUP: Final = re.compile(r"\D{1,3}\d{1,4}$")
 _IBAN: Final = re.compile(
     rf"(?<![A-Za-z0-9])[A-Za-z] ?[A-Za-z][{_BETWEEN}]{{0,2}}\d ?\d(?=[{_BETWEEN}]{{0,{_GAP}}}[A-Za-z0-9])"
 )
-# ISO 13616: characters of an account number, country and check digits included.
+# ISO 13616: length of an account number, country and check digits included.
 _IBAN_CHARS: Final = {
     name: size
     for size, names in {
@@ -51,14 +51,14 @@ _IBAN_CHARS: Final = {
 
 
 _LEAST_DIGITS: Final = 0.4
-"""Of the characters of an account number: words after "at 10" have the form of one otherwise."""
+"""Minimum digits of an account number; otherwise words after "at 10" would match."""
 
 
 def find_cards(text: str) -> Iterator[tuple[int, int]]:
-    """Where payment card numbers stand: of an issuer's length and with a right check digit (ISO/IEC 7812)."""
+    """Yield the spans of payment card numbers: an issuer's length and a valid check digit (ISO/IEC 7812)."""
     for match in _CARD.finditer(text):
         number = match[0]
-        # A date or another number may stand after it: 4111 1111 1111 1111/12/27.
+        # A date or another number may follow: 4111 1111 1111 1111/12/27.
         for part in (number, _LAST_GROUP.sub("", number)):
             if _is_card(part) and not introduces.a_reference(text, match.start()):
                 yield match.start(), match.start() + len(part)
@@ -66,7 +66,7 @@ def find_cards(text: str) -> Iterator[tuple[int, int]]:
 
 
 def find_ibans(text: str) -> Iterator[tuple[int, int]]:
-    """Where IBANs stand: of their country's length and with right check digits (ISO 13616)."""
+    """Yield the spans of IBANs: their country's length and valid check digits (ISO 13616)."""
     end = 0
     for match in _IBAN.finditer(text):
         size = _IBAN_CHARS.get(match[0].replace(" ", "")[:2].upper())
@@ -79,10 +79,7 @@ def find_ibans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _account(text: str, start: int, size: int) -> tuple[str, int] | None:
-    """This many letters and digits, and where they end; None where they do not stand there.
-
-    Three blanks or signs at most are between two of them.
-    """
+    """Return `size` letters and digits and their end, at most three separators apart; else None."""
     place, found = start, ""
     while len(found) < size:
         for _ in range(_GAP if found else 0):
@@ -112,7 +109,7 @@ def _is_card(number: str) -> bool:
 
 
 def _passes_luhn(digits: str) -> bool:
-    """Whether the check digit of a card's number is right."""
+    """Return whether a card number's check digit is valid."""
     total = 0
     for place, char in enumerate(reversed(digits)):
         digit = int(char) * (1 + place % 2)

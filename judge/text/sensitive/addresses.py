@@ -1,4 +1,4 @@
-"""Addresses of people's mailboxes and of machines. Pure."""
+"""E-mail, IP and MAC addresses. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from judge.text.sensitive import introduces
 
 _DOT = r"[.·]"
-# A local part begins where its run of characters begins, so that each run is read once.
+# A local part starts at the start of its run of characters, so each run is read once.
 _EMAIL = re.compile(rf"(?<![\w.·+%'-])[\w.·+%'-]++@(?P<domain>[\w-]{{1,63}}(?:{_DOT}[\w-]{{1,63}}){{1,8}})")
 _ENCODED = re.compile(r"(?<![\w.+-])[\w.+-]++%40(?P<domain>[\w-]{1,63}(?:\.[\w-]{1,63}){1,8})")
 _SPELLED = re.compile(
@@ -31,7 +31,7 @@ _MAC = re.compile(
     r"(?<![\w:.-])(?:[0-9A-F]{2}([:-])(?:[0-9A-F]{2}\1){4}[0-9A-F]{2}|[0-9A-F]{4}(?:\.[0-9A-F]{4}){2})(?![\w:-]|\.\w)",
     re.ASCII | re.IGNORECASE,
 )
-# A product of numbers has the form of an address with middle dots.
+# A product of numbers looks like an address with middle dots.
 _NO_PRODUCT = re.compile(r"\d{3}|(?<!\d)0")
 _SECTION = re.compile(r"[1-9]\d?(?:\.[1-9]\d?){3}")
 _TITLE = re.compile(r" {1,3}[A-Z][a-z]")
@@ -40,7 +40,7 @@ _SERVICE_USERS = frozenset({"git"})
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
-    """Where addresses of mail stand, also such as "ada (at) example (dot) com"."""
+    """Yield the spans of e-mail addresses, including "ada (at) example (dot) com"."""
     if "@" in text or "%40" in text:
         yield from _merged(text, (_EMAIL, _ENCODED, _QUOTED, _SPELLED))
     else:
@@ -57,13 +57,13 @@ def _merged(text: str, expressions: tuple[re.Pattern[str], ...]) -> Iterator[tup
 
 
 def _is_domain(domain: str) -> bool:
-    """Whether the last part is letters, as top-level domains are: "react@18.2.0" is none."""
+    """Return whether the last part is letters, as in top-level domains; "react@18.2.0" is no address."""
     last = _NO_LABEL.split(domain.rstrip("-_"))[-1]
     return len(last) >= 2 and (last.isalpha() or last.lower().startswith("xn--"))
 
 
 def find_ip(text: str) -> Iterator[tuple[int, int]]:
-    """Where addresses of the Internet Protocol stand, of both versions, and those of network cards."""
+    """Yield the spans of IPv4, IPv6 and MAC addresses."""
     yield from _apart(
         match.span()
         for expression in (_IPV4, _IPV6, _MAC)
@@ -75,7 +75,7 @@ def find_ip(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """In order, and of those that begin within another none."""
+    """Yield spans in order, without those that start inside another."""
     end = 0
     for start, stop in sorted(places, key=lambda place: (place[0], -place[1])):
         if start >= end:
@@ -84,26 +84,26 @@ def _apart(places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _is_heading(text: str, match: re.Match[str]) -> bool:
-    """Whether it is the number of a section, with its title: "3.2.4.1 Economic aspects"."""
+    """Return whether it is a section number with a title: "3.2.4.1 Economic aspects"."""
     if match.start() and text[match.start() - 1] != "\n":
         return False
     return _SECTION.fullmatch(match[0]) is not None and _TITLE.match(text, match.end()) is not None
 
 
 def _is_card(text: str) -> bool:
-    # Groups of digits alone are times, dates and figures.
+    # Groups of only digits are times, dates and figures.
     return any(char.isalpha() for char in text) and any(char.isdecimal() for char in text)
 
 
 def _is_address(text: str) -> bool:
-    # Names in code such as `a::b` have the form of one, without a digit.
+    # Names in code such as `a::b` look alike, but have no digit.
     if not any(char.isdecimal() for char in text):
         return False
     if "·" in text:
         if not _NO_PRODUCT.search(text):
             return False
         text = text.replace("·", ".")
-    # Programs write zeros before the digits as well: 192.000.002.001.
+    # Leading zeros are allowed: 192.000.002.001.
     groups = text.replace(" ", "").split(".")
     text = ".".join([groups[0], *(group.lstrip("0") or "0" for group in groups[1:])])
     try:

@@ -1,4 +1,4 @@
-"""Secrets that a name tells: `password: x`, `api_key=x`, `<token>x</token>`, `--password x`. Pure."""
+"""Secrets assigned to a name: `password: x`, `api_key=x`, `<token>x</token>`, `--password x`. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARTS: Final = (
     r"secret|token|password|passwd|credentials?|session[_ -]?id|shared[_ -]?access[_ -]?signature"
     r"|(?:api|access|secret|private|account|signing|encryption)[_ -]?key"
 )
-# The part of a longer name counts as well: DB_PASSWORD, authToken, client_secret.
+# Parts of longer names count, too: DB_PASSWORD, authToken, client_secret.
 _ASSIGNED: Final = re.compile(
     rf"(?=[pckmshlwtae\u5bc6\u30d1])(?P<name>(?<![A-Za-z0-9])(?:{_WORDS})|{_PARTS})(?:[_ -](?:key|token|id))?"
     r"\\?[\"'`*]{0,3}\s{0,3}(?P<link>:=|=>|[:=]|\bis\b)\s{0,3}"
@@ -32,7 +32,7 @@ _KEY: Final = re.compile(
     re.IGNORECASE,
 )
 _LEAST_DIGITS: Final = 3
-# -pSecret, where no blank may stand before the password; -p Secret, where one does; --password Secret.
+# -pSecret without a blank, -p Secret with one, --password Secret.
 _JOINED: Final = re.compile(
     r"\b(?:mysql(?:dump|admin)?|mariadb)\b[^\n]{0,200}?\s-p[\"']?(?P<value>[^\s\"'-][^\s\"']{3,200})"
 )
@@ -46,7 +46,7 @@ _LONG_OPTION: Final = re.compile(
 )
 _PASSWORDS: Final = ("pass", "pw", "kennwort", "contrase", "mot de", "senha", "lozinka", "haslo", "wacht",
                      "parola", "\u5bc6", "\u30d1")  # fmt: skip
-# What is said of passwords and keys in documents that hold none.
+# Words about passwords and keys in documents without secrets.
 _NO_SECRETS: Final = frozenset({
     "required", "optional", "incorrect", "invalid", "missing", "wrong", "expired", "empty", "null",
     "none", "true", "false", "must", "should", "cannot", "string", "text", "value", "never", "always",
@@ -59,7 +59,7 @@ _NO_SECRETS: Final = frozenset({
 _PLACEHOLDER: Final = re.compile(
     r"(?:^|[_-])(?:your|insert|change(?:me)?|example|placeholder|here|x{3,})(?=$|[_-])", re.IGNORECASE
 )
-# A call, a name within another, a name or a type whose last word is what it holds.
+# A call, an attribute, or a name or type that ends with the kind of secret.
 _EXPRESSION: Final = re.compile(
     r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}\(|(?:[A-Za-z_]{1,20}\.){1,8}[A-Za-z_]{1,20}\)?$"
     r"|_?[a-z]{0,30}(?:_[a-z]{1,30}){0,6}_?(?:key|token|secret|password|passwd|pwd|type|none|bytes)s?\)?$"
@@ -70,7 +70,7 @@ LONG_VALUE: Final = 24
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
-    """Where the values stand, in no order."""
+    """Yield the spans of the values, in no order."""
     for expression in (_ELEMENT, _JOINED, _APART, _LONG_OPTION):
         for match in expression.finditer(text):
             if _is_secret("pass", "=", match["value"]):
@@ -88,12 +88,12 @@ def find(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_said(value: str) -> bool:
-    """Whether a value is a word about secrets."""
+    """Return whether a value is a word about secrets."""
     return value.rstrip(WORD_END).lower() in _NO_SECRETS
 
 
 def is_mixed(value: str) -> bool:
-    """Whether a value has letters and digits or signs as words have not."""
+    """Return whether a value mixes letters with digits or signs, unlike words."""
     if any(char.isdecimal() for char in value):
         return not value.replace(".", "").isdecimal() or len(value) >= 8
     inner = value[1:]
@@ -101,9 +101,9 @@ def is_mixed(value: str) -> bool:
 
 
 def _is_secret(name: str, link: str, value: str) -> bool:
-    """Whether what follows a name such as "password:" is one, and not a word about it."""
+    """Return whether the value after a name such as "password:" is a secret, not a word about it."""
     if len(value) < 4 or not any(map(str.isalnum, value)) or value.startswith(("$", "{", "%", "(", "<")):
-        return False  # a row of stars, a variable's name, a template
+        return False  # stars, a variable's name, a template
     if _PLACEHOLDER.search(value) or any(map(is_said, value.split())):
         return False
     if is_mixed(value):
@@ -112,5 +112,5 @@ def _is_secret(name: str, link: str, value: str) -> bool:
 
 
 def _is_code(value: str, after: str) -> bool:
-    """Whether a value without quotes is an expression or a type: `token = self.token()`, `password: str`."""
+    """Return whether an unquoted value is an expression or type: `token = self.token()`, `password: str`."""
     return after == "[" or _EXPRESSION.match(value) is not None

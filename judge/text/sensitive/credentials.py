@@ -1,7 +1,7 @@
 """Keys, tokens and passwords. Pure.
 
-Each expression reads a run of characters once: it begins where the run begins, or ends in its only repetition
-without a bound.
+Each expression runs in linear time: it starts at the start of a run of characters, or ends in its only
+unbounded repetition.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _PREFIXED: Final = re.compile(
     r"|AGE-SECRET-KEY-1[0-9A-Z]{40,70}"
     r")"
 )
-# A key of a service that is not in the list: a name, and a row of letters of both cases and digits.
+# A key of another service: a name, then mixed-case letters and digits.
 _NAMED_RUN: Final = re.compile(
     r"(?<![\w./-])(?!sha\d)[a-z][a-z0-9]{1,9}[_-](?:[a-z0-9]{1,8}[_-]){0,2}"
     r"(?P<run>[A-Za-z0-9]{24,255})(?![\w-])"
 )
-# Places that take what anybody sends who knows them.
+# Addresses that are secrets themselves, such as webhooks.
 _WEBHOOK: Final = re.compile(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/"
     r"|webhook\.office\.com/webhookb2/)(?P<value>[\w/@-]{16,400})",
     re.IGNORECASE,
 )
-# A web token begins where its run of characters begins, or a row of them would be read from every one on.
+# A web token starts at the start of its run of characters, for linear time.
 _WEB_TOKEN: Final = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)*+")
 _IN_ADDRESS: Final = re.compile(
     r"(?<=://)[^\s/:@\[\]]{0,200}:[^\s/\[\]]{1,200}(?=@)|(?<=://)[0-9a-f]{32}(?=@)"
@@ -80,7 +80,7 @@ _LEAST_CHARS: Final = 6
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
-    """Where secrets stand, in their order, none within another."""
+    """Yield the spans of secrets, in order, not nested."""
     places = sorted(
         {*_blocks(text), *_tokens(text), *_sent(text), *assigned.find(text)},
         key=lambda place: (place[0], -place[1]),
@@ -93,7 +93,7 @@ def find(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Blocks of keys, to their last line; one that is cut off, to the end of the text."""
+    """Yield key blocks up to their last line; a truncated one up to the end of the text."""
     position = 0
     while (begun := _KEY_BLOCK.search(text, position)) is not None:
         kind = begun["kind"]
@@ -114,7 +114,7 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sent(text: str) -> Iterator[tuple[int, int]]:
-    """What is sent to get in: in headers, in addresses, on command lines."""
+    """Yield credentials in headers, addresses and command lines."""
     for match in _AUTHORIZATION.finditer(text):
         if not assigned.is_said(match["value"]):
             yield match.span("value")
@@ -129,7 +129,7 @@ def _sent(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_random(run: str) -> bool:
-    """Whether letters of both cases and digits are in a run, as in no word and no checksum."""
+    """Return whether a run mixes upper and lower case letters and digits, unlike words and checksums."""
     return (
         sum(map(str.isdecimal, run)) >= _LEAST_OF_A_KIND
         and sum(map(str.isupper, run)) >= _LEAST_OF_A_KIND

@@ -1,4 +1,4 @@
-"""Words before a number that say what it is: of a version, a section, a product, an order. Pure."""
+"""Words before a number that identify it as a version, section, product or order. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _REFERENCE: Final = re.compile(
 
 
 def a_version(text: str, place: int) -> bool:
-    """Whether what begins at a place is the number of a version, a section or the like."""
+    """Return whether the number at an offset is a version, a section or similar."""
     return _VERSION.search(text[max(place - LOOK_BACK, 0) : place]) is not None
 
 
 def a_reference(text: str, place: int) -> bool:
-    """Whether what begins at a place is the number of an order, a book, a place or the like."""
+    """Return whether the number at an offset is an order, a book, a place or similar."""
     return _REFERENCE.search(text[max(place - LOOK_BACK, 0) : place]) is not None

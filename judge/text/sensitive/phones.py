@@ -1,8 +1,6 @@
-"""Telephone numbers: with their country code, grouped as they are dialled, or after a word that says so.
+"""Telephone numbers: with country code, grouped as dialled, or after a word such as "phone". Pure.
 
-Pure.
-
-Bare digits elsewhere are amounts, years and ids.
+Other bare digits are amounts, years and ids.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Final
 from judge.text.sensitive import introduces
 
 _S: Final = r"[ \t./·_-]"
-# A number within a row of numbers is none, but a plus begins one.
+# Not inside a sequence of numbers, unless it starts with a plus.
 _BEFORE, _AFTER = (
     r"(?<![\w.+-])(?:(?=\+)|(?<![\d][,/ ]))",
     r"(?:\s?(?:x|ext\.?)\s?\d{1,5})?(?![\w-]|[.,/:]\d)",
@@ -34,7 +32,7 @@ _FORMS: Final = (
     # 020 7946 0958, 01 23 45 67 89, 030/901820, 0171-1234567, 098200-12345
     r"0\d{1,5}[ \t\n/·_-]{1,3}\d{2,8}(?:[ \t\n/·_-]{1,3}\d{2,5}){0,4}",
     r"0\d(?:\.\d{2}){4}|0\d{1,4}(?:\.\d{3,4}){2}",
-    # 07700900123, 0612345678: mobile ones, of their length
+    # 07700900123, 0612345678: mobile numbers, by length
     r"0[1-9]\d{9}|0[67]\d{8}|\d{9,11}(?=\D{1,8}(?:(?:mobile|cell|home|work|call|whatsapp)\b|\u624b\u673a))",
     # 1300 975 707, 8 800 555 35 35, 612 34 56 78, 11 91234-5678, 98200 12345, 138 0013 8000
     r"1[38]00[ -]\d{3}[ -]\d{3,4}|8[ -]\d{3}[ -]\d{3}[ -]\d{2}[ -]\d{2}|[67]\d{2}(?: \d{2}){3}",
@@ -60,7 +58,7 @@ _PAIRS_OF_NUMBER: Final = 5
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
-    """Where telephone numbers stand."""
+    """Yield the spans of telephone numbers."""
     found = {
         match.span()
         for match in _PHONE.finditer(text)
@@ -84,5 +82,5 @@ def _is_number(number: str, *, least: int) -> bool:
     digits = [char for char in number if char.isdecimal()]
     if not least <= len(digits) <= 15 or _DATE.match(number) or _EMPTY_GROUPS.fullmatch(number):
         return False
-    # Months, days and other small numbers in a row are pairs as well.
+    # Consecutive small numbers such as months and days look like pairs, too.
     return _PAIRS.fullmatch(number) is None or len(digits) == 2 * _PAIRS_OF_NUMBER

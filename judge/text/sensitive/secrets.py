@@ -1,4 +1,4 @@
-"""The forms in which a secret shows up in what others write: as it is, escaped, in a URL, in base64. Pure."""
+"""Find known secrets in any form: plain, escaped, in a URL, in base64. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from urllib.parse import quote, quote_plus
 
 MASK: Final = "***"
 MIN_CHARS: Final = 6
-"""A shorter secret is left alone: it would blot out words, and it is none."""
+"""Shorter secrets are not redacted, because they would match ordinary words."""
 
 
 class Masker:
-    """Redacts secrets in every form in which they travel.
+    """Redacts secrets in all of these forms.
 
     Args:
-        secrets: What to look for.
+        secrets: The secrets.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets if len(secret) >= MIN_CHARS for form in forms_of(secret)}
-        # The longest first: one secret may begin with another.
+        # Longest first, because one secret may start with another.
         words = sorted(forms, key=len, reverse=True)
         self._expression = re.compile("|".join(map(re.escape, words))) if words else None
 
@@ -33,21 +33,20 @@ class Masker:
 
 
 def forms_of(secret: str) -> set[str]:
-    """Return how a secret may look in a text.
+    """Return the forms of a secret in a text.
 
-    Base64 depends on what stands before and after: of each of the three alignments the part that does not is
-    taken.
+    Base64 depends on the neighbouring bytes; of each of the three alignments only the independent part is
+    used.
     """
     raw = secret.encode("utf-8", "surrogatepass")
     forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
-    # Within JSON once more: what a line of the log makes of a repr.
+    # Escaped twice, as a log line escapes a repr.
     forms |= {
         json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (True, False)
     }
     for lead in range(3):
         encoded = base64.b64encode(b"\0" * lead + raw).decode().rstrip("=")
-        # 6 bits a character: those with bits of the lead, and the last where its bits are not all the
-        # secret's.
+        # 6 bits per character: drop those with bits of other bytes at the start and the end.
         begin = -(-lead * 8 // 6)
         end = (lead + len(raw)) * 8 // 6
         core = encoded[begin:end]

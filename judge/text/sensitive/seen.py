@@ -1,4 +1,4 @@
-"""A text as a reader sees it, in plain characters, and where each of them stands in the text. Pure."""
+"""The visible text in plain characters, with a mapping to the original offsets. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIKE: Final = {
     **dict.fromkeys("\u02d0\u0589\u05c3\u2236\ua789", ":"),
     **dict.fromkeys("\u2044\u2215\u29f8", "/"),
     "\u2800": " ",
-    # Letters that no reader tells from a Latin one; in the order of the Latin ones after them.
+    # Letters that look like Latin ones, in the order of the Latin ones below.
     **dict(
         zip(
             "авеорсухіјѕԁһԛԝкмтѵАВЕКМНОРСТХУІЈЅԚԜοανρυικτχεΑΒΕΖΗΙΚΜΝΟΡΤΥΧɑɡı",
@@ -35,7 +35,7 @@ _ALIKE: Final = {
 
 
 def _ranges(codes: list[int]) -> str:
-    """The inside of an expression's class for characters, by their codes in order."""
+    """Return a regular expression's character class for sorted code points."""
     edges = [
         (code, next_code)
         for place, (code, next_code) in enumerate(zip(codes, [*codes[1:], 0], strict=True))
@@ -44,12 +44,10 @@ def _ranges(codes: list[int]) -> str:
     return "".join(f"{chr(code)}-" if next_code == code + 1 else chr(code) for code, next_code in edges)
 
 
-# Marks that are put over, under or around a character. The vowels of some alphabets are among them, which no
-# form needs.
+# Combining marks, including vowel signs of some scripts, which no pattern needs.
 _MARKS: Final = [code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)) in {"Mn", "Me"}]
 _MARK: Final = re.compile(f"[{_ranges(_MARKS)}]")
-# One character written as others: for HTML, for an address (UTF-8, also encoded again), for JSON, and as
-# people do so that programs do not read it.
+# Escapes of a character: HTML, URL (UTF-8, also double), JSON, and manual obfuscation.
 _HEX: Final = "[0-9A-Fa-f]"
 _PERCENT: Final = "%(?:25){0,3}"
 _NEXT_BYTE: Final = f"{_PERCENT}[89abAB]{_HEX}"
@@ -68,20 +66,20 @@ _MAX_CODE: Final = 0x10FFFF
 
 
 class Seen:
-    r"""A text without marks over its characters, each of these in its plain form.
+    r"""A text without combining marks, each character in its plain form.
 
     Args:
         text: The text.
-        decoded: Whether what stands for a character (`&#64;`, `%40`, `\u0040`, `[.]`) is read as that one.
+        decoded: Whether escapes (`&#64;`, `%40`, `\u0040`, `[.]`) are decoded.
     """
 
     def __init__(self, text: str, *, decoded: bool = False) -> None:
         self.text = text
-        """What a reader sees."""
+        """The visible text."""
         self.is_decoded = False
-        """Whether anything stood for another character."""
-        # Of each stretch that is not seen: how many seen characters come before its end, and how many
-        # characters of the text are not seen up to there.
+        """Whether an escape was decoded."""
+        # For each invisible run: the number of visible characters before its end, and of invisible ones up to
+        # there.
         self._ends = array("q")
         self._unseen = array("q", [0])
         if decoded or not text.isascii():
@@ -105,7 +103,7 @@ class Seen:
         yield text[end:]
 
     def place(self, start: int, stop: int) -> tuple[int, int]:
-        """Where seen characters stand in the text itself, with the marks on them: start, end (exclusive)."""
+        """Return the original start and end (exclusive) of visible characters, with their marks."""
         if not self._ends:
             return start, stop
         return self._original(start), self._original(stop)
@@ -115,7 +113,7 @@ class Seen:
 
 
 def _stands_for(match: re.Match[str]) -> str | None:
-    """The one character that is meant; empty where it is not seen, None where there is none."""
+    """Return the character of an escape; empty if invisible, None if invalid."""
     char = "." if match["dot"] else match["sign"] or match["bracketed"]
     if char is not None:
         return _BACKSLASHED.get(char, char)
@@ -141,7 +139,7 @@ def _code(match: re.Match[str]) -> int:
 
 
 class _Plain(dict[int, str]):
-    """What stands for a character; worked out when it is first seen."""
+    """Plain forms of characters; computed on first use."""
 
     def __missing__(self, code: int) -> str:
         char = _plain_char(chr(code))
@@ -155,7 +153,7 @@ _PLAIN: Final = _Plain()
 
 @lru_cache(maxsize=1024)
 def _plain_char(char: str) -> str:
-    """The character's plain form, of one character."""
+    """Return the character's plain form, one character."""
     known = _ALIKE.get(char)
     if known is not None:
         return known
