@@ -1,4 +1,4 @@
-"""What a day of judging would cost, from the topic's last 24 hours and its newest records."""
+"""Estimates a day's cost of judging, from the topic's last 24 hours and its newest records."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
 DAY_SECONDS: Final = 86_400
 ASK_SECONDS: Final = 5.0
-"""The broker is asked for no longer: `config check` is for settings, and works without one."""
+"""Time limit for the broker; `config check` also works without one."""
 LOOKED_AT: Final = 30
 REPLY_TOKENS: Final = 400
-"""A usual reply; what is paid for shows in the results."""
+"""Assumed output tokens of a reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day by the settings.
+    """A day's estimated calls, tokens and cost with these settings.
 
     Args:
-        records: That came within the last 24 hours.
-        calls: To the judge.
-        input_tokens: Of these calls, estimated, rather too high.
-        usd: What they cost; None where no price is known.
-        budget_usd: What the budget allows a day, a worker; None where it counts no dollars.
+        records: Records of the last 24 hours.
+        calls: Calls to the judge.
+        input_tokens: Input tokens of these calls, estimated high.
+        usd: Their cost; None if a price is not known.
+        budget_usd: The budget per day and worker; None if no budget in dollars is set.
     """
 
     records: int
@@ -64,11 +64,11 @@ class Day:
     budget_usd: float | None = None
 
     def __str__(self) -> str:
-        """In one line."""
+        """Return it as one line."""
         cost = "no price is known" if self.usd is None else f"about ${self.usd:,.2f} a day"
         over = ""
         if self.usd is not None and self.budget_usd is not None and self.usd > self.budget_usd:
-            over = f"; judge.budget allows ${self.budget_usd:,.2f} a worker, lower sampling or raise it"
+            over = f"; judge.budget allows ${self.budget_usd:,.2f} per worker: sample less or raise it"
         return (
             f"{self.records:,} records in the last 24 hours, of which these settings make {self.calls:,.0f} "
             f"calls with {self.input_tokens:,.0f} tokens: {cost} (an estimate){over}"
@@ -76,7 +76,7 @@ class Day:
 
 
 def ask_day(settings: Settings, file: Path) -> Day | str:
-    """Ask the broker what came, and count; in words why not where that fails."""
+    """Estimate a day from the broker's records; return the reason as text if that fails."""
     try:
         records, latest = asyncio.run(_bounded(settings, file))
     except (CommandError, StreamsError, KafkaError, OSError, TimeoutError) as error:
@@ -88,12 +88,12 @@ def ask_day(settings: Settings, file: Path) -> Day | str:
 
 
 def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> Day:
-    """Count what a day would take.
+    """Estimate a day's calls, tokens and cost.
 
     Args:
         settings: The settings.
-        records: How many came in a day.
-        latest: Some of them, which stand for all.
+        records: Number of records in a day.
+        latest: A sample of them.
     """
     metrics = build_metrics(settings)
     endpoints = {one.name: one for one in judge_endpoints(settings.judge, os.environ, settings.metrics)}
@@ -120,7 +120,7 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
 
 
 def _routed(settings: Settings, latest: Sequence[RawRecord]) -> Iterator[tuple[QAEvent, float, Route]]:
-    """What is judged by which metric, with its probability: events, and conversations as far as seen."""
+    """Yield each event or (partly seen) conversation with its sampling probability and the metric's route."""
     singles, wholes = metric_routes(settings), metric_routes(settings, "conversation")
     conversations: dict[str, list[QAEvent]] = {}
     chances: dict[str, float] = {}
@@ -138,7 +138,7 @@ def _routed(settings: Settings, latest: Sequence[RawRecord]) -> Iterator[tuple[Q
 
 
 def _voters(metric: MetricSettings, endpoints: Iterable[EndpointSettings]) -> tuple[str, ...]:
-    """Name the endpoints that are called for one answer, once a call: the first one, or all of a panel."""
+    """Return the endpoint of each call for one answer: the first one, or a panel's, repeated per sample."""
     asked = asked_by(metric, [(one.name, one.model) for one in endpoints])
     return asked[:1] if metric.panel is None else asked * metric.panel.samples
 

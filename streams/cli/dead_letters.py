@@ -1,4 +1,4 @@
-"""The dead letters' part of `judgestream replay`: originals on their topics again."""
+"""Resending dead letters, for `judgestream replay`."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_PROBLEMS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCall:
-    """What the command was asked to do."""
+    """The command's options."""
 
     wanted: Wanted
     rate: float | None
@@ -33,7 +33,7 @@ class DeadLetterCall:
 
 
 async def send_dead_letters(where: Connection, call: DeadLetterCall, stop: asyncio.Event) -> None:
-    """Say what there is, ask, and send it."""
+    """Print the dead letters found, prompt, and resend them."""
     from aiokafka import AIOKafkaProducer
 
     from streams.kafka.returning import Found, ends_of, letters, send_again

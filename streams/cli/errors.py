@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do what was asked.
+"""Errors that end a command.
 
 CommandError           exit code 1: the work failed
 └── BadUsageError      exit code 2: the call or the configuration must change first
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class CommandError(Exception):
-    """The command failed; the message is what the user reads, after the word `error:`.
+    """The command failed; the message is printed after `error:`.
 
     Args:
         message: What happened and what to do. Further lines are printed as they are.
@@ -18,6 +18,6 @@ class CommandError(Exception):
 
 
 class BadUsageError(CommandError):
-    """Nothing was tried: an argument or the configuration does not hold."""
+    """Nothing was tried: an argument or the configuration is invalid."""
 
     exit_code = 2

@@ -33,7 +33,7 @@ MAX_LINE_BYTES: Final = 100 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileCall:
-    """What `judgestream judge` was asked to do; each field is the option of its name."""
+    """The options of `judgestream judge`."""
 
     file: Path
     metrics: tuple[str, ...]
@@ -49,12 +49,12 @@ class FileCall:
 
 
 class FileRun:
-    """Judges the lines of a file, writes results and adds them up.
+    """Judges the lines of a file, writes the results and summarises them.
 
     Args:
-        call: What was asked for.
-        settings: The worker's settings, where there are some.
-        judge: Its section `judge`, or one for the command line.
+        call: The command's options.
+        settings: The worker's settings; None without --config.
+        judge: Their section `judge`, or defaults for the command line.
         metrics: The metrics, in the order of the results of one event.
         results: Where results go; None for standard output.
         keep: Whether to keep results for a comparison.
@@ -83,11 +83,11 @@ class FileRun:
         self._warned: set[str] = set()
 
     async def judge(self, lines: Iterable[Line], stop: asyncio.Event) -> FileSummary:
-        """Judge until the lines are over, the judge is gone, or the user asks to stop.
+        """Judge until the end of the lines, an outage of the judge, or a stop by the user.
 
         Raises:
             BadUsageError: An endpoint cannot work as configured.
-            CommandError: None answers.
+            CommandError: No endpoint answers.
         """
         from judge.errors import JudgeConfigurationError
         from streams.errors import SettingsError
@@ -108,18 +108,18 @@ class FileRun:
         return self.summary
 
     def _wanted(self) -> Mapping[str, MetricSettings]:
-        """What the settings say of each metric; nothing where the endpoint is named on the command line."""
+        """Return the metrics' settings; none if the command line names the endpoint."""
         return {} if self._settings is None or self._call.base_url is not None else self._settings.metrics
 
     def _named(self) -> Mapping[str, MetricSettings]:
-        """The settings of the metrics that are asked for; defaults where one has none."""
+        """Return the settings of each requested metric, or defaults."""
         from streams.settings import MetricSettings
 
         known = {} if self._settings is None else self._settings.metrics
         return {name: known.get(name) or MetricSettings() for name in self._call.metrics}
 
     async def _write(self, judge: FileJudge, lines: Iterable[Line], stop: asyncio.Event) -> None:
-        """Write results until the lines are over, the judge is gone, or the user asks to stop."""
+        """Write results until the end of the lines, an outage of the judge, or a stop by the user."""
         from streams.judging.files.judging import judge_lines, outage
 
         whole = [name for name, metric in self._named().items() if metric.unit == "conversation"]
@@ -183,7 +183,7 @@ class FileRun:
             self.kept.append(result)
 
     def _counted(self, lines: Iterable[Line]) -> Iterable[Line]:
-        """Count the lines as they are read, and say once of each unknown name which field it resembles."""
+        """Count the lines as they are read, and warn once of each unknown name that resembles a field."""
         from streams.judging.files.reading import misspelt
 
         mapped = self._settings is not None and self._settings.ingest.mapping
@@ -220,7 +220,7 @@ async def _endpoints(
     if call.config is not None and call.base_url is None:
         if call.model is not None:
             raise BadUsageError(
-                f"--model {call.model} needs --base-url beside --config; or name it in {call.config}"
+                f"--model {call.model} with --config needs --base-url; or name it in {call.config}"
             )
         endpoints = judge_endpoints(settings, os.environ, metrics)
         for endpoint in endpoints:
@@ -243,7 +243,7 @@ async def _endpoint(call: FileCall) -> AsyncIterator[EndpointSettings]:
     try:
         endpoint = await chosen_endpoint(os.environ, base_url=call.base_url, model=call.model)
     except SettingsError as error:
-        # Name the place where it was given.
+        # Name the option instead of the variable.
         text = str(error) if call.base_url is None else str(error).replace("OPENAI_BASE_URL", "--base-url")
         raise BadUsageError(text) from error
     except JudgeUnavailableError as error:
@@ -259,7 +259,7 @@ async def _endpoint(call: FileCall) -> AsyncIterator[EndpointSettings]:
         )
     typer.echo(
         f"judge: {OFFLINE_MODEL}, offline rules without a language model "
-        "(--base-url, OPENAI_BASE_URL or OPENAI_API_KEY name a real one)",
+        "(set --base-url, OPENAI_BASE_URL or OPENAI_API_KEY for a real one)",
         err=True,
     )
     async with OfflineJudge() as server:

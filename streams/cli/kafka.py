@@ -1,4 +1,4 @@
-"""Where the broker is, for the commands that talk to Kafka themselves."""
+"""The broker connection of the commands that use Kafka directly."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streams.settings import KafkaSettings, Settings
 
 START_TIMEOUT_SECONDS = 20.0
-"""How long to try before saying that no broker answers."""
+"""How long to try before reporting that no broker answers."""
 
 MAX_TOPICS_SHOWN = 50
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -51,7 +51,7 @@ class Connection:
     bootstrap_servers: str
 
     def client_options(self) -> dict[str, Any]:
-        """Give the arguments that aiokafka's producer and consumer share.
+        """Return the arguments that aiokafka's producer and consumer share.
 
         Raises:
             BadUsageError: A secret or certificate is not where the settings say.
@@ -66,7 +66,7 @@ class Connection:
             raise bad_settings(error, None) from error
 
     def reader(self, **options: Any) -> AIOKafkaConsumer:
-        """Make a consumer of committed records without a group; `start` starts it.
+        """Build a consumer of committed records without a group; `start` starts it.
 
         Args:
             options: Further arguments of the consumer.
@@ -86,19 +86,19 @@ class Connection:
 
     @property
     def kafka(self) -> KafkaSettings:
-        """The settings, with the broker that the command line names."""
+        """The Kafka settings with this connection's broker."""
         return self.settings.kafka.model_copy(update={"bootstrap_servers": self.bootstrap_servers})
 
     async def start(self, client: Any, grants: Sequence[Grant]) -> None:
         """Start a producer or consumer, or explain the failure.
 
         Args:
-            client: It.
-            grants: What it will need to be allowed to do.
+            client: The producer or consumer.
+            grants: The rights it needs.
 
         Raises:
-            BadUsageError: The broker refuses access until something is changed.
-            CommandError: Nobody answered in time.
+            BadUsageError: The broker refuses access; a retry does not help.
+            CommandError: No broker answered in time.
         """
         from aiokafka.errors import KafkaError
 
@@ -116,7 +116,7 @@ class Connection:
             raise CommandError(
                 text + ("check --bootstrap-servers and that it runs" if known is None else str(known))
             ) from error
-        except (BadUsageError, asyncio.CancelledError):  # cancelled: who asked has a shorter time-out
+        except (BadUsageError, asyncio.CancelledError):  # cancelled: the caller's timeout is shorter
             await client.stop()
             raise
 
@@ -131,7 +131,7 @@ class Connection:
         return None
 
     async def _require(self, grants: Sequence[Grant]) -> None:
-        """Ask before the client does what it says nothing useful about when it may not."""
+        """Check the rights before the client starts, because its own errors do not name the missing right."""
         from aiokafka.client import AIOKafkaClient
 
         from streams.errors import KafkaAccessError
@@ -148,7 +148,7 @@ class Connection:
 
 
 def no_topic(topic: str, known: Collection[str], where: Connection) -> CommandError:
-    """Say that there is no such topic, and which there are."""
+    """Return the error for a missing topic, with the existing ones."""
     shown = sorted(known)[:MAX_TOPICS_SHOWN]
     more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
     names = ", ".join(shown) + more if shown else "no topics"
@@ -156,16 +156,16 @@ def no_topic(topic: str, known: Collection[str], where: Connection) -> CommandEr
 
 
 def connection(bootstrap_servers: str | None, config: Path | None) -> Connection:
-    """Find the broker that a command's options and the settings mean.
+    """Return the connection given by a command's options and the settings.
 
     Raises:
-        BadUsageError: The settings do not hold.
+        BadUsageError: The settings or the addresses are invalid.
     """
     import logging
 
     from streams.cli.settings import settings_for_command
 
-    # The client logs each refused connection with its own words; the one error at the end says it once.
+    # The client logs each refused connection; the command's one error is enough.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     settings = settings_for_command(config)
     servers = bootstrap_servers or settings.kafka.bootstrap_servers

@@ -1,4 +1,4 @@
-"""Files of lines: opened with an error that helps, and with a bar that says how far their reader is."""
+"""Opening files of lines, and showing the progress of reading them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def opened(file: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; `-` is standard input.
 
     Raises:
-        BadUsageError: It cannot be read.
+        BadUsageError: The file cannot be read.
     """
     if str(file) == "-":
         yield sys.stdin.buffer
@@ -36,11 +36,11 @@ def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error while it is a terminal.
 
     Args:
-        file: Whose lines are counted for the bar's length, where that is possible.
-        each: Steps a line.
+        file: The file; its lines are counted for the bar's length if possible.
+        each: Steps per line.
 
     Yields:
-        To be called once a step.
+        A function to call once per step.
     """
     if not sys.stderr.isatty():
         yield lambda: None

@@ -1,4 +1,4 @@
-"""`judgestream`: the commands together, and the one place where an error becomes text and an exit code."""
+"""`judgestream`: all commands; errors become text and an exit code here."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from streams.cli.errors import CommandError
 from streams.cli.settings import DEBUG_VARIABLE
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
-"""Click's base of all usage errors. Typer carries a Click of its own in some versions and not in others; this
-is the class in either case."""
+"""Click's base class of usage errors; some versions of Typer bundle their own Click."""
 
 app = typer.Typer(
     name="judgestream",
@@ -83,7 +82,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Watch the quality of LLM answers while they are being given: Kafka in, verdicts and alerts out."""
+    """Monitor the quality of live LLM answers: Kafka in, verdicts and alerts out."""
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
     if context.invoked_subcommand is None:
@@ -95,10 +94,10 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0 done, 1 failed, 2 bad usage or configuration, 130 interrupted.
 
     Args:
-        arguments: Words after the program's name; None takes the process's own.
+        arguments: Words after the program's name; None: those of the process.
     """
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character gets its escape, not an error half-way through the output.
+        # Escape a character that the terminal cannot show, instead of failing.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # text streams both
     try:
         code = app(args=arguments, prog_name="judgestream", standalone_mode=False)
@@ -109,7 +108,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:
-        # The reader has gone (`judgestream tail | head`); keep the interpreter from complaining at its end.
+        # The reader closed the pipe (`judgestream tail | head`); avoid the interpreter's error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
@@ -119,11 +118,11 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _refuse_call(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
-    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help, which is no error's text
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
         typer.echo(error.format_message(), err=True)
         return 2
     text = error.format_message().rstrip(".")
-    if hasattr(error.__cause__, "errors"):  # of Pydantic, which Typer asks: its text leaves the value out
+    if hasattr(error.__cause__, "errors"):  # Pydantic's, whose text omits the value
         from streams.settings.problems import describe  # noqa: PLC0415 - heavy, and of use here alone
 
         text = text.replace("Input should be", "must be").replace("Value error, ", "")
@@ -135,12 +134,12 @@ def _refuse_call(error: Any) -> int:
 
 
 def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
-    """Print an error to stderr and give its exit code back.
+    """Print an error to stderr and return its exit code.
 
     Args:
-        error: The error or its message; after `--debug` its traceback precedes it.
+        error: The error or its message; with `--debug` its traceback precedes it.
         code: The exit code.
-        hint: Say how to get the traceback, for unexpected errors.
+        hint: Whether to print how to get the traceback, for unexpected errors.
     """
     if os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"} and sys.exc_info()[0] is not None:
         traceback.print_exc()

@@ -1,4 +1,4 @@
-"""The past's part of `judgestream replay`: events judged again."""
+"""Judging past events again, for `judgestream replay`."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_RESULT_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """What the command was asked to do."""
+    """The command's options."""
 
     plan: Plan
     resume: str | None
@@ -56,10 +56,10 @@ class _Person:
 
 
 def plan_of(plan: Plan, settings: Settings) -> Plan:
-    """Add what an incident of the verdict store says: its time, its metrics and its parts.
+    """Add an incident's time, metrics and parts from the verdict store.
 
     Raises:
-        BadUsageError: There is no such incident.
+        BadUsageError: The incident does not exist.
         CommandError: The store cannot be read.
     """
     if plan.incident is None:
@@ -91,10 +91,10 @@ def plan_of(plan: Plan, settings: Settings) -> Plan:
 
 
 async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> None:
-    """Estimate, ask, judge and report.
+    """Estimate, prompt, judge and report.
 
     Raises:
-        BadUsageError: The settings or the options do not hold.
+        BadUsageError: The settings or the options are invalid.
         CommandError: It ended early.
     """
     from aiokafka import AIOKafkaProducer
@@ -136,7 +136,7 @@ async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> 
     except JudgeConfigurationError as error:
         raise BadUsageError(str(error)) from error
     except (KafkaError, StreamsError) as error:
-        raise CommandError(f"{error}; go on with --resume {replay_id} and the same options") from error
+        raise CommandError(f"{error}; continue with --resume {replay_id} and the same options") from error
     _tell(report, call)
 
 
@@ -154,7 +154,7 @@ def _tell(report: Report, call: PastCall) -> None:
     else:
         for line in report.lines():
             typer.echo(line)
-    again = f"go on with --resume {report.replay_id} and the same options"
+    again = f"continue with --resume {report.replay_id} and the same options"
     match report.end:
         case "stopped":
             typer.echo(f"stopped; {again}", err=True)

@@ -11,15 +11,15 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """Conditions on a record's value, all of which must hold; a record that has no such field does not fit.
+    """Conditions on a record's value, all of which must hold; a record without the field does not match.
 
     Attributes:
         metric: Only this metric.
-        status: With this status.
-        event_id: Of this event.
-        max_score: With this score or a lower one.
-        labels: With all of these labels.
-        since: Written at this time or later, in milliseconds since 1970.
+        status: Only this status.
+        event_id: Only this event.
+        max_score: Only this score or a lower one.
+        labels: Only records with all of these labels.
+        since: Only records of this time or later, in milliseconds since 1970.
     """
 
     metric: str | None = None
@@ -30,7 +30,7 @@ class RecordFilter:
     since: int | None = None
 
     def fits(self, record: Any) -> bool:
-        """Whether a record is shown."""
+        """Return whether a record matches."""
         if self.since is not None and (record.timestamp or 0) < self.since:
             return False
         if self == RecordFilter(labels={}, since=self.since):

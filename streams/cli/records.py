@@ -1,4 +1,4 @@
-"""A record as a line: for people by what its topic holds, for programs as JSON."""
+"""Formats a record as one line: for people according to its topic, for programs as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_TEXT_CHARS = 80
 
 
 def record_json(record: Any) -> str:
-    """Write a record as one JSON object; bytes that are no text appear as base64 under `..._base64`."""
+    """Return a record as one JSON object; bytes that are not text become base64 under `..._base64`."""
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -49,7 +49,7 @@ def _put_bytes(fields: dict[str, Any], name: str, value: bytes | None) -> None:
 
 
 class RecordLines:
-    """Writes records for people.
+    """Formats records for people.
 
     Args:
         topics: Names of topics.
@@ -59,7 +59,7 @@ class RecordLines:
         self._topics = topics
 
     def line(self, record: Any) -> str:
-        """Write one record on one line."""
+        """Return one record as one line."""
         head = f"{_moment(record):%H:%M:%S} {record.partition}@{record.offset}"
         value = record.value
         if value is None:
@@ -146,4 +146,4 @@ _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
     "dead_letter": _dead_letter,
     "alert": _alert,
 }
-"""By the message that a topic holds."""
+"""The formatter of each topic's message."""

@@ -1,4 +1,4 @@
-"""An event loop for a command that runs until it is done or a person asks it to stop."""
+"""The event loop of a command, with a clean stop on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 SWITCH_SECONDS = 0.0005
-"""How long a thread of Python may keep the others waiting. A worker fetches in one thread and decides in
-another, and with the usual 5 ms they spend more time waiting for each other than working."""
+"""Python's thread switch interval. With the default 5 ms, a worker's fetching thread and its event loop spend
+more time waiting for each other than working."""
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
 
-    The first signal asks: the coroutine ends its work in its own order. A second one does what the signal
-    does by default, for anyone who does not want to wait.
+    The first signal sets the event, so the coroutine can finish its work. A second one ends the process.
 
     Args:
-        main: Gets the event, and returns soon after it is set.
+        main: Receives the event; must return soon after it is set.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    # What is loaded by now stays for good. The cyclic garbage collector would walk through all of it every
-    # few hundred records, which took a quarter of the time that reading a record takes.
+    # Objects loaded so far live until the end. Scanning them in each full garbage collection took a quarter
+    # of the time for reading a record.
     gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))

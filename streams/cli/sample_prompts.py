@@ -1,4 +1,4 @@
-"""What the judge would be sent for a sample event, metric by metric."""
+"""The prompt of each metric for a sample event."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class SamplePrompt:
 
     metric: str
     is_pack: bool
-    """Whether it is from a prompt pack; the built-in ones are not shown in full."""
+    """Whether it is from a prompt pack; built-in prompts are not shown in full."""
     request: ChatRequest
 
     @property
     def tokens(self) -> int:
-        """Input tokens at most, estimated: every model counts in its own way."""
+        """Input tokens, estimated high because tokenizers differ."""
         return request_tokens(self.request)
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return it for `--json`."""
         found: dict[str, Any] = {"metric": self.metric, "estimated_tokens": self.tokens}
         if self.is_pack:
             found["messages"] = [
@@ -45,7 +45,7 @@ class SamplePrompt:
         return found
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield it as lines for people."""
         yield (f"{self.metric}: about {self.tokens} input tokens for a sample event (estimated high)")
         if not self.is_pack:
             return
@@ -64,12 +64,12 @@ def sample_prompts(settings: Settings) -> list[SamplePrompt]:
     found: list[SamplePrompt] = []
     for name, metric in build_metrics(settings).items():
         if metric.mode == "code":
-            continue  # it has no prompt, and its code does not run in this process
+            continue  # no prompt
         task = neutral_task(metric, now=_AT)
         try:
             request = metric.prepare(task)
         except EventError:
-            continue  # the settings' bounds are too tight for the sample
+            continue  # the settings' limits are too small for the sample
         if isinstance(request, ChatRequest):
             found.append(SamplePrompt(name, settings.metrics[name].prompt_pack is not None, request))
     return found

@@ -1,4 +1,4 @@
-"""Settings for a command: every problem becomes bad usage with all its lines."""
+"""Loads settings for a command; all problems become one `BadUsageError`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
-"""Shows tracebacks; the command line's own, hence no setting."""
+"""Shows tracebacks; a variable of the command line, not a setting."""
 
 
 def settings_for_command(path: Path | None) -> Settings:
     """Load the settings.
 
     Args:
-        path: The settings file; None for the environment and the defaults.
+        path: The settings file; None for the environment and defaults alone.
 
     Raises:
-        BadUsageError: They do not hold; the message lists every problem.
+        BadUsageError: They are invalid; the message lists every problem.
     """
     try:
         return _load(path)
@@ -32,11 +32,11 @@ def settings_for_command(path: Path | None) -> Settings:
 
 
 def runnable_settings(path: Path) -> Settings:
-    """Load settings with which a worker would start, as far as can be seen without a network.
+    """Load settings and check, without the network, that a worker would start with them.
 
     Raises:
-        BadUsageError: They do not hold, leave open what is judged or by whom, a prompt pack cannot be used, a
-            secret is not where they say, or a paid endpoint has no budget; the message lists every problem.
+        BadUsageError: They are invalid, name no metric or no endpoint, a prompt pack or secret cannot be
+            read, or a paid endpoint has no budget; the message lists every problem.
     """
     try:
         settings = _load(path)
@@ -91,7 +91,7 @@ def _obstacles(settings: Settings) -> list[str]:
 
 
 def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
-    """Turn the problems of settings into one message."""
+    """Return the problems of settings as one error."""
     count = len(error.problems)
     where = "the environment" if path is None else str(path)
     what = "1 problem" if count == 1 else f"{count} problems"

@@ -1,4 +1,4 @@
-"""The settings: one frozen tree, from one YAML file and the environment, validated whole at start."""
+"""The settings: a frozen tree from one YAML file and the environment, validated as a whole at start."""
 
 from __future__ import annotations
 

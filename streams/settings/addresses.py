@@ -1,4 +1,4 @@
-"""Addresses and parameters of endpoints: secrets that would be shown or published there are refused."""
+"""Validates addresses and parameters of endpoints; refuses secrets there, because they would be displayed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from judge.text.sensitive import credentials
 from streams.settings.base import refuse
 
 QUERY_NAMES: Final = frozenset({"api-version"})
-"""What an address may ask for behind a question mark; anything else may be a key."""
+"""Query parameters that an address may have; any other may be a key."""
 _SECRET_WORDS: Final = frozenset(
     {
         "apikey",
@@ -35,11 +35,11 @@ _NOT_SECRET: Final = frozenset({"prompt_cache_key"})
 
 
 def endpoint_address(text: str) -> str:
-    """Check an endpoint's address. What was given is not repeated where it may hold a secret.
+    """Check an endpoint's address. A message never repeats a value that may contain a secret.
 
     Raises:
-        ValueError: It is none.
-        PydanticCustomError: It holds a user, a password, or a query that is no version.
+        ValueError: It is not an address. PydanticCustomError: It contains a user, a password, or a query
+        other than a version.
     """
     try:
         parts = urlsplit(text)
@@ -55,7 +55,7 @@ def endpoint_address(text: str) -> str:
         refuse([("", "must be an http or https address; write for example http://127.0.0.1:8000/v1")])
         raise
     if "@" in parts.netloc:
-        refuse([("", "must not hold a user or password; use api_key_env or api_key_file")])
+        refuse([("", "must not contain a user or password; use api_key_env or api_key_file")])
     if parts.fragment or (parts.query and not names) or names - QUERY_NAMES:
         allowed = ", ".join(sorted(QUERY_NAMES))
         refuse(
@@ -72,19 +72,19 @@ def endpoint_address(text: str) -> str:
     if not legal:
         raise ValueError("must be an http or https address; write for example http://127.0.0.1:8000/v1")
     if _holds_secret(text):
-        refuse([("", "holds what looks like a secret, and is displayed; use api_key_env or api_key_file")])
+        refuse([("", "contains what looks like a secret, and is displayed; use api_key_env or api_key_file")])
     return text.rstrip("/")
 
 
 def web_address(url: str) -> str:
-    """Check an address of a service, which is displayed, and cut the slash at its end.
+    """Check a service's address, which is displayed, and remove a slash at its end.
 
     Raises:
-        ValueError: It is none.
-        PydanticCustomError: It holds a user, a password, or what looks like a secret.
+        ValueError: It is not an address. PydanticCustomError: It contains a user, a password, or what looks
+        like a secret.
     """
     if not url.startswith(("https://", "http://")):
-        raise ValueError("must begin with https:// or http://")
+        raise ValueError("must start with https:// or http://")
     try:
         parts = urlsplit(url)
         names = [name for name, _ in parse_qsl(parts.query, max_num_fields=20)]
@@ -94,17 +94,17 @@ def web_address(url: str) -> str:
     if not legal:
         refuse([("", "must be an http or https address; write for example https://service.example.com")])
     if "@" in parts.netloc:
-        refuse([("", "must not hold a user or password, because it is displayed; use the settings for them")])
+        refuse([("", "must not contain a user or password, because it is displayed; use their own settings")])
     if any(map(is_secret_name, names)) or _holds_secret(url):
-        refuse([("", "holds what looks like a secret, and is displayed; use secret_env or the like for it")])
+        refuse([("", "contains what looks like a secret, and is displayed; use secret_env or secret_file")])
     return url.rstrip("/")
 
 
 def refuse_secret_parameters(parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Check parameters: they stand in every result.
+    """Check parameters: every result contains them.
 
     Raises:
-        PydanticCustomError: One has a secret's name or form; its value is not repeated.
+        PydanticCustomError: One has a secret's name or form; the message omits its value.
     """
     refuse(
         [
@@ -127,16 +127,16 @@ def _secrets(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
         for place, inner in enumerate(value):
             yield from _secrets(inner, f"{path}.{place}")
     elif isinstance(value, str) and _holds_secret(value):
-        yield path, "holds what looks like a secret"
+        yield path, "contains what looks like a secret"
 
 
 def _holds_secret(text: str) -> bool:
-    # A key may stand between slashes; some have slashes in them.
+    # A key may be between slashes, or contain slashes.
     return any(next(credentials.find(form), None) for form in (text, text.replace("/", " ")))
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a name says that its value is a secret, or headers, which hold some."""
+    """Return whether a name suggests that its value is a secret, or headers, which may contain one."""
     lowered = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[:200]).lower()
     if lowered in _NOT_SECRET:
         return False
@@ -145,6 +145,6 @@ def is_secret_name(name: str) -> bool:
 
 
 def sends_key_in_the_clear(base_url: str, *, has_key: bool) -> bool:
-    """Whether an API key would travel to another machine without encryption."""
+    """Return whether an API key would be sent to another machine unencrypted."""
     parts = urlsplit(base_url)
     return has_key and parts.scheme == "http" and not is_loopback(parts.hostname or "")

@@ -1,4 +1,4 @@
-"""What all sections of the settings have in common."""
+"""Base class and types shared by all sections of the settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streams.settings.problems import PROBLEMS
 
 
 class Section(BaseModel):
-    """Frozen, and closed: a misspelt name is an error."""
+    """Base of all sections: frozen; an unknown name is an error."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, hide_input_in_errors=True
@@ -29,15 +29,14 @@ class Section(BaseModel):
 
 
 def refuse(problems: Sequence[tuple[str, str]]) -> None:
-    """Raise one validation error that carries several problems; do nothing without any.
+    """Raise one validation error with several problems; do nothing if there are none.
 
     Args:
-        problems: Pairs of a dotted path within the section ("" for the section itself) and what to say about
-            it.
+        problems: Pairs of a dotted path within the section ("" for the section itself) and a message.
     """
     if problems:
         text = "; ".join(f"{path}: {what}" if path else what for path, what in problems)
-        # The text travels in the context: as a template its braces would be read as place holders.
+        # The text is in the context: in the template, its braces would be placeholders.
         raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": list(problems)})
 
 
@@ -47,7 +46,7 @@ def _against_base(path: Path, info: ValidationInfo) -> Path:
 
 
 FilePath = Annotated[Path, AfterValidator(_against_base)]
-"""A file; a relative path counts from the folder of the settings file."""
+"""A file; a relative path is relative to the folder of the settings file."""
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """Name of an environment variable (not its value)."""
@@ -58,7 +57,7 @@ PERIODS: Final[tuple[Period, ...]] = get_args(Period)
 
 
 def _share(value: object) -> object:
-    """Name the share that a percentage stands for; anything else is for the field's own bounds."""
+    """Refuse a percentage and name the share it means; the field's bounds check other values."""
     text = value.strip() if isinstance(value, str) else ""
     try:
         percent = float(text.removesuffix("%")) if text.endswith("%") else value

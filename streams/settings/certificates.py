@@ -1,4 +1,4 @@
-"""Certificates in files: until when they hold, and TLS that notices when the files change."""
+"""Certificates in files: their validity period, and TLS contexts that reload changed files."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """When a certificate holds; both ends belong to it."""
+    """A certificate's validity period, both ends included."""
 
     begins: datetime
     ends: datetime
 
 
 def validity_of(file: Path) -> Validity:
-    """Read from when to when the first certificate of a PEM file holds.
+    """Read the validity period of the first certificate in a PEM file.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It holds no certificate.
+        ValueError: It contains no certificate.
     """
     text = file.read_text(encoding="ascii", errors="replace")
     begin = text.find(_PEM_BEGIN)
@@ -53,7 +53,7 @@ def validity_of(file: Path) -> Validity:
 
 
 def _validity(der: bytes) -> Validity:
-    """Walk to the dates: Certificate, TBSCertificate, [version], serial, algorithm, issuer, validity."""
+    """Return the validity: Certificate, TBSCertificate, [version], serial, algorithm, issuer, validity."""
     _, certificate, _ = _element(der)
     _, to_be_signed, _ = _element(certificate)
     tag, _, rest = _element(to_be_signed)
@@ -67,7 +67,7 @@ def _validity(der: bytes) -> Validity:
 
 
 def _element(data: bytes) -> tuple[int, bytes, bytes]:
-    """Take one element of DER: its tag, its content and what follows."""
+    """Split off one element of DER: return its tag, its content and the rest."""
     tag, length, at = data[0], data[1], 2
     if length >= 0x80:
         at += length - 0x80
@@ -79,7 +79,7 @@ def _element(data: bytes) -> tuple[int, bytes, bytes]:
 
 def _moment(tag: int, content: bytes) -> datetime:
     text = content.decode("ascii")
-    if tag == _UTC_TIME:  # two digits: 50 and above mean the last century
+    if tag == _UTC_TIME:  # two digits: 50 and above mean 19xx
         text = ("19" if text[:2] >= "50" else "20") + text
     elif tag != _GENERALIZED_TIME:
         raise ValueError("no date where it belongs")
@@ -87,14 +87,14 @@ def _moment(tag: int, content: bytes) -> datetime:
 
 
 class RotatingContext(ssl.SSLContext):
-    """A TLS context that is built again when its files have changed, for the connections from then on.
+    """A TLS context that is rebuilt for new connections when its files have changed.
 
-    It looks at each new connection, so nothing runs in between. Where the new files do not hold (a key is
-    half written, say) the old ones continue, and a warning says so. Safe to use from several threads.
+    It checks the files at each new connection, without a background task. If the new files are invalid (for
+    example half written), the old context remains in use and a warning is logged. Thread-safe.
 
     Args:
-        build: Builds the context that does the work.
-        files: What it is built from; a change of any of them counts, also of what a symbolic link leads to.
+        build: Builds the inner context.
+        files: Its files; a change of any of them, or of a symbolic link's target, triggers a rebuild.
 
     Raises:
         SettingsError: It cannot be built.
@@ -107,7 +107,7 @@ class RotatingContext(ssl.SSLContext):
     _inner: ssl.SSLContext
 
     def __new__(cls, build: Callable[[], ssl.SSLContext], files: Sequence[Path]) -> Self:
-        """Build the first one."""
+        """Build the first context."""
         self = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         self._build = build
         self._files = tuple(files)
@@ -117,21 +117,21 @@ class RotatingContext(ssl.SSLContext):
         return self
 
     def __init__(self, build: Callable[[], ssl.SSLContext], files: Sequence[Path]) -> None:
-        """Everything happens in `__new__`, as the base class has it."""
+        """Do nothing: `__new__` does the work, because `ssl.SSLContext` requires that."""
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        """Begin a connection of asyncio's, with the files as they are now."""
+        """Start an asyncio connection with the current files."""
         return self._current().wrap_bio(*args, **kwargs)
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        """Begin a connection over a socket, with the files as they are now."""
+        """Start a socket connection with the current files."""
         return self._current().wrap_socket(*args, **kwargs)
 
     def _current(self) -> ssl.SSLContext:
         with self._lock:
             signature = self._signature()
             if signature != self._seen:
-                # Remembered first: files that do not hold are complained about once, not at each connection.
+                # Set first, so that invalid files are logged once, not at each connection.
                 self._seen = signature
                 try:
                     self._inner = self._build()

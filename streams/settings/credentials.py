@@ -1,4 +1,4 @@
-"""Fetches secrets from where the settings say they are."""
+"""Reads secrets from the environment and files that the settings name."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def resolve_secret(
     file: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> SecretStr | None:
-    """Fetch one secret.
+    """Read one secret.
 
     Args:
-        path: Dotted path of the setting without its ending, such as "judge.endpoints.0.api_key"; for
+        path: Dotted path of the setting without its suffix, such as "judge.endpoints.0.api_key"; for
             messages.
-        value: The secret itself, where an environment variable overrode the setting.
-        env_name: Name of the environment variable that holds it.
-        file: File that holds it; white space around it is cut.
+        value: The secret itself, if an environment variable set it.
+        env_name: Name of the environment variable with the secret.
+        file: File with the secret; surrounding white space is removed.
         env: Environment variables; those of the process by default.
 
     Returns:
-        The secret, or None where the settings name no place for it.
+        The secret, or None if the settings name no source.
 
     Raises:
-        SettingsError: The place is named, and there is nothing in it.
+        SettingsError: The named source is missing or empty.
     """
     if value is not None:
         text, place = value.get_secret_value(), f"{path}: "
@@ -55,10 +55,10 @@ def resolve_secret(
 
 
 def resolve_password(security: SecuritySettings, env: Mapping[str, str] | None = None) -> SecretStr | None:
-    """Fetch the broker's password; None where the protocol needs none.
+    """Return the broker's password; None if the protocol needs none.
 
     Raises:
-        SettingsError: It is not where the settings say.
+        SettingsError: The named source is missing or empty.
     """
     return resolve_secret(
         "kafka.security.password",
@@ -72,10 +72,10 @@ def resolve_password(security: SecuritySettings, env: Mapping[str, str] | None =
 def resolve_key_password(
     security: SecuritySettings, env: Mapping[str, str] | None = None
 ) -> SecretStr | None:
-    """Fetch the password of the client certificate's key; None where the settings name none.
+    """Return the password of the client certificate's key; None if the settings name none.
 
     Raises:
-        SettingsError: It is not where the settings say.
+        SettingsError: The named source is missing or empty.
     """
     return resolve_secret(
         "kafka.security.key_password",
@@ -86,10 +86,10 @@ def resolve_key_password(
 
 
 def resolve_client_secret(oauth: OAuthSettings, env: Mapping[str, str] | None = None) -> SecretStr:
-    """Fetch the secret that tokens are asked for with.
+    """Return the OAuth client's secret.
 
     Raises:
-        SettingsError: It is not where the settings say.
+        SettingsError: The named source is missing or empty.
     """
     secret = resolve_secret(
         "kafka.security.oauth.client_secret",
@@ -105,10 +105,10 @@ def resolve_client_secret(oauth: OAuthSettings, env: Mapping[str, str] | None = 
 
 
 def resolve_api_key(endpoint: EndpointSettings, env: Mapping[str, str] | None = None) -> SecretStr | None:
-    """Fetch an endpoint's key; None where it needs none.
+    """Return an endpoint's key; None if it needs none.
 
     Raises:
-        SettingsError: It is not where the settings say.
+        SettingsError: The named source is missing or empty.
     """
     return resolve_secret(
         f"judge.endpoints ({endpoint.name}).api_key",

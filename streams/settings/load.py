@@ -24,25 +24,24 @@ MAX_PROBLEMS = 50
 """Maximum number of problems reported at once."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 MOST_NEIGHBOURS = 1000
-"""Names that are looked through for one that may have been meant."""
+"""Maximum number of file names to search for a similar one."""
 
 
 def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
     """Read and validate the settings.
 
-    A variable `JUDGESTREAM_<SECTION>__<FIELD>` (deeper fields with `__` again) overrides the file. Its value
-    is taken as it stands for text and read as YAML (hence also JSON) for everything else.
+    A variable `JUDGESTREAM_<SECTION>__<FIELD>` (deeper fields with `__` again) overrides the file. Text
+    settings take its value as it is; for all others it is read as YAML (hence also JSON).
 
     Args:
-        path: The YAML file; None for defaults and environment alone. Relative paths within it count from its
-            folder.
+        path: The YAML file; None for defaults and environment alone. Paths in it are relative to its folder.
         env: Environment variables; those of the process by default.
 
     Returns:
         The settings.
 
     Raises:
-        SettingsError: With every problem that was found.
+        SettingsError: The settings are invalid; it lists every problem.
     """
     env = os.environ if env is None else env
     file = None if path is None else Path(path)
@@ -64,18 +63,18 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Settings without those that are wrong, so that one look finds the faults of all the others, too.
+    """The valid part of invalid settings, so that one run also reports the problems of the rest.
 
     Args:
-        settings: What holds; defaults stand in for what was left out.
-        left_out: The last names of what was left out.
+        settings: The valid settings; defaults replace the removed ones.
+        left_out: The last names of the removed settings.
     """
 
     settings: Settings
     left_out: tuple[str, ...]
 
     def own(self, problems: Iterable[str]) -> list[str]:
-        """Leave the problems that may follow from what was left out."""
+        """Return the problems that do not mention a removed setting."""
         return _unrelated(problems, self.left_out)
 
 
@@ -87,7 +86,7 @@ def _unrelated(problems: Iterable[str], names: Collection[str]) -> list[str]:
 def _rest(
     document: dict[str, Any], base: Mapping[str, Path], error: ValidationError
 ) -> tuple[Rest | None, list[str]]:
-    """Leave out what is wrong, twice at most, and say where the remaining sections contradict each other."""
+    """Remove invalid settings, in at most two passes; also return the problems of the second pass."""
     document = copy.deepcopy(document)
     left_out: list[str] = []
     further: list[str] = []
@@ -104,7 +103,7 @@ def _rest(
 
 
 def _leave_out(document: dict[str, Any], path: Sequence[str | int]) -> str:
-    """Remove the deepest named value on a path; give its name."""
+    """Remove the deepest named value on a path; return its name."""
     place: Any = document
     holder, name = document, ""
     for part in path:
@@ -137,12 +136,12 @@ def _read(file: Path) -> dict[str, Any]:
         raise SettingsError(
             [f"{file}: must be a mapping of sections (got {describe(document)}); see config schema"]
         )
-    # Sections without anything under them stand for their defaults.
+    # An empty section means its defaults.
     return {key: {} if value is None else value for key, value in document.items()}
 
 
 def _first(problems: list[str]) -> list[str]:
-    """As many as anyone reads; a list of the wrong kind has one for each of its values."""
+    """Return at most `MAX_PROBLEMS` problems and the number of further ones."""
     more = len(problems) - MAX_PROBLEMS
     return (
         problems
@@ -152,7 +151,7 @@ def _first(problems: list[str]) -> list[str]:
 
 
 def _control_characters(value: Any, path: str) -> Iterator[str]:
-    """Texts that no file, host or Kafka takes: with a NUL, another control character or half a character."""
+    """Yield a problem for each text with a control character or an unpaired surrogate."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _control_characters(inner, f"{path}.{name}" if path else str(name))
@@ -180,7 +179,7 @@ def _literal_secrets(document: Mapping[str, Any]) -> list[str]:
         name = path[-1]
         if isinstance(value, Mapping) and value.get(name) is not None:
             problems.append(
-                f"{dotted(path)}: must not stand in the file; use {name}_env (an environment variable's "
+                f"{dotted(path)}: must not be in the file; use {name}_env (an environment variable's "
                 "name) "
                 f"or {name}_file, and replace this one: it has been exposed"
             )
@@ -216,7 +215,7 @@ def _override(document: dict[str, Any], env: Mapping[str, str]) -> list[str]:
         try:
             value = _parse(env[name], annotation)
         except PlainYamlError:
-            # Without the parser's words: they quote the value, which may hold a secret.
+            # The parser's message is omitted: it quotes the value, which may contain a secret.
             problems.append(f"{name}: is not valid YAML or JSON; check brackets and quotes")
             continue
         if not _put(document, parts, value):
@@ -261,7 +260,7 @@ def _suggest_variable(parts: list[str]) -> str:
 
 
 def _as_variable(suggestion: str, before: list[str], after: list[str]) -> str:
-    """Turn the suggestion of a name into that of a whole variable, where there is one."""
+    """Turn a suggested name into a suggested variable, if there is a suggestion."""
     if not suggestion.startswith("did you mean "):
         return f"under {ENV_PREFIX}{'__'.join(before).upper()} {suggestion}"
     meant = suggestion.removeprefix("did you mean ").removesuffix("?")

@@ -1,4 +1,4 @@
-"""What may stand in `ingest.mapping`: event fields and JMESPath expressions."""
+"""Validates `ingest.mapping`: event fields and JMESPath expressions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from schemas.base import MAX_LABEL_NAME_CHARS, FieldName
 from streams.settings.problems import suggest
 
 MAX_EXPRESSION_CHARS: Final = 200
-"""How much of an expression a message shows."""
+"""Maximum characters of an expression in a message."""
 LABEL: Final = "labels."
-"""Begin of a target that is one label."""
+"""Prefix of a target that is a label."""
 FIELD: Final = "fields."
-"""Begin of a target that is one of an event's named texts."""
+"""Prefix of a target that is one of an event's named texts."""
 _FIELD_NAME: Final = TypeAdapter(FieldName)
 
 
 def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Find what is wrong with a mapping: pairs of a target and what to say about it.
+    """Return the problems of a mapping: pairs of a target and a message.
 
     Args:
         expressions: Event field, `labels.<name>` or `fields.<name>`, to JMESPath expression.
@@ -38,7 +38,7 @@ def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
         except (JMESPathError, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             shown = expression[:MAX_EXPRESSION_CHARS]
-            problems.append((target, f"is not JMESPath, {why} (got {shown!r}); correct the expression"))
+            problems.append((target, f"is not valid JMESPath, {why} (got {shown!r}); correct the expression"))
     return problems
 
 

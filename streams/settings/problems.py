@@ -1,4 +1,4 @@
-"""Turns what validation found into lines that name setting, limit, value and remedy."""
+"""Turns validation errors into lines that name setting, limit, value and remedy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 PROBLEMS = "judgestream_problems"
-"""Error type of checks over several fields; its context holds (path within the model, text) pairs."""
+"""Error type of checks over several fields; its context contains (path within the model, text) pairs."""
 MAX_VALUE_CHARS = 80
 SECRET_NAMES = frozenset({"password", "api_key", "basic_auth"})
-"""Fields whose values, and what is in them, no message shows; nor of names of variables: people put the
-secret there."""
+"""Fields whose contents no message shows. Names of variables are hidden too: users put secrets there."""
 
 _RUN = re.compile(r"//|[^\s'\"/]+")
-"""What the user's part of an address begins with, with a scheme or without."""
+"""Start of an address's user part, with or without a scheme."""
 MAX_READ_CHARS = 10_000
-"""Of a longer value no message shows more than that it is long: neither reading it nor hiding what is in it
-takes time."""
+"""A longer value is not shown, only its length; so parsing and masking take bounded time."""
 
 _LIMITS = {
     "greater_than": ("must be greater than {gt}", "raise it"),
@@ -52,7 +50,7 @@ _KINDS = {
 
 
 def describe(value: object) -> str:
-    """Show a value in a message: short, and for a list or mapping its kind alone (it may hold a secret)."""
+    """Describe a value briefly; of a list or mapping only the kind (it may contain a secret)."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -62,13 +60,13 @@ def describe(value: object) -> str:
     if isinstance(value, str | bytes) and len(value) > MAX_READ_CHARS:
         return f"{len(value)} characters"
     if isinstance(value, int) and value.bit_length() > MAX_VALUE_CHARS:
-        return f"a number of {value.bit_length()} bits"  # Python refuses to write one of thousands of digits
+        return f"a number of {value.bit_length()} bits"  # Python cannot format very long ones
     text = _without_user(repr(value))
     return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}..."
 
 
 def _without_user(text: str) -> str:
-    """The text with asterisks in place of user and password within an address, up to the last @."""
+    """Mask user and password within an address, up to the last @."""
     end = text.rfind("@")
     if end < 0:
         return text
@@ -79,7 +77,7 @@ def _without_user(text: str) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Say which known name a misspelt one may have meant, or which there are."""
+    """Suggest the known name closest to a misspelt one, or list the known names."""
     names = list(known)
     close = difflib.get_close_matches(name[:MAX_VALUE_CHARS].lower(), names, n=1, cutoff=0.6)
     if close:
@@ -88,7 +86,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """Write a path as users do."""
+    """Return a path in dotted form."""
     return ".".join(str(part) for part in path)
 
 
@@ -107,7 +105,7 @@ def unwrap(annotation: Any) -> Any:
 
 
 def annotation_at(model: type[BaseModel], path: Sequence[str | int]) -> Any | None:
-    """Find the annotation of the setting at a path, or None where there is no such setting."""
+    """Return the annotation of the setting at a path; None if there is no such setting."""
     annotation: Any = model
     for part in path:
         annotation = unwrap(annotation)
@@ -127,7 +125,7 @@ def annotation_at(model: type[BaseModel], path: Sequence[str | int]) -> Any | No
 
 
 def names_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
-    """List the settings that there are under a path."""
+    """List the settings under a path."""
     annotation = annotation_at(model, path)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return list(annotation.model_fields)
@@ -135,22 +133,22 @@ def names_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
 
 
 def unknown(model: type[BaseModel], path: Sequence[str | int]) -> str:
-    """Say that there is no setting at a path, and which one may have been meant."""
+    """Return the message for an unknown setting, with a suggestion."""
     return f"{dotted(path)} is not a setting; {suggest(str(path[-1]), names_at(model, path[:-1]))}"
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Turn a validation error into one line a problem.
+    """Return a validation error as one line per problem.
 
     Args:
-        error: What validation found.
+        error: The validation error.
         model: The root of the settings tree.
 
     Returns:
         Lines of the form "<path>: <what> (got <value>); <remedy>", never with a secret's value.
     """
     lines: list[str] = []
-    # Inputs are left out of `errors()` by `hide_input_in_errors` only in its text; they are needed here.
+    # `hide_input_in_errors` hides inputs in the error's text only; `errors()` still has them.
     for detail in error.errors(include_url=False):
         lines.extend(_lines(detail, model))
     return list(dict.fromkeys(lines))
@@ -170,7 +168,7 @@ def _lines(detail: ErrorDetails, model: type[BaseModel]) -> list[str]:
     if kind == "missing":
         return [f"{where}: is required (got nothing); add it"]
     what, remedy = _explain_kind(detail)
-    # In the place of a section a text may be anything, a password too.
+    # A text given instead of a section may be a password.
     no_section = isinstance(detail["input"], str) and kind.startswith(("model_", "dict_", "tuple_", "list_"))
     hidden = no_section or any(part in SECRET_NAMES or str(part).endswith("_env") for part in path)
     got = "a value that is not shown" if hidden else describe(detail["input"])

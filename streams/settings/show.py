@@ -1,4 +1,4 @@
-"""Shows the settings: as they are in force with secrets masked, and as a JSON Schema."""
+"""Shows the effective settings with secrets masked, and their JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from streams.settings.tree import Settings
 
 
 def mask(settings: Settings) -> dict[str, Any]:
-    """Give the settings in force as plain JSON values, secrets as asterisks."""
+    """Return the effective settings as plain JSON values, with secrets masked."""
     return settings.model_dump(mode="json")
 
 
 def settings_schema() -> dict[str, Any]:
-    """Give the JSON Schema of the settings file."""
+    """Return the JSON Schema of the settings file."""
     schema = Settings.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "judgestream settings"

@@ -1,4 +1,4 @@
-"""The whole tree of settings, and the checks that span sections."""
+"""The root of the settings, with the checks across sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streams.settings.sections.telemetry import TelemetrySettings
 
 
 class Settings(Section):
-    """All settings. Built once, by `load_settings`; plain values go inward from there."""
+    """All settings. Built once, by `load_settings`."""
 
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     topics: TopicSettings = Field(default_factory=TopicSettings)
@@ -66,14 +66,14 @@ def _time_problems(settings: Settings) -> list[tuple[str, str]]:
 
 _CITING = tuple(name for name, metric in BUILT_IN.items() if metric.cites)
 _OF_BUILT_IN = {"verification": tuple(BUILT_IN), "citation_pattern": _CITING, "without_citations": _CITING}
-"""Fields of a metric that only these have."""
+"""Fields that only these built-in metrics have."""
 
 
 def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
     problems = []
     for name, metric in settings.metrics.items():
         problems += [
-            (f"metrics.{name}.{field}", f"is for {' and '.join(known)} alone; remove it")
+            (f"metrics.{name}.{field}", f"is only for {' and '.join(known)}; remove it")
             for field, known in _OF_BUILT_IN.items()
             if getattr(metric, field) != MetricSettings.model_fields[field].default and name not in known
         ]
@@ -163,7 +163,7 @@ def _topic_problems(settings: Settings) -> list[tuple[str, str]]:
     owners: dict[str, str] = {}
     problems = []
     for path, topic in names.items():
-        # Kafka refuses two topics that differ in nothing but . and _ (they collide in its metrics).
+        # Kafka refuses two topics that differ only in . and _ (they collide in its metrics).
         owner = owners.setdefault(topic.replace(".", "_"), path)
         if owner != path:
             problems.append(

@@ -1,4 +1,4 @@
-"""The texts of the files."""
+"""Builds the texts of the files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPOSE: Final = "compose.yaml"
 EVENTS: Final = "events.jsonl"
 KAFKA_IMAGE: Final = "apache/kafka:4.1.1"
 CALLS_A_DAY: Final = 1000
-"""The budget where no price is known: dollars could not be counted."""
+"""The budget if no price is known: costs in dollars cannot be counted."""
 _WHAT: Final = {
     "coverage": "does the answer contain what the known good answer says? 0 to 5",
     "relevance": "does the cited page support every claim? 1 to 5",
@@ -26,9 +26,9 @@ def files(answers: Answers, *, is_priced: bool, version: str) -> dict[str, str]:
     """Write the files.
 
     Args:
-        answers: What was asked.
+        answers: The answers to the questions.
         is_priced: Whether the price of the judge's tokens is known, so that a budget in dollars can be kept.
-        version: Of judgestream; the image that the compose file runs.
+        version: The version of judgestream, for the image in the compose file.
     """
     return {
         SETTINGS: _settings(answers, is_priced=is_priced),
@@ -42,7 +42,7 @@ def _settings(answers: Answers, *, is_priced: bool) -> str:
         f"  {name}: {{when: {{has: [{field}]}}}} # {_WHAT[name]}\n" for name, field in answers.metrics.items()
     )
     if answers.is_new_kafka:
-        where, start = "the broker of compose.yaml, as this machine sees it", "earliest"
+        where, start = "the broker of compose.yaml, from this machine", "earliest"
         begins = "the topic is new: no backlog to judge and pay for"
         create = "true # creates missing topics"
     else:

@@ -14,7 +14,7 @@ from streams.cli.errors import BadUsageError, CommandError
 
 def broker(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 9092,
     topic: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""`judgestream config`: look at settings without starting anything."""
+"""`judgestream config`: check and show settings."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def check(
         typer.Option("--ask/--no-ask", help="Estimate a day's cost from the broker's topics, within 5 s."),
     ] = True,
 ) -> None:
-    """Validate a settings file and print what would run, or every problem (exit code 2).
+    """Validate a settings file and print a summary, or every problem (exit code 2).
 
-    Prompt packs are shown as the judge would receive them for a sample event. If the broker answers, a day's
-    cost is estimated from the records of the last 24 hours. JUDGESTREAM_<SECTION>__<FIELD> overrides the
-    file, as for the worker.
+    Prompt packs are shown as sent to the judge for a sample event. If the broker answers, a day's cost is
+    estimated from the records of the last 24 hours. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for
+    the worker.
     """
     from streams.cli.day import ask_day
     from streams.cli.sample_prompts import sample_prompts

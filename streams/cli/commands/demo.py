@@ -1,4 +1,4 @@
-"""`judgestream demo`: the whole thing on one machine."""
+"""`judgestream demo`: the whole pipeline on one machine."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def demo(
             "--metric",
             "-m",
             metavar="NAME",
-            help="A built-in metric or one of the library; may be given several times. Else coverage and "
-            "relevance.",
+            help="A built-in or library metric; repeatable; default: coverage and relevance.",
         ),
     ] = None,
     judge_latency_seconds: Annotated[
@@ -55,11 +54,11 @@ def demo(
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print only the summary, as JSON.")] = False,
 ) -> None:
-    """Show everything on this machine: broker, judge, worker, events and verdicts.
+    """Run the whole pipeline on this machine: broker, judge, worker, events and verdicts.
 
     The broker is in memory, on loopback. The judge is rule-based unless OPENAI_API_KEY or OPENAI_BASE_URL
-    (and OPENAI_MODEL) name a real one. Half-way the answers get worse. Without --events or --events-file the
-    demo runs until Ctrl-C, with quality falling and recovering in turns.
+    (and OPENAI_MODEL) name a real one. The answers get worse half-way. Without --events or --events-file the
+    demo runs until Ctrl-C, while quality falls and recovers in turn.
     """
     from judge.metrics.registry import NAMED
 
@@ -159,10 +158,9 @@ def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
 
     console = Console()
     is_live = console.is_terminal and not as_json and not console.is_dumb_terminal
-    # A log line in the middle of the live view would tear it; what matters is in the view or ends the demo.
+    # A log line would break the live view, which shows the problems that matter.
     set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
-    # Alerts are shown by the display; late timers are no news where a broker and a judge share the event
-    # loop.
+    # The display shows alerts; timers are often late because broker and judge share the event loop.
     for name in ("streams.monitoring.keeper", "mode.timers"):
         logging.getLogger(name).setLevel(logging.ERROR)
     if is_live:

@@ -1,4 +1,4 @@
-"""`judgestream doctor`: tries everything a worker needs and says what is wrong."""
+"""`judgestream doctor`: tests everything a worker needs and reports what fails."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 TELL_SECONDS = 10.0
-"""How often a line says what is waited for."""
+"""How often the failures that are being retried are printed."""
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not tried": "dim"}
 _WIDTH = 9
 
@@ -56,7 +56,7 @@ def doctor(
             min=0.1,
             max=600,
             metavar="SECONDS",
-            help="Time limit of each connection and reply; a verdict has judge.timeout_seconds.",
+            help="Time limit of each connection and reply; for verdicts, judge.timeout_seconds applies.",
         ),
     ] = 10.0,
     wait_seconds: Annotated[
@@ -66,14 +66,14 @@ def doctor(
             min=0,
             max=86_400,
             metavar="SECONDS",
-            help="Retry temporary failures for so many seconds.",
+            help="Retry temporary failures for at most SECONDS.",
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
 ) -> None:
     """Test everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
 
-    Changes nothing and does not disturb running workers. Exit code 0: a worker can run, possibly with
+    Changes nothing and does not affect running workers. Exit code 0: a worker can run, possibly with
     warnings; 1: a check failed; 2: the settings are invalid.
     """
     from streams.cli.running import run_until_stopped
@@ -142,7 +142,7 @@ async def _examine(
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
 
-    # What a refused connection or a price that is not known means is said by the findings.
+    # The findings report refused connections and unknown prices.
     set_up_logs(TelemetrySettings(log_level="error"))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     examination = Examination(
@@ -167,7 +167,7 @@ async def _examine(
 
 
 def _teller() -> Callable[[Diagnosis, float], None]:
-    """Say on standard error what is waited for: at once, when it changes, and occasionally."""
+    """Print the failures being retried to standard error: at once, on a change, and every `TELL_SECONDS`."""
     told: tuple[float, str] = (float("-inf"), "")
 
     def tell(diagnosis: Diagnosis, left: float) -> None:

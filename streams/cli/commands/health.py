@@ -1,4 +1,4 @@
-"""`judgestream health`: ask the worker on this machine whether it is alive."""
+"""`judgestream health`: check whether the worker on this machine is alive."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def health(
     try:
         status, body = _ask(telemetry, path, timeout_seconds)
     except (OSError, http.client.HTTPException) as error:
-        # One that refuses us or is slow is said in the words of the system: connection refused, timed out.
+        # The system's error text names the cause: connection refused, timed out.
         where = (
             ""
             if config is not None
@@ -80,12 +80,12 @@ def _ask(telemetry: TelemetrySettings, path: str, timeout_seconds: float) -> tup
 
 
 def _unverified(tls: TlsSettings) -> ssl.SSLContext:
-    """Accept any certificate: it names the machine as others see it, and nothing secret is sent."""
+    """Accept any certificate: its host name may differ from the local address, and no secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     if tls.client_ca_file is not None:
-        # The only certificate at hand; it will do where the same authority made those of the clients.
+        # The server's own certificate works if the client certificates have the same CA.
         context.load_cert_chain(tls.certificate_file, tls.key_file)
     return context
 

@@ -1,4 +1,4 @@
-"""`judgestream init`: files to begin with, from five questions or flags."""
+"""`judgestream init`: write the first files, from five questions or flags."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def init(
         typer.Option("--kafka", metavar="HOST:PORT", help="Your brokers; `new` for one in the compose file."),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="The topic that carries your answers.")
+        str | None, typer.Option("--topic", metavar="NAME", help="The topic with your answers.")
     ] = None,
     comes: Annotated[
         str | None,
         typer.Option(
             "--with",
             metavar="WHAT",
-            help="What comes with an answer: reference (a known good one), pages (that it cites), both, "
+            help="What your events contain: reference (a known good answer), pages (the cited text), both, "
             "neither.",
         ),
     ] = None,
@@ -72,9 +72,9 @@ def init(
         )
     ask = _Asked(yes=yes)
     kafka = ask(kafka, f"Your Kafka, as host:port ({NEW_KAFKA}: one in the compose file)", NEW_KAFKA)
-    topic = ask(topic, "The topic that carries your answers", "qa.events")
+    topic = ask(topic, "The topic with your answers", "qa.events")
     comes = ask(
-        comes, "What comes with an answer: reference (a known good one), pages, both or neither", "both"
+        comes, "Your events contain: reference (a known good answer), pages (cited), both or neither", "both"
     )
     if comes not in get_args(Comes):
         raise BadUsageError(f"--with must be one of {', '.join(get_args(Comes))}, got {comes!r}")
@@ -90,7 +90,7 @@ def init(
 
 
 class _Asked:
-    """Asks for what no flag names."""
+    """Asks the questions that no flag answers."""
 
     def __init__(self, *, yes: bool) -> None:
         self._yes = yes
@@ -111,7 +111,7 @@ class _Asked:
 
 
 def _texts(answers: Answers) -> dict[str, str]:
-    """Write the files in memory, and hold the settings against their own rules."""
+    """Build the texts of the files, and validate the settings."""
     from importlib.metadata import version
 
     import yaml
@@ -170,7 +170,7 @@ def _tell(folder: Path, answers: Answers) -> None:
         typer.echo(f"  judgestream produce {EVENTS} --config {SETTINGS}")
         typer.echo(f"  judgestream tail --from-beginning --config {SETTINGS}")
     else:
-        # The topic is in use: a sample event has no business there, and may well not be sampled.
+        # The topic is in use: a sample event does not belong there and may not be sampled.
         metrics = " ".join(f"--metric {name}" for name in answers.metrics)
         typer.echo(f"  judgestream judge {EVENTS} {metrics} --config {SETTINGS}")
         typer.echo(f"  judgestream topics --config {SETTINGS}")

@@ -66,7 +66,7 @@ def judge(
             help="OpenAI-compatible endpoint, including /v1; default: OPENAI_BASE_URL.",
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model; default: OPENAI_MODEL.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Model; default: OPENAI_MODEL.")] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +74,7 @@ def judge(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing --output when the run is done.")
+        bool, typer.Option("--overwrite", help="Replace an existing --output at the end of the run.")
     ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the results in --output and judge the rest.")
@@ -232,7 +232,7 @@ def _judge_settings(call: FileCall, settings: Settings | None) -> JudgeSettings:
     from streams.settings import JudgeSettings
 
     if settings is None:
-        # Its own bound on time: no consumer group waits here.
+        # A longer timeout than a worker's: no consumer group waits.
         return JudgeSettings(
             max_in_flight=call.concurrency or CONCURRENCY, timeout_seconds=JUDGE_TIMEOUT_SECONDS
         )
@@ -266,7 +266,7 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
     wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
     try:
         update = {"prompt_pack": pack, "mode": wanted.mode if call.mode is None else call.mode}
-        # Validated again: a copy would not check pack against mode.
+        # model_copy does not validate the pack against the mode.
         settled = MetricSettings.model_validate({**dict(wanted), **update})
         return guarded(build_metric(name, settled), judge)
     except (SettingsError, ValidationError) as error:
@@ -309,7 +309,7 @@ def _tell(
 def _end(
     call: FileCall, summary: FileSummary, comparisons: Sequence[Comparison], results: ResultFile | None
 ) -> None:
-    """Put the results in place, or say where they are; and let the exit code say what happened to them."""
+    """Move the results to --output, or print where they are; set the exit code."""
     if summary.interrupted or summary.outage is not None:
         kept = None if results is None else results.leave()
         if summary.outage is not None:

@@ -1,4 +1,4 @@
-"""`judgestream map`: what records become, before and after mapping and sampling."""
+"""`judgestream map`: show records before and after mapping and sampling."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_RECORDS = 10
 MAX_FILE_BYTES = 256 * 1024 * 1024
 READ_SECONDS = 10.0
-"""How long a topic with fewer records is waited for."""
+"""How long to wait for a topic that has fewer records."""
 SHOWN_CHARS = 300
 
 
@@ -74,9 +74,9 @@ def map_(
         ),
     ] = False,
 ) -> None:
-    """Show what records become: the mapped event, the sampling decision, and the metrics that judge it.
+    """Show each record's mapped event, its sampling decision and the metrics that judge it.
 
-    Judges and writes nothing. Reads a topic without a consumer group, so no offsets move.
+    Nothing is judged or written. A topic is read without a consumer group, so no offsets change.
     """
     from streams.cli.settings import settings_for_command
     from streams.intake.trial import Trial, looks_like_otlp
@@ -97,7 +97,7 @@ def map_(
     limit = number if otlp or number else DEFAULT_RECORDS
     outcomes = [*Trial(settings, otlp=otlp).outcomes(records[:limit]), *unread]
     _show(outcomes, otlp=otlp, as_json=as_json)
-    # Traces without an answer are an answer of their own; what cannot be read is not.
+    # Traces that were read but contain no answer are no failure; unreadable records are.
     if not any(outcome.event is not None or (otlp and outcome.before is not None) for outcome in outcomes):
         raise CommandError(f"none of {len(outcomes)} records could be read; see above")
 
@@ -119,7 +119,7 @@ def _content(file: Path) -> bytes:
 
 
 def _otlp_requests(content: bytes) -> list[RawRecord]:
-    """Cut a file into requests: one, or one a line as the Collector's file exporter writes them."""
+    """Split a file into requests: the whole file, or one per line as the Collector's file exporter writes."""
     from streams.intake.trial import RawRecord
 
     if content.lstrip()[:1] != b"{":
@@ -139,7 +139,7 @@ def _json_records(content: bytes) -> list[RawRecord]:
             return [RawRecord(json.dumps(item).encode()) for item in json.loads(content)]
         except ValueError as error:
             raise BadUsageError(
-                f"the file begins like a JSON array but is invalid, {error}; correct it"
+                f"the file starts like a JSON array but is invalid, {error}; correct it"
             ) from error
     return [RawRecord(line) for line in content.splitlines() if line.strip()]
 
@@ -147,7 +147,7 @@ def _json_records(content: bytes) -> list[RawRecord]:
 async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawRecord], list[Outcome]]:
     """Read the newest records of a topic, at most `number`, spread over its partitions.
 
-    Those in a wire form are read by their schemas, where the settings name a registry.
+    Records in a wire format are decoded with their schemas if the settings name a registry.
     """
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError

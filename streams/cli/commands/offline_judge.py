@@ -14,7 +14,7 @@ from streams.cli.errors import CommandError
 
 def offline_judge(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8000,
     latency_seconds: Annotated[
         float, typer.Option("--latency-seconds", min=0, max=3600, help="Latency of each reply.")
@@ -23,7 +23,7 @@ def offline_judge(
 ) -> None:
     """Run the rule-based judge behind an OpenAI-compatible address on loopback, until SIGTERM or Ctrl-C.
 
-    It compares words and is free. Its results carry its name.
+    It compares words, costs nothing, and its results carry its name.
     """
     from streams.cli.running import run_until_stopped
 

@@ -1,4 +1,4 @@
-"""`judgestream produce`: the lines of a file as records on a topic."""
+"""`judgestream produce`: send the lines of a file as records."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def produce(
     ] = None,
     key_field: Annotated[
         str,
-        typer.Option("--key-field", metavar="NAME", help="The field whose text becomes the record's key."),
+        typer.Option("--key-field", metavar="NAME", help="The field to use as the record's key."),
     ] = "event_id",
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
@@ -46,7 +46,7 @@ def produce(
     """Send the lines of a file to a topic, unchanged.
 
     Lines that are not JSON are sent without a key. Empty lines are skipped. Ends when the broker has
-    confirmed every record; exit code 1 if it refused some.
+    acknowledged every record; exit code 1 if it refused any.
     """
     import json
 
@@ -90,7 +90,7 @@ def produce(
 
 
 class _Sender:
-    """Sends lines and counts what happened to them."""
+    """Sends lines and counts the outcomes."""
 
     def __init__(self, topic: str, *, rate: float | None, key_field: str) -> None:
         self.confirmed = 0
@@ -118,15 +118,15 @@ class _Sender:
         )
         await where.start(producer, produce_grants(self._topic))
         try:
-            # Asked for by name a topic may be created by the broker, or waited for; in the list of all it is
-            # or is not.
+            # A metadata request that names a topic may create it or wait for it; the list of all topics does
+            # not.
             known = (await producer.client.fetch_all_metadata()).topics()
             if self._topic not in known:
                 raise no_topic(self._topic, known, where)
             await self._send_all(producer, lines, stop)
             self.interrupted = stop.is_set()
             await producer.flush()
-            for _ in range(MAX_UNCONFIRMED):  # every confirmation has been counted
+            for _ in range(MAX_UNCONFIRMED):  # wait until every acknowledgement is counted
                 await self._room.acquire()
         finally:
             await producer.stop()
@@ -136,7 +136,7 @@ class _Sender:
         sent = 0
         number = 0
         while not stop.is_set():
-            # A thread reads: standard input may be a pipe that a person writes to slowly.
+            # Read in a thread: standard input may block.
             line = await asyncio.to_thread(lines.readline) if lines is sys.stdin.buffer else lines.readline()
             if not line:
                 return

@@ -1,4 +1,4 @@
-"""`judgestream replay`: judge a stretch of the past again, or send again what was set aside."""
+"""`judgestream replay`: judge past events again, or resend dead letters."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def replay(
         typer.Option(
             "--incident",
             metavar="ID",
-            help="Judge the events, metrics and parts of an incident in the verdict store.",
+            help="Judge an incident's events again, with its metrics and parts, from the verdict store.",
         ),
     ] = None,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Send the originals of dead letters to their topics again.")
+        bool, typer.Option("--dead-letters", help="Resend the originals of dead letters to their topics.")
     ] = False,
     metric: Annotated[
         list[str] | None,
@@ -81,19 +81,19 @@ def replay(
         list[str] | None,
         typer.Option("--topic", "-t", metavar="NAME", help="Only dead letters from this topic; repeatable."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")] = False,
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Judge past events again, or send dead letters again.
+    """Judge past events again, or resend dead letters.
 
-    Prints an estimate and asks first. Judges the events that the live stream sampled; results go to the same
-    topic with a replay id and do not count in live series. At the end it compares both evaluators on the same
-    events. After Ctrl-C, resume with --resume ID and the same options.
+    Prints an estimate and prompts first. Judges the events that the live stream sampled; results go to the
+    same topic with a replay id and do not count in live series. At the end it compares both evaluators on the
+    same events. After Ctrl-C, resume with --resume ID and the same options.
 
-    With --dead-letters, the original records are sent to their topics again, with key, value, headers and
-    time, once you have fixed the cause. The dead letters remain: limit a second run with --from.
+    With --dead-letters, the original records are resent to their topics with key, value, headers and time;
+    fix the cause first. The dead letters remain: limit a second run with --from.
     """
     from streams.cli.running import run_until_stopped
 
@@ -154,13 +154,13 @@ def _check(
     if len(given) != 1:
         got = " and ".join(given) or "nothing"
         raise BadUsageError(
-            f"say what to replay by one of {', '.join(whats)}, got {got}; "
+            f"name what to replay by one of {', '.join(whats)}, got {got}; "
             "for example: judgestream replay --from 2026-11-21T20:00:00Z --config F"
         )
     misplaced = not_dead_letters if given == ["--dead-letters"] else only_dead_letters
     for name, value in misplaced.items():
         if value:
-            raise BadUsageError(f"{name} does not go with {given[0]}; omit it")
+            raise BadUsageError(f"{name} cannot be used with {given[0]}; omit it")
 
 
 def _moment(option: str, text: str | None) -> datetime | None:

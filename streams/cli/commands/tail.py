@@ -65,7 +65,7 @@ def tail(
     """Follow a topic until Ctrl-C, one line per record.
 
     Events, tasks, results, dead letters and alerts are formatted; other records are shown as they are. Reads
-    without a consumer group, so no offsets move.
+    without a consumer group, so no offsets change.
     """
     from streams.cli.running import run_until_stopped
 
@@ -132,7 +132,7 @@ async def _follow(
         if topic not in known:
             raise no_topic(topic, known, where)
         if wanted.since is None:
-            consumer.subscribe([topic])  # without a group: all partitions, those to come included
+            consumer.subscribe([topic])  # without a group: all partitions, including later ones
         else:
             await _begin(consumer, topic, wanted.since)
         while not stop.is_set():
@@ -151,7 +151,7 @@ async def _follow(
 
 
 async def _begin(consumer: Any, topic: str, since: int) -> None:
-    """Begin with the first record of a time, in each partition."""
+    """Seek each partition to its first record at or after a time."""
     from streams.kafka.past import partitions_of
 
     partitions = await partitions_of(consumer, topic)

@@ -1,4 +1,4 @@
-"""`judgestream topics`: creates missing topics, and drains the tasks of a metric that was removed."""
+"""`judgestream topics`: create missing topics, and drain the tasks of a removed metric."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def topics(
 @topics_app.command()
 def drain(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
-    metric: Annotated[str, typer.Option("--metric", help="The metric removed from the settings.")],
+    metric: Annotated[str, typer.Option("--metric", help="The metric that was removed from the settings.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many tasks wait.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -80,7 +80,7 @@ def drain(
 
 
 def _run(config: Path, work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
-    """Do something with the broker that the settings name; what can go wrong becomes the command's error."""
+    """Run broker work for the settings' broker; turn its errors into the command's error."""
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings, settings_for_command
     from streams.errors import SettingsError, StreamsError

@@ -1,4 +1,4 @@
-"""`judgestream worker`: the service."""
+"""`judgestream worker`: run the service."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def worker(
 ) -> None:
     """Run the service: read events, sample, judge, publish verdicts, detect drops.
 
-    Runs until SIGTERM or Ctrl-C, then finishes the records in flight. After a crash the next worker repeats
+    Runs until SIGTERM or Ctrl-C, then finishes the records in flight. After a crash, the next worker repeats
     them. The agent `store` also keeps results and texts in a file for `explore`, `show` and `export`.
     """
     import structlog
@@ -44,7 +44,7 @@ def worker(
         raise BadUsageError(
             f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {agents!r}"
         )
-    set_up_logs(TelemetrySettings(log_level="error"))  # warnings of packs are logged once, by the settings
+    set_up_logs(TelemetrySettings(log_level="error"))  # packs' warnings are logged later
     judges = {"intake", "judge"} & set(chosen)
     settings = runnable_settings(config) if judges else settings_for_command(config)
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))

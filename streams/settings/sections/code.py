@@ -1,4 +1,4 @@
-"""Metrics that code decides: `metrics.<name>.code` and `metrics.<name>.python`."""
+"""Metrics computed by code: `metrics.<name>.code` and `metrics.<name>.python`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams.settings.base import FilePath, Section, refuse
 _Read = Literal["question", "answer", "reference"]
 _Phrase = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Worse = Literal["down", "up"]
-"""Which way of a number is for the worse."""
+"""The direction in which a number gets worse."""
 
 
 class RegexSettings(Section):
@@ -52,7 +52,7 @@ class JsonValidSettings(Section):
 
 
 class LengthSettings(Section):
-    """How long a text is."""
+    """Length of a text."""
 
     unit: Literal["characters", "words", "sentences"] = Field(
         default="words", description="The unit to count."
@@ -62,12 +62,12 @@ class LengthSettings(Section):
 
 
 class SimilaritySettings(Section):
-    """How far the answer is like the reference, 0 to 1. `similarity: embeddings` is short for `by`."""
+    """Similarity of answer and reference, 0 to 1. A value alone, as in `similarity: words`, means `by`."""
 
     by: Literal["words", "embeddings"] = Field(
         default="words",
         description="words: common words in order. embeddings: cosine of the metric model's vectors from an "
-        "endpoint's /embeddings; such a call is sampled and paid for like a judge call.",
+        "endpoint's /embeddings; such a call is sampled and costs money like a judge call.",
     )
 
     @model_validator(mode="before")
@@ -77,34 +77,32 @@ class SimilaritySettings(Section):
 
 
 class LatencySettings(Section):
-    """How long the answer took, from a label of the event."""
+    """Latency of the answer, from a label of the event."""
 
     label: LabelName = Field(default="latency_seconds", description="The label with the number.")
     unit: Literal["seconds", "milliseconds"] = Field(default="seconds", description="Its unit.")
 
 
 class CostSettings(Section):
-    """What the answer cost, from a label of the event."""
+    """Cost of the answer, from a label of the event."""
 
     label: LabelName = Field(default="cost_usd", description="The label with the number, in USD.")
 
 
 class CodeSettings(Section):
-    """One check of our own. A name alone, as in `code: latency`, is that check with its defaults."""
+    """One built-in check. A name alone, as in `code: latency`, means its defaults."""
 
     regex: RegexSettings | None = Field(default=None, description="Whether a pattern is found.")
     contains: ContainsSettings | None = Field(
         default=None, description="Whether a text contains words or phrases."
     )
     json_valid: JsonValidSettings | None = Field(default=None, description="Whether the answer is JSON.")
-    length: LengthSettings | None = Field(default=None, description="How long a text is.")
+    length: LengthSettings | None = Field(default=None, description="Length of a text.")
     similarity: SimilaritySettings | None = Field(
-        default=None, description="How similar the answer is to the reference."
+        default=None, description="Similarity of answer and reference."
     )
-    latency: LatencySettings | None = Field(
-        default=None, description="How long the answer took, from a label."
-    )
-    cost: CostSettings | None = Field(default=None, description="What the answer cost, from a label.")
+    latency: LatencySettings | None = Field(default=None, description="Latency of the answer, from a label.")
+    cost: CostSettings | None = Field(default=None, description="Cost of the answer, from a label.")
 
     @property
     def rises(self) -> bool:
@@ -133,7 +131,7 @@ _Label = Annotated[str, StringConstraints(min_length=1, max_length=60)]
 
 
 class PythonSettings(Section):
-    """A function of your own. `package.module:function` alone is that function with these defaults."""
+    """A function of your own. `package.module:function` alone means its defaults."""
 
     function: str = Field(
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
@@ -143,8 +141,8 @@ class PythonSettings(Section):
     )
     result: Literal["number", "integer", "boolean"] | tuple[_Label, ...] | dict[_Label, int] = Field(
         default="number",
-        description="Its result: a number or whole number within score_range, true or false, or labels, "
-        "best first or with a number each.",
+        description="Type of its result: a number or whole number within score_range, true or false, or "
+        "labels, best first or with a number each.",
     )
     worse: Worse = Field(default="down", description="Which direction of the mean raises an alert.")
     inputs: tuple[EventText, ...] = Field(

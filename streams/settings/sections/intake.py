@@ -15,8 +15,8 @@ from streams.settings.sections.registry import RegistrySettings
 
 
 def _as_texts(value: object) -> object:
-    # YAML reads `tier: 1` and `beta: true` as a number and a truth value; event labels are strings, and
-    # become strings in the same way when they are read.
+    # YAML reads `tier: 1` and `beta: true` as a number and a boolean; event labels are converted to strings
+    # in the same way.
     items = value if isinstance(value, list | tuple) else [value]
     return tuple(
         str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
@@ -31,12 +31,12 @@ LabelValues = Annotated[
     ),
     Field(min_length=1),
 ]
-"""Values of which a label must have one; a single value may stand alone."""
+"""A label's allowed values; a single value needs no list."""
 LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
 
 
 def _rule_labels(value: object) -> object:
-    """Take `{labels: {tenant: gold}}` as `{tenant: gold}`, as in metrics.<name>.when."""
+    """Accept `{labels: {tenant: gold}}` for `{tenant: gold}`, as in metrics.<name>.when."""
     if not isinstance(value, Mapping):
         return value
     if "has" in value:
@@ -51,11 +51,11 @@ _RuleWhen = Annotated[
     dict[LabelName, LabelValues | Annotated[dict[LabelName, LabelValues], Field(min_length=1)]],
     Field(min_length=1, max_length=32),
 ]
-"""What may stand in `when` of a rule: labels, or labels under `labels`."""
+"""The form of a rule's `when`: labels, or labels under `labels`."""
 
 
 class IngestSettings(Section):
-    """How a record is read."""
+    """How records are read."""
 
     format: Literal["json", "otlp"] = Field(
         default="json",
@@ -90,7 +90,7 @@ class IngestSettings(Section):
 
 
 class SamplingRule(Section):
-    """A stratum with a rate of its own."""
+    """A stratum and its rate."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
         description="The stratum's name, as it appears in results."
@@ -99,15 +99,15 @@ class SamplingRule(Section):
         LabelConditions, Field(min_length=1), BeforeValidator(_rule_labels, json_schema_input_type=_RuleWhen)
     ] = Field(
         description=(
-            "Labels the event must have: name to value or values; may stand under `labels`, as "
-            "those of metrics."
+            "Labels the event must have: name to value or values; also accepted under `labels`, as for "
+            "metrics."
         ),
     )
     rate: Rate = Field(description="Share of these events to judge.")
 
 
 class SamplingSettings(Section):
-    """Which share of the events is judged. The first rule that fits decides."""
+    """Which share of the events is judged. The first matching rule decides."""
 
     default_rate: Rate = Field(default=1.0, description="Share of the events that match no rule.")
     rules: tuple[SamplingRule, ...] = Field(
@@ -122,7 +122,7 @@ class SamplingSettings(Section):
         default=None,
         description="How to combine with an upstream sampler (`ot=th` in tracestate, or the event's "
         "sampling_probability). equalize: the lower of its probability and this rate; proportional: "
-        "this rate is a share of what it kept; ignore: as if there were none. None: equalize for "
+        "this rate is a share of what it kept; ignore: use this rate alone. None: equalize for "
         "ingest.format otlp, else ignore, because an event topic does not depend on trace sampling.",
     )
 

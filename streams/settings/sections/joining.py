@@ -1,4 +1,4 @@
-"""Sections `ingest.otlp` and `ingest.conversations`: when what comes in several records is closed."""
+"""Sections `ingest.otlp` and `ingest.conversations`: when an event of several records is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section `judge`: the endpoints that judge, and how patiently they are asked."""
+"""Section `judge`: endpoints, limits, retries, budget and cache."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from streams.settings.base import EnvName, FilePath, Section, refuse
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-4.1-mini"
-"""Asked at OpenAI's own address when OPENAI_MODEL is not set."""
+"""The model at OpenAI's own address if OPENAI_MODEL is not set."""
 
 
 class PriceSettings(Section):
-    """What a model's tokens cost, in USD a million tokens."""
+    """A model's prices in USD per million tokens."""
 
     input: float = Field(ge=0, le=10_000, description="Input tokens.")
     cached: float | None = Field(
@@ -105,7 +105,7 @@ class EndpointSettings(Section):
 
 
 class RetrySettings(Section):
-    """How long a verdict rests after a failure that may pass; each time twice as long, with a jitter."""
+    """Pauses between retries of a verdict after temporary failures; doubled each time, with jitter."""
 
     first_wait_seconds: float = Field(
         default=0.5, ge=0.01, le=60, description="Longest first pause between retries."
@@ -116,7 +116,7 @@ class RetrySettings(Section):
 
 
 class BreakerSettings(Section):
-    """When the breaker opens, and how often the endpoint is tried then."""
+    """When the breaker opens, and how often it probes the endpoint."""
 
     failures: int = Field(
         default=10,
@@ -133,10 +133,7 @@ class BreakerSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What judging may cost, a worker, in hours and days of UTC.
-
-    `budget: none` says in writing that it may cost anything.
-    """
+    """Cost limits of judging per worker, by hours and days of UTC. `budget: none` sets no limit."""
 
     unlimited: bool = Field(
         default=False,
@@ -173,7 +170,7 @@ Budget = Annotated[
 
 
 class CacheSettings(Section):
-    """Verdicts that need not be given twice: the same evaluator on the same texts."""
+    """Cache of verdicts: the same evaluator judges the same texts once."""
 
     max_entries: int = Field(
         default=0,
@@ -195,7 +192,7 @@ class CacheSettings(Section):
 
 
 class JudgeSettings(Section):
-    """Who judges."""
+    """Endpoints and limits of judging."""
 
     endpoints: tuple[EndpointSettings, ...] = Field(
         default=(),
@@ -221,7 +218,7 @@ class JudgeSettings(Section):
     retry: RetrySettings = Field(default_factory=RetrySettings)
     breaker: BreakerSettings = Field(default_factory=BreakerSettings)
     repair_attempts: int = Field(
-        default=2, ge=0, le=5, description="How often a judge may repair an invalid reply."
+        default=2, ge=0, le=5, description="Maximum calls to repair an invalid reply."
     )
     max_output_tokens: int = Field(
         default=4096, ge=64, le=131_072, description="Maximum length of a reply, in tokens."
@@ -314,14 +311,14 @@ class JudgeSettings(Section):
 
 
 def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
-    """Give the endpoint that the usual OPENAI_* variables describe.
+    """Return the endpoint that the usual OPENAI_* variables describe.
 
     Args:
         env: Environment variables. OPENAI_BASE_URL or OPENAI_API_KEY must be set for an endpoint;
-            OPENAI_MODEL names the model and may be left out at OpenAI's own address only.
+            OPENAI_MODEL names the model; optional only at OpenAI's own address.
 
     Returns:
-        One endpoint named "openai", or none when neither variable is set.
+        One endpoint named "openai", or none if neither variable is set.
 
     Raises:
         SettingsError: OPENAI_MODEL is missing, or OPENAI_BASE_URL is not an address.

@@ -1,4 +1,4 @@
-"""Sections `kafka` and `topics`: the broker, and where records lie."""
+"""Sections `kafka` and `topics`: the broker and the topics."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def _legal_topic(name: str) -> str:
 TopicName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_legal_topic)
 ]
-"""What Kafka accepts as a topic's name."""
+"""A topic name that Kafka accepts."""
 TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$")]
-"""Beginning of a topic's name; leaves room for a metric's name of up to 64 characters."""
+"""Prefix of a topic name; leaves room for a metric name of up to 64 characters."""
 
 
 def _servers(text: str) -> str:
     for server in text.split(","):
         if "@" in server:
-            refuse([("", "must not hold a user or password, because it is displayed; use kafka.security")])
+            refuse([("", "must not contain a user or password, because it is displayed; use kafka.security")])
         if "://" in server:
             raise ValueError("must be host:port without http:// or the like; Kafka uses its own protocol")
         host, colon, port = server.strip().rpartition(":")
@@ -53,7 +53,7 @@ def _start(value: object) -> object:
 
 
 class KafkaSettings(Section):
-    """The broker and the worker's place in its consumer group."""
+    """The broker and the consumer group."""
 
     bootstrap_servers: Annotated[str, AfterValidator(_servers)] = Field(
         default="127.0.0.1:9092", description="host:port, several separated by commas."
@@ -124,12 +124,12 @@ Hours = Annotated[int, Field(ge=1, le=87_600)]
 
 
 class RetentionSettings(Section):
-    """How long created topics keep records, in hours. Anyone who reads later than that misses them."""
+    """Retention of created topics, in hours. Older records are lost to all readers."""
 
-    events: Hours = Field(default=168, description="Events: the longest intake outage to survive.")
-    tasks: Hours = Field(default=168, description="Tasks: the longest judge outage to survive.")
+    events: Hours = Field(default=168, description="Events: the longest intake outage without loss.")
+    tasks: Hours = Field(default=168, description="Tasks: the longest judge outage without loss.")
     scores: Hours = Field(default=720, description="Results: how far back readers may go.")
-    dead_letters: Hours = Field(default=720, description="Dead letters, until a person has looked at them.")
+    dead_letters: Hours = Field(default=720, description="Dead letters: the time to inspect and resend them.")
     alerts: Hours = Field(default=2160, description="Alerts.")
     observations: Hours = Field(
         default=168, description="The monitor's observations, reread from its last saved state."
@@ -139,7 +139,7 @@ class RetentionSettings(Section):
 
 
 class TopicSettings(Section):
-    """Where records lie."""
+    """Names and settings of the topics."""
 
     events: TopicName = Field(default="qa.events", description="Input: answered questions.")
     tasks_prefix: TopicPrefix = Field(
@@ -169,12 +169,12 @@ class TopicSettings(Section):
     )
 
     def task_topic(self, metric: str) -> str:
-        """Name the task topic of a metric."""
+        """Return the name of a metric's task topic."""
         return f"{self.tasks_prefix}{metric}"
 
 
 class DeadLetterLimitSettings(Section):
-    """How much may be set aside before the worker stops; counted by topic, in each worker."""
+    """Dead letters that stop the worker; counted per topic, in each worker."""
 
     consecutive: int | None = Field(
         default=None, ge=1, le=1_000_000_000, description="Maximum consecutive dead letters."
@@ -188,7 +188,7 @@ class DeadLetterLimitSettings(Section):
 
 
 class DeadLetterSettings(Section):
-    """What happens to records that cannot be processed."""
+    """Handling of records that cannot be processed."""
 
     when_refused: Literal["wait", "skip"] = Field(
         default="wait",

@@ -1,4 +1,4 @@
-"""Section `metrics`: what is judged, and how."""
+"""Section `metrics`: the metrics, their events and their judge."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from streams.settings.sections.intake import LabelConditions
 from streams.settings.sections.panel import PanelSettings
 
 Unit = Literal["event", "conversation"]
-"""What a metric judges at a time."""
+"""The unit that a metric judges."""
 
 
 _FLAT_LABEL: Final[JsonDict] = {
     "anyOf": [{"type": ["string", "number", "boolean"]}, {"type": "array", "minItems": 1}]
 }
-"""A label that stands in `when` itself, for the JSON Schema; `_flat` puts it under `labels`."""
+"""For the JSON Schema: a label directly in `when`; `_flat` moves it to `labels`."""
 
 
 def _one_or_several(value: object) -> object:
@@ -42,15 +42,15 @@ class MetricConditions(Section):
     labels: LabelConditions = Field(
         default_factory=dict,
         description=(
-            "Labels the event must have: name to value or values; may stand in `when` itself, as "
-            "those of sampling.rules."
+            "Labels the event must have: name to value or values; also accepted directly in `when`, as in "
+            "sampling.rules."
         ),
     )
 
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, value: object) -> object:
-        """Take other names than has and labels as labels; one that is nearly theirs stays a misspelt name."""
+        """Move names other than has and labels to labels; a name similar to these stays, as an error."""
         if not isinstance(value, Mapping):
             return value
         labels = value.get("labels", {})
@@ -89,10 +89,10 @@ class MetricSettings(Section):
     )
     prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
     code: CodeSettings | None = Field(
-        default=None, description="A check that needs no judge, in place of prompts; it costs nothing."
+        default=None, description="A check by code instead of prompts; free, except `similarity: embeddings`."
     )
     python: PythonSettings | None = Field(
-        default=None, description="Your own function in place of prompts; it runs in a separate process."
+        default=None, description="Your own function instead of prompts; it runs in a separate process."
     )
     score_range: tuple[int | float, int | float] | None = Field(
         default=None,
@@ -144,41 +144,39 @@ class MetricSettings(Section):
     )
     without_citations: Literal["lowest", "unscored"] = Field(
         default="lowest",
-        description=(
-            "An answer without citations scores 1, as the metric defines it, or is unscored (relevance)."
-        ),
+        description=("Whether an answer without citations scores 1 (as defined) or is unscored (relevance)."),
     )
 
     @property
     def is_code(self) -> bool:
-        """Whether code decides and no judge is used."""
+        """Whether code computes the score without an endpoint."""
         return self.is_check and not self.embeds
 
     @property
     def is_check(self) -> bool:
-        """Whether it is a check or a function, which has no prompt."""
+        """Whether it is a check or a function, without a prompt."""
         return self.code is not None or self.python is not None
 
     @property
     def embeds(self) -> bool:
-        """Whether texts are compared by the vectors that an endpoint gives."""
+        """Whether it compares texts by an endpoint's embeddings."""
         similarity = None if self.code is None else self.code.similarity
         return similarity is not None and similarity.by == "embeddings"
 
     @property
     def rises(self) -> bool:
-        """Whether a rise of the mean is for the worse."""
+        """Whether a rise of the mean is a deterioration."""
         found = self.code or self.python
         return found is not None and found.rises
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Names of the endpoints that judge it; empty: all."""
+        """Names of its endpoints; empty: all."""
         return (self.panel.endpoints if self.panel is not None else ()) or self.endpoints
 
     @property
     def models(self) -> tuple[str | None, ...]:
-        """Models that are asked at each of these endpoints; None: its own."""
+        """Models to use at each of these endpoints; None: the endpoint's own."""
         return (self.panel.models if self.panel is not None else ()) or (self.model,)
 
     @model_validator(mode="after")
@@ -230,7 +228,7 @@ class MetricSettings(Section):
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:
-    """The built-in metrics that judge unasked, each for the events that have what it needs."""
+    """Return the built-in metrics that are on by default, each for the events with the fields it needs."""
     return {
         name: MetricSettings(when=MetricConditions(has=metric.needs))
         for name, metric in BUILT_IN.items()

@@ -1,4 +1,4 @@
-"""Section `monitor`: what is watched, and when a drop is called."""
+"""Section `monitor`: the monitored series, and when a drop raises an alert."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.settings.sections.telemetry import DEFAULT_LABELS
 
 
 class ObjectiveSettings(Section):
-    """A promise about the answers: this share of them scores so much or more."""
+    """An objective: a share of the answers must reach a score."""
 
     at_least: float = Field(description="Lowest score that meets the objective.")
     share: float = Field(
@@ -27,14 +27,14 @@ _Worse = dict[LabelValue, Literal["up", "down"]]
 
 
 def _as_written(given: object) -> object:
-    """The labels `true` and `false`, which YAML reads as what they say."""
+    """Turn booleans back into the labels `true` and `false`."""
     if not isinstance(given, dict):
         return given
     return {str(label).lower() if isinstance(label, bool) else label: way for label, way in given.items()}
 
 
 class MonitorSettings(Section):
-    """When a drop is called."""
+    """Which series are monitored, and when a drop raises an alert."""
 
     labels: tuple[LabelName, ...] = Field(
         default=DEFAULT_LABELS,
@@ -46,14 +46,14 @@ class MonitorSettings(Section):
         default=60,
         ge=10,
         le=1_000_000,
-        description=("Judged answers for the first baseline of a series; it is updated with every doubling."),
+        description=("Judged answers for the first baseline of a series; recomputed with every doubling."),
     )
     min_drop: float = Field(
         default=0.1,
         gt=0,
         le=5,
         description=(
-            "Smallest relevant fall of a mean, in points of a scale five wide; in proportion on other scales."
+            "Smallest relevant fall of a mean, in points of a scale five wide; proportional on others."
         ),
     )
     min_share_rise: float = Field(
@@ -71,7 +71,7 @@ class MonitorSettings(Section):
     )
     targets: dict[MetricName, float] = Field(
         default_factory=dict,
-        description="By metric, the lowest acceptable mean, instead of a learned one.",
+        description="By metric, the lowest acceptable mean, instead of a learned baseline.",
     )
     objectives: dict[MetricName, ObjectiveSettings] = Field(
         default_factory=dict,

@@ -12,7 +12,7 @@ MAX_VOTES = 15
 
 
 class PanelSettings(Section):
-    """Who votes, all concurrently; each vote is a call, and paid. A list is that of `endpoints`."""
+    """The voters; all vote concurrently, and each vote is a paid call. A list alone means `endpoints`."""
 
     endpoints: tuple[str, ...] = Field(
         default=(),
@@ -22,7 +22,7 @@ class PanelSettings(Section):
     models: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = Field(
         default=(),
         max_length=MAX_VOTES,
-        description="Models that vote at each of these endpoints, in place of its own.",
+        description="Models that vote at each of these endpoints, instead of the endpoint's own.",
     )
     samples: int = Field(
         default=1,
@@ -41,7 +41,7 @@ class PanelSettings(Section):
 
     @property
     def votes(self) -> int:
-        """Votes on each answer."""
+        """Number of votes on each answer."""
         return max(len(self.endpoints), 1) * max(len(self.models), 1) * self.samples
 
     @model_validator(mode="before")

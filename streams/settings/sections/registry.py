@@ -1,4 +1,4 @@
-"""Section `ingest.registry`: where the schemas of the events are."""
+"""Section `ingest.registry`: the schema registry of the events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streams.settings.base import EnvName, FilePath, Section, refuse
 
 
 class RegistryAuthSettings(Section):
-    """How to get into a schema registry."""
+    """Credentials for a schema registry."""
 
     username: str | None = Field(
         default=None,
@@ -21,7 +21,7 @@ class RegistryAuthSettings(Section):
     secret_env: EnvName | None = Field(
         default=None, description="Name of the environment variable with the password or token."
     )
-    secret_file: FilePath | None = Field(default=None, description="File that holds the password or token.")
+    secret_file: FilePath | None = Field(default=None, description="File with the password or token.")
 
     @model_validator(mode="after")
     def _secret(self) -> Self:
@@ -34,7 +34,7 @@ class RegistrySettings(Section):
     """The schema registry of the events (Confluent's interface)."""
 
     url: Annotated[str, AfterValidator(web_address)] = Field(description="Its address.")
-    auth: RegistryAuthSettings | None = Field(default=None, description="Login; None: without.")
+    auth: RegistryAuthSettings | None = Field(default=None, description="Credentials; None: no login.")
     ca: FilePath | None = Field(
         default=None, description="File with certificate authorities; None: the system's."
     )

@@ -1,4 +1,4 @@
-"""Section `kafka.security`: how to get into the broker."""
+"""Section `kafka.security`: authentication and encryption of broker connections."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _OF_MECHANISM: Final[Mapping[Mechanism, tuple[str, ...]]] = {
     "OAUTHBEARER": _OAUTH,
     "AWS_MSK_IAM": _AWS,
 }
-"""Settings that belong to a mechanism."""
+"""The settings of each mechanism."""
 _OF_ANY: Final = tuple(dict.fromkeys(name for names in _OF_MECHANISM.values() for name in names))
 _WITHOUT_PASSWORD: Final = tuple(name for name in _OF_ANY if name not in _LOGIN)
 
 
 def _token_url(url: str) -> str:
-    # What was given is not repeated: a URL may hold a secret.
+    # The value is not repeated: a URL may contain a secret.
     parts = urlsplit(url)
     problem = None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         problem = "must be a URL; write for example https://login.example.com/oauth2/token"
     elif parts.username is not None or parts.password is not None:
-        problem = "must not hold a user or password; use client_id and client_secret_env"
+        problem = "must not contain a user or password; use client_id and client_secret_env"
     elif any(is_secret_name(name) for name, _ in parse_qsl(parts.query)):
         problem = "must not have a secret in its query, because it is displayed; use client_secret_env"
     elif parts.scheme == "http" and not is_loopback(parts.hostname):
@@ -49,15 +49,15 @@ def _token_url(url: str) -> str:
 
 
 class OAuthSettings(Section):
-    """Where tokens are fetched: the client-credentials grant of OAuth 2.0 (RFC 6749, section 4.4)."""
+    """Tokens by the client-credentials grant of OAuth 2.0 (RFC 6749, section 4.4)."""
 
     token_url: Annotated[str, AfterValidator(_token_url)] = Field(description="The token endpoint.")
-    client_id: str = Field(min_length=1, description="The client's id there.")
+    client_id: str = Field(min_length=1, description="The client id.")
     client_secret_env: EnvName | None = Field(
         default=None, description="Name of the environment variable with the client's secret."
     )
     client_secret_file: FilePath | None = Field(
-        default=None, description="File that holds the client's secret; read again for each token."
+        default=None, description="File with the client's secret; read again for each token."
     )
     scope: str | None = Field(default=None, min_length=1, description="Scopes, separated by spaces.")
     ca_file: FilePath | None = Field(
@@ -82,7 +82,7 @@ class OAuthSettings(Section):
 
 
 class SecuritySettings(Section):
-    """How to get into the broker. Secrets come from the environment or a file, never from YAML."""
+    """Authentication at the broker. Secrets come from the environment or a file, never from YAML."""
 
     protocol: Protocol = Field(default="PLAINTEXT", description="The listener's security protocol.")
     mechanism: Mechanism | None = Field(default=None, description="SASL mechanism (SASL protocols only).")
@@ -94,7 +94,7 @@ class SecuritySettings(Section):
         default=None, description="Name of the environment variable with the password."
     )
     password_file: FilePath | None = Field(
-        default=None, description="File that holds the password; read again for each connection."
+        default=None, description="File with the password; read again for each connection."
     )
     ca_file: FilePath | None = Field(
         default=None, description="Certificate authorities (PEM); the system's otherwise."
@@ -107,11 +107,11 @@ class SecuritySettings(Section):
         default=None, description="Name of the environment variable with the private key's password."
     )
     key_password_file: FilePath | None = Field(
-        default=None, description="File that holds the private key's password."
+        default=None, description="File with the private key's password."
     )
     token_file: FilePath | None = Field(
         default=None,
-        description="File that holds a token (OAUTHBEARER only); read again for each connection.",
+        description="File with a token (OAUTHBEARER only); read again for each connection.",
     )
     oauth: OAuthSettings | None = Field(
         default=None, description="Token endpoint with client credentials (OAUTHBEARER only)."
@@ -152,7 +152,7 @@ class SecuritySettings(Section):
         else:
             problems += self._without_effect(others, f"mechanism {self.mechanism}; remove it")
         if own == _LOGIN:
-            # Without a mechanism, too: most have a user, and one message fewer to come back to.
+            # Also without a mechanism: most need a user, so report both problems at once.
             if self.username is None and not self._given(*_WITHOUT_PASSWORD):
                 problems.append(("username", f"is required with protocol {self.protocol}; set it"))
             if not self._given(*_PASSWORDS, *_WITHOUT_PASSWORD):

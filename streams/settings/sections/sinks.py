@@ -1,4 +1,4 @@
-"""Section `sinks`: where verdicts go besides the results' topic, by a worker with `--agents sink`."""
+"""Section `sinks`: receivers of verdicts besides the results topic, for a worker with `--agents sink`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SinkSettings(Section):
         default=None,
         description=(
             "The receiver's address: for otlp_http including /v1/logs, for otlp_spans /v1/traces, for "
-            "webhooks complete, otherwise the host."
+            "webhooks the full URL, otherwise the host."
         ),
     )
     public_key: str | None = Field(default=None, min_length=1, description="Langfuse's public key.")
@@ -38,12 +38,12 @@ class SinkSettings(Section):
         "token, "
         "or a webhook's signing key.",
     )
-    secret_file: FilePath | None = Field(default=None, description="File that holds the secret.")
+    secret_file: FilePath | None = Field(default=None, description="File with the secret.")
     batch: int = Field(default=100, ge=1, le=1000, description="Maximum verdicts per request.")
     linger_seconds: float = Field(
-        default=0.5, ge=0, le=60, description="How long a verdict waits for others to share its request."
+        default=0.5, ge=0, le=60, description="Maximum time to collect verdicts for one request."
     )
-    timeout_seconds: float = Field(default=10, gt=0, le=300, description="Bound on one request.")
+    timeout_seconds: float = Field(default=10, gt=0, le=300, description="Time limit of one request.")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -1,4 +1,4 @@
-"""Section `store`: the copy of results and texts that people read."""
+"""Section `store`: the verdict store, a local copy of results and texts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from streams.settings.base import FilePath, Section
 
 def _link(template: str) -> str:
     if not template.startswith(("https://", "http://")):
-        raise ValueError("must begin with https:// or http://")
+        raise ValueError("must start with https:// or http://")
     return template
 
 
 LinkTemplate = Annotated[str, AfterValidator(_link), Field(max_length=1_000)]
-"""An address with names in braces in it."""
+"""An address with placeholders in braces."""
 
 
 class StoreSettings(Section):
@@ -30,7 +30,7 @@ class StoreSettings(Section):
     )
     texts: Literal["full", "excerpt", "none"] = Field(
         default="full",
-        description=("How much of question, answer, reference and pages is kept (after redaction)."),
+        description=("Which texts of question, answer, reference and pages are kept (after redaction)."),
     )
     keep_days: int = Field(default=30, ge=1, le=3_650, description="How long verdicts are kept.")
     max_gigabytes: float = Field(
@@ -43,8 +43,8 @@ class StoreSettings(Section):
         default=("model", "prompt_version", "version", "release", "deployment"),
         max_length=32,
         description=(
-            "Labels that identify the answering product: a new value is a change of the product; of other "
-            "labels, a change of the mix."
+            "Labels that identify the version of the answering product: a new value is reported as a "
+            "change of the product, for other labels as a change of the mix."
         ),
     )
     explorer_url: LinkTemplate | None = Field(

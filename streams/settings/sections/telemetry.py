@@ -1,4 +1,4 @@
-"""Section `telemetry`: what the worker tells about itself, and to whom."""
+"""Section `telemetry`: metrics, status page, access and logs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from schemas.base import LabelName
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 DEFAULT_LABELS = ("app", "model")
-"""The labels that most products have, and that the shipped dashboards group by."""
+"""Labels that most products have; the shipped dashboards group by them."""
 
 
 class BasicAuthSettings(Section):
-    """Who may read the page and the metrics.
-
-    The password comes from the environment or a file, never from YAML.
-    """
+    """Login for page and metrics. The password comes from the environment or a file, never from YAML."""
 
     username: Annotated[str, StringConstraints(pattern=r"^[^:\x00-\x1f\x7f]{1,200}$")] = Field(
         description="The user name, without a colon."
@@ -30,7 +27,7 @@ class BasicAuthSettings(Section):
         default=None, description="Name of the environment variable with the password."
     )
     password_file: FilePath | None = Field(
-        default=None, description="File that holds the password; read again when it changes."
+        default=None, description="File with the password; read again when it changes."
     )
 
     @model_validator(mode="after")
@@ -46,7 +43,7 @@ class BasicAuthSettings(Section):
 
 
 class TlsSettings(Section):
-    """How the port speaks TLS. All files are read again when they change."""
+    """TLS of the port. All files are read again when they change."""
 
     certificate_file: FilePath = Field(
         description="The worker's certificate (PEM), followed by intermediate certificates."
@@ -55,18 +52,18 @@ class TlsSettings(Section):
     client_ca_file: FilePath | None = Field(
         default=None,
         description=(
-            "Authorities (PEM) of client certificates; then every client needs one, probes included."
+            "Certificate authorities (PEM) of clients; then every client needs one, including probes."
         ),
     )
 
 
 class TelemetrySettings(Section):
-    """What the worker exposes about itself."""
+    """The worker's metrics, page and logs."""
 
     host: str = Field(
         default="127.0.0.1", min_length=1, description="Address of /metrics, /healthz, /readyz and /."
     )
-    port: int = Field(default=8080, ge=0, le=65535, description="Port; 0 takes a free one.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port; 0 picks a free one.")
     basic_auth: BasicAuthSettings | None = Field(
         default=None, description="Requires user and password except at /healthz and /readyz."
     )

@@ -102,7 +102,7 @@ def test_without_a_price_no_cost_is_said() -> None:
 def test_a_day_beyond_the_budget_is_told() -> None:
     """A cost of 20 USD a day over a budget of 5 USD gives a hint; a cost of 4 USD does not."""
     assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(
-        "judge.budget allows $5.00 a worker, lower sampling or raise it"
+        "judge.budget allows $5.00 per worker: sample less or raise it"
     )
     assert "budget" not in str(Day(1, 1, 1, 4.0, 5.0))
     assert estimate(settings(judge={**JUDGE, "budget": {"usd_per_day": 5}}), 10, [record()]).budget_usd == 5

@@ -157,7 +157,7 @@ def test_a_password_from_the_environment_stays_text() -> None:
         ),
         (
             "ingest: {mapping: {question: 'a['}}",
-            ("ingest.mapping.question: is not JMESPath, Invalid jmespath expression: Incomplete expression: "
+            ("ingest.mapping.question: is not valid JMESPath, Invalid jmespath expression: Incomplete expression: "
              "(got 'a['); correct the expression"),
         ),
         ("ingest: {mapping: {anser: a}}",
@@ -286,7 +286,7 @@ def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
     found = problems(tmp_path, f"judge: {{endpoints: [{{name: a, model: m, api_key: {SECRET}}}]}}")
     assert found == (
         (
-            "judge.endpoints.0.api_key: must not stand in the file; use api_key_env (an environment "
+            "judge.endpoints.0.api_key: must not be in the file; use api_key_env (an environment "
             "variable's name) "
             "or api_key_file, and replace this one: it has been exposed"
         ),

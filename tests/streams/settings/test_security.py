@@ -127,7 +127,7 @@ def test_every_way_in_is_accepted(security: dict[str, Any]) -> None:
             BEARER | {"oauth": OAUTH | {"token_url": "https://me:hidden@login.example.com/t"}},
             [
                 (
-                    "kafka.security.oauth.token_url: must not hold a user or password; use client_id "
+                    "kafka.security.oauth.token_url: must not contain a user or password; use client_id "
                     "and client_secret_env"
                 ),
             ],

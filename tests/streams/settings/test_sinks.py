@@ -24,7 +24,7 @@ from streams.settings import Settings
             {"kind": "incident_webhook", "url": "https://x"},
             "is required for incident_webhook, which is signed",
         ),
-        ({"kind": "phoenix", "url": "x"}, "must begin with https:// or http://"),
+        ({"kind": "phoenix", "url": "x"}, "must start with https:// or http://"),
     ],
 )
 def test_a_sink_that_lacks_something_is_refused_with_the_remedy(sink: dict[str, Any], problem: str) -> None:

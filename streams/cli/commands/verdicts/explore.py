@@ -25,7 +25,7 @@ StorePathOption = Annotated[
         "--store", "-s", metavar="FILE", help="The store's file; default: store.path of the settings."
     ),
 ]
-PortOption = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")]
+PortOption = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 picks a free one.")]
 
 
 def explore(
@@ -34,7 +34,7 @@ def explore(
     port: PortOption = 8081,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Also update the store from the topics; no other worker may write it."),
+        typer.Option("--follow", help="Also update the store from the topics, as its only writer."),
     ] = False,
 ) -> None:
     """Browse the verdict store: answers, their evidence, charts, incidents.
@@ -59,7 +59,7 @@ def explore(
 
 
 def settings_with_store(settings: Settings, store: Path | None) -> Settings:
-    """Put the file that a command names in the place of the settings' own."""
+    """Return the settings with the store's file replaced by the command's."""
     if store is None:
         return settings
     return settings.model_copy(update={"store": settings.store.model_copy(update={"path": store})})
@@ -96,7 +96,7 @@ async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: 
         if follow:
             following = asyncio.create_task(open_agent(settings).run())
             stack.push_async_callback(_ended, following)
-        typer.echo(f"answers: {listening.url}/explore (Ctrl-C ends it)")
+        typer.echo(f"answers: {listening.url}/explore (stop with Ctrl-C)")
         await stop.wait()
 
 

@@ -1,4 +1,4 @@
-"""`judgestream export`: verdicts as files."""
+"""`judgestream export`: write verdicts to files."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def export(
     try:
         wanted: Filter = parse(query, label or [], datetime.now(UTC))
         with _source(settings, from_topics=from_topics) as path:
-            # A long export is not a page: it may take its time.
+            # An export may run longer than a page's query.
             reader = Reader(path, longest_seconds=24 * 3600)
             with reader.asking() as asking:
                 rows = (flat(row) for row in verdicts.every(asking, wanted))
@@ -105,7 +105,7 @@ def export(
 
 @contextmanager
 def _source(settings: Settings, *, from_topics: bool) -> Iterator[Path]:
-    """Give a store: the one there is, or one that is made of the topics for this once."""
+    """Yield the path of the settings' store, or of a temporary store filled from the topics."""
     from tempfile import TemporaryDirectory
 
     if not from_topics:

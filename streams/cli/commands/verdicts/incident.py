@@ -1,4 +1,4 @@
-"""`judgestream incident`: one drop and its cause."""
+"""`judgestream incident`: show a drop and its likely cause."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`judgestream review`: say what a score should be; `judgestream labels`: what was said, as files."""
+"""`judgestream review`: label verdicts; `judgestream labels`: import, export and compare labels."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def review(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", "-p", min=0, max=65535, help="Port; default: review.port (8082). 0 takes a free one."
+            "--port", "-p", min=0, max=65535, help="Port; default: review.port (8082). 0 picks a free one."
         ),
     ] = None,
     who: Annotated[
@@ -45,10 +45,10 @@ def review(
         ),
     ] = None,
 ) -> None:
-    """Label verdicts in a browser until Ctrl-C: a random sample, doubtful ones, or an incident's.
+    """Label verdicts in a browser until Ctrl-C: a random sample, doubtful verdicts, or an incident's.
 
-    Labels go to the topic qa.labels and from there to every store. An address that others can reach requires
-    review.basic_auth, a login separate from the one for reading.
+    Labels are written to the topic qa.labels, which every store reads. An address that others can reach
+    requires review.basic_auth, a login separate from the one for reading.
     """
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings
@@ -107,7 +107,7 @@ async def _serve(
         taking.add_to(app, this_machine_only=not listening.asks)
         await listening.start(app)
         try:
-            typer.echo(f"review: {listening.url}/review (labels by {name}; Ctrl-C ends it)")
+            typer.echo(f"review: {listening.url}/review (labels by {name}; stop with Ctrl-C)")
             await stop.wait()
         finally:
             await listening.stop()
@@ -164,9 +164,9 @@ def import_labels(
 ) -> None:
     """Put labels on the topic qa.labels: result_id, or event_id and metric; score.
 
-    The score is what the metric gives: a number, true or false, or a label; empty for "cannot say". Optional
-    columns: note, who, labelled_at. Importing a file twice adds nothing. An invalid line stops the import
-    before anything is written.
+    The score is of the metric's type: a number, true or false, or a label; empty means "cannot say". Optional
+    columns: note, who, labelled_at. Importing a file twice adds nothing. If a line is invalid, nothing is
+    imported.
     """
     from streams.cli.lines import opened
     from streams.cli.running import run_until_stopped
@@ -205,7 +205,7 @@ def export_labels(
     store: StorePathOption = None,
     form: Annotated[Literal["csv", "jsonl"], typer.Option("--format", "-f", help="Output format.")] = "csv",
 ) -> None:
-    """Print all labels of the store with the judge's score beside each, oldest first."""
+    """Print all labels of the store with the judge's score, oldest first."""
     from streams.cli.settings import settings_for_command
     from streams.errors import StoreError
     from streams.store.reader import Reader
@@ -226,11 +226,11 @@ def export_labels(
 def agreement(
     config: ConfigOption = None,
     store: StorePathOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, one object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Say how far each evaluator agrees with people, beyond chance (kappa), by how verdicts were chosen.
+    """Print each evaluator's agreement with people beyond chance (kappa), by how verdicts were selected.
 
-    Only labels of a random sample speak for all verdicts.
+    Only labels of a random sample represent all verdicts.
     """
     from dataclasses import asdict
 
@@ -250,8 +250,8 @@ def agreement(
         reader.close()
     for one in found:
         shown = "-" if one.kappa is None else f"{one.kappa:.2f}"
-        same = f"{one.same} of {one.labels} labels say what the judge said, kappa {shown}"
+        same = f"{one.same} of {one.labels} labels equal the judge's score, kappa {shown}"
         line = f"{one.metric} ({one.fingerprint}), {one.selection}: {same}"
         typer.echo(json.dumps(asdict(one)) if as_json else line)
     if not found and not as_json:
-        typer.echo("no label of a scored verdict is in the store")
+        typer.echo("the store has no label of a scored verdict")

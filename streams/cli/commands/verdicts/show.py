@@ -1,4 +1,4 @@
-"""`judgestream show`: one event with its verdicts and evidence."""
+"""`judgestream show`: show an event with its verdicts and evidence."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
         yield from _text("question", texts["question"])
         yield from _text("answer", texts["answer"])
     else:
-        yield "(the store has no texts of it)"
+        yield "(the store has no texts of this event)"
     for verdict in found:
         yield ""
         yield from _verdict(verdict)
@@ -82,7 +82,7 @@ def _text(name: str, text: str) -> Iterator[str]:
     yield f"{name}:"
     yield from (f"    {printable(line, 1_000)}" for line in text[:MAX_TEXT_CHARS].splitlines())
     if len(text) > MAX_TEXT_CHARS:
-        yield f"    ({len(text) - MAX_TEXT_CHARS} characters more)"
+        yield f"    ({len(text) - MAX_TEXT_CHARS} more characters)"
 
 
 def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:

@@ -276,7 +276,7 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
     assert json.loads(ended.out)["judge"]["model_asked"] == "tower-judge"
     ended = await judgestream(*common, "--metric", "coverage", "--model", "other")
     assert ended.code == 2
-    assert "--model other needs --base-url beside --config" in ended.err
+    assert "--model other with --config needs --base-url" in ended.err
     ended = await judgestream(*common, "--metric", "mood")
     assert ended.code == 2
     assert "hallucinated_citation, got 'mood'; any other name needs --prompt-pack" in ended.err

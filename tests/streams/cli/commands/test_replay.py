@@ -101,7 +101,7 @@ async def test_originals_are_sent_again_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "say what to replay by one of --from"),
+        ((), "name what to replay by one of --from"),
         (("--dead-letters", "--rate", "0"), "--rate must be above 0"),
         (("--dead-letters", "--from", "yesterday"), "--from must be a time as in RFC 3339"),
     ],

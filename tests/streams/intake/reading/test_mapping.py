@@ -69,7 +69,7 @@ def test_every_wrong_expression_is_named() -> None:
     assert (
         caught.value.problems[0] == "ingest.mapping.anser: is not a field of an event; did you mean answer?"
     )
-    assert caught.value.problems[1].startswith("ingest.mapping.question: is not JMESPath, ")
+    assert caught.value.problems[1].startswith("ingest.mapping.question: is not valid JMESPath, ")
     assert "(got 'a[')" in caught.value.problems[1]
     assert caught.value.problems[2].startswith(
         "ingest.mapping.labels.: a label's name must have 1 to 64 characters"
