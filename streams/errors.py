@@ -1,4 +1,4 @@
-"""Everything that `streams` can raise.
+"""All errors that `streams` can raise.
 
 The embedded broker has its own errors.
 
@@ -35,8 +35,8 @@ from typing import Any, Literal
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
 AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
-"""unreachable: no answer; protocol: the two sides speak different protocols; certificate: TLS refuses
-one; login: SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
+"""unreachable: no answer; protocol: the two sides use different protocols; certificate: TLS refused one;
+login: SASL refused the login; token: no token to log in with; permission: an ACL is missing."""
 
 
 class StreamsError(Exception):
@@ -49,8 +49,8 @@ class SettingsError(StreamsError):
     Args:
         problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the
             remedy.
-        rest: What holds without the settings that are wrong (`streams.settings.load.Rest`), for anyone who
-            checks more than the settings alone; None where that is not known.
+        rest: The valid part of the settings (`streams.settings.load.Rest`), for further checks; None if not
+            known.
     """
 
     def __init__(self, problems: Sequence[str], rest: Any = None) -> None:
@@ -64,7 +64,7 @@ class DecodeError(StreamsError):
 
     Args:
         reason: The reason of the dead letter that the record becomes.
-        detail: Field, limit, value (cut) and remedy, as far as they are known.
+        detail: Field, limit, value (truncated) and remedy, as far as known.
     """
 
     def __init__(self, reason: DecodeReason, detail: str) -> None:
@@ -82,10 +82,10 @@ class Explanation:
     """Why the broker cannot be used.
 
     Args:
-        kind: What it is about.
-        reason: What is wrong; a clause without a full stop. No secret is in it.
+        kind: The kind of problem.
+        reason: What is wrong; a clause without a full stop, without secrets.
         remedy: What to do; likewise.
-        lasting: Whether it is permanent until something is changed; otherwise it may be temporary.
+        lasting: Whether a retry does not help; otherwise the problem may be temporary.
     """
 
     kind: AccessProblem
@@ -98,7 +98,7 @@ class Explanation:
 
 
 class KafkaAccessError(StreamsError):
-    """The broker refuses access until something is changed.
+    """The broker refuses access; a retry does not help.
 
     Args:
         explanation: What is wrong and what to do.
@@ -114,7 +114,7 @@ class FencedError(StreamsError):
 
 
 class DeadLetterLimitError(StreamsError):
-    """More is set aside than `dead_letters.limit` allows."""
+    """There are more dead letters than `dead_letters.limit` allows."""
 
 
 class WrongProtocolError(StreamsError):
@@ -151,7 +151,7 @@ class TokenError(StreamsError):
     Args:
         reason: What is wrong, without any secret.
         remedy: What to do.
-        lasting: Whether it stays so until something is changed.
+        lasting: Whether a retry does not help.
     """
 
     def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
@@ -162,7 +162,7 @@ class TokenError(StreamsError):
 
 
 class TopicsError(StreamsError):
-    """Topics are missing, or the broker does not say."""
+    """Topics are missing, or the broker does not report them."""
 
 
 class UnsupportedFaustError(StreamsError):
@@ -174,11 +174,11 @@ class PortError(StreamsError):
 
 
 class WorkerCrashedError(StreamsError):
-    """Something broke that no retry repairs; the cause is attached."""
+    """An error that a retry cannot fix; the cause is attached."""
 
 
 class DemoError(StreamsError):
-    """The demo could not do what it was asked to."""
+    """The demo failed."""
 
 
 class StoreError(StreamsError):
@@ -186,11 +186,11 @@ class StoreError(StreamsError):
 
 
 class StoreMissingError(StoreError):
-    """There is no store: nothing was stored yet."""
+    """There is no store yet."""
 
 
 class StoreDamagedError(StoreError):
-    """The store's file is no database, a damaged one, or of another version: it is set aside and rebuilt."""
+    """The store's file is no database, is damaged, or has another version: it is renamed and rebuilt."""
 
 
 class StoreFullError(StoreError):
@@ -198,12 +198,12 @@ class StoreFullError(StoreError):
 
 
 class TooSlowError(StoreError):
-    """A question to the store took too long; a shorter time or another filter helps."""
+    """A query of the store took too long; use a shorter time range or another filter."""
 
 
 class BadFilterError(StreamsError):
-    """A filter cannot be understood; the message names the parameter, the value and what is allowed."""
+    """A filter is invalid; the message names the parameter, its value and the allowed values."""
 
 
 class ExportError(StreamsError):
-    """Verdicts cannot be written as asked: the folder is not empty, or the format needs an extra."""
+    """Verdicts cannot be exported: the folder is not empty, or the format needs an extra."""

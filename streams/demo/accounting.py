@@ -1,4 +1,4 @@
-"""What happened to every event, computed from the topics alone: an independent check of the worker. Pure."""
+"""Accounts for every event from the topics alone, as an independent check of the worker. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """The accounting identity, side by side.
+    """Both sides of the accounting identity.
 
     Attributes:
         read: Records on the events topic.
-        undecodable: Events that stand aside because they could not be read, oversized ones included.
-        unroutable: Events that stand aside because no metric's conditions fit.
-        skipped: Events that sampling left out, by the worker's own count.
+        undecodable: Dead letters of events that could not be read, including oversized ones.
+        unroutable: Dead letters of events that match no metric's conditions.
+        skipped: Events not sampled, by the worker's own count.
         sampled: Events with at least one task.
-        lost: Events of which no trace is left: neither task nor dead letter nor skipped. Negative when some
-            were counted twice.
+        lost: Events without task or dead letter that were not skipped either; negative if some were counted
+            twice.
         tasks: Distinct tasks.
-        task_dead_letters: Tasks that stand aside.
+        task_dead_letters: Dead letters of tasks.
         scored: Distinct results with a number.
-        unscored: Distinct results without one, as there was nothing to judge.
-        failed: Distinct results of judgements that went wrong.
+        unscored: Distinct results without one, because there was nothing to judge.
+        failed: Distinct results of failed judgements.
         in_flight: Tasks without result or dead letter.
     """
 
@@ -47,7 +47,7 @@ class Balance:
 
     @property
     def holds(self) -> bool:
-        """Whether every event and every task ended as exactly one thing."""
+        """Whether every event and every task has exactly one outcome."""
         return self.lost == 0 and self.in_flight == 0
 
 
@@ -60,10 +60,10 @@ class Means:
 
 
 class Accounts:
-    """Takes the records of all topics, in any order, repeats included, and adds them up.
+    """Counts the records of all topics, in any order, ignoring repeats.
 
     Args:
-        events_topic: Where events are read from; dead letters from elsewhere are tasks.
+        events_topic: The events topic; dead letters of other topics are tasks.
     """
 
     def __init__(self, events_topic: str) -> None:
@@ -77,7 +77,7 @@ class Accounts:
         self.alerts: list[Alert] = []
 
     def add_event(self, partition: int, offset: int, position: int) -> None:
-        """Count a record of the events topic; its position says how many were produced before it."""
+        """Count a record of the events topic; its position is the number of events produced before it."""
         self._positions[self._events_topic, partition, offset] = position
 
     def add_task(self, task: JudgeTask) -> None:
@@ -86,7 +86,7 @@ class Accounts:
         self._tasks.add(task.result_id)
 
     def add_result(self, result: Scored | Unscored | Failed) -> bool:
-        """Count a result; False for one that was there already."""
+        """Count a result; return False for a repeat."""
         is_new = result.result_id not in self._results
         self._results[result.result_id] = result
         return is_new
@@ -121,14 +121,14 @@ class Accounts:
 
     @property
     def drops(self) -> int:
-        """Alerts that call a drop."""
+        """Alerts of a drop."""
         return sum(alert.kind == "drop" for alert in self.alerts)
 
     def balance(self, skipped: int) -> Balance:
-        """Set the numbers against each other.
+        """Return the balance of events and tasks.
 
         Args:
-            skipped: How many events sampling left out, as the worker counted them.
+            skipped: Events not sampled, as the worker counted them.
         """
         statuses = Counter(result.status for result in self._results.values())
         unroutable = sum(reason == "unroutable" for reason in self._aside.values())
@@ -149,14 +149,14 @@ class Accounts:
         )
 
     def results(self) -> Iterator[Scored | Unscored | Failed]:
-        """Go through the distinct results, in the order of their first arrival."""
+        """Iterate over the distinct results in order of first arrival."""
         yield from self._results.values()
 
     def means(self, half_way: float) -> Mapping[str, Means]:
-        """Give each metric's weighted sums on both sides of a position.
+        """Return each metric's weighted sums on both sides of a position.
 
         Args:
-            half_way: Events from this position on count as after.
+            half_way: First position that counts as after.
         """
         means: dict[str, Means] = {}
         for result in self._results.values():

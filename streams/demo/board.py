@@ -1,4 +1,4 @@
-"""What the live view shows, kept up to date record by record. Pure: time comes as an argument."""
+"""The numbers of the live view, updated per record. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUCKET_SECONDS = 2.0
 """One character of the sparkline."""
 MAX_BUCKETS = 120
 LABEL_VERDICTS = 600
-"""The table by label looks back this many verdicts."""
+"""Number of latest verdicts in the table by label."""
 LABELS = ("app", "model", "prompt_version")
 KEPT_VERDICTS = 60
 RATE_SECONDS = 5.0
@@ -29,11 +29,11 @@ _Sample = tuple[float, float]  # score, inclusion probability
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric as it stands."""
+    """The current state of one metric."""
 
     now: WeightedSums
     baseline: WeightedSums | None
-    """None until as many verdicts have come after the first ones as there are in it."""
+    """None until there are more than `BASELINE_VERDICTS` verdicts."""
     spark: Sequence[float | None]
     """Mean by time, oldest first; None where nothing was judged."""
 
@@ -56,13 +56,13 @@ class _Metric:
 
 
 class Rate:
-    """How fast a counter grows."""
+    """The growth rate of a counter."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, int]] = deque()
 
     def update(self, now: float, count: int) -> float:
-        """Note a count; give the growth a second over the last few seconds."""
+        """Record a count; return the growth per second over the last few seconds."""
         points = self._points
         points.append((now, count))
         while len(points) > 1 and now - points[1][0] >= RATE_SECONDS:
@@ -72,10 +72,10 @@ class Rate:
 
 
 class Board:
-    """Takes results and alerts as they come and has the view's numbers ready.
+    """Keeps the view's numbers up to date with results and alerts.
 
     Args:
-        accounts: Everything that is counted exactly; shared with the one who reads the topics.
+        accounts: The exact counts; shared with the observer.
         metrics: Names of the metrics, in the order of the view.
     """
 
@@ -92,10 +92,10 @@ class Board:
         self._recent: deque[Scored] = deque(maxlen=LABEL_VERDICTS)
 
     def add_result(self, result: Scored | Unscored | Failed, seconds: float) -> None:
-        """Take a result.
+        """Add a result.
 
         Args:
-            result: From the results' topic; repeats are counted and otherwise left out.
+            result: A result from the results topic; repeats are ignored.
             seconds: Since the start.
         """
         if not self.accounts.add_result(result):
@@ -134,7 +134,7 @@ class Board:
         return self.accounts.alerts
 
     def series(self, seconds: float) -> Mapping[str, Series]:
-        """Give each metric as it stands.
+        """Return the current state of each metric.
 
         Args:
             seconds: Since the start.
@@ -146,7 +146,7 @@ class Board:
         if metric.buckets:
             means = {at: sums.mean for at, sums in metric.buckets}
             first = metric.buckets[0][0]
-            # The bucket under way is left out while it fills, unless there is no other.
+            # Omit the current bucket while it fills, unless it is the only one.
             end = max(int(seconds // BUCKET_SECONDS), first + 1)
             spark = [means.get(at) for at in range(max(first, end - MAX_BUCKETS), end)]
         return Series(
@@ -156,7 +156,7 @@ class Board:
         )
 
     def by_label(self) -> Sequence[LabelRow]:
-        """Give the recent means by label value, the worst first."""
+        """Return the recent means by label value, the worst first."""
         sums: dict[tuple[str, str], dict[str, list[_Sample]]] = {}
         for result in self._recent:
             sample = (result.amount, result.sampling.probability)
@@ -172,7 +172,7 @@ class Board:
         return sorted(rows, key=lambda row: (_worst(row), row.name, row.value))
 
     def last_verdicts(self, count: int) -> Sequence[Scored | Unscored | Failed]:
-        """Give the newest results, newest first."""
+        """Return the newest results, newest first."""
         return tuple(islice(self.verdicts, count))
 
 

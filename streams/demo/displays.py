@@ -20,7 +20,7 @@ LINE_SECONDS = 2.0
 
 
 class LiveDisplay:
-    """Draws the view on the whole terminal, and leaves the terminal as it was."""
+    """Draws the view on the whole terminal, and restores the terminal at the end."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, screen=True, auto_refresh=False, transient=True)
@@ -39,7 +39,7 @@ class LiveDisplay:
         self._live.stop()
 
     def begin(self, board: Board, heading: Heading) -> None:
-        """Take what there will be to show; again when more of it is known."""
+        """Set the board and heading; called again when the heading changes."""
         self._view = LiveView(board, heading)
 
     def update(self, flow: Flow) -> None:
@@ -50,7 +50,7 @@ class LiveDisplay:
 
 
 class PlainDisplay:
-    """Writes a line every few seconds, and one for each incident that begins or ends.
+    """Writes a line every few seconds, and one when an incident starts or ends.
 
     Args:
         write: Writes one line.
@@ -74,10 +74,10 @@ class PlainDisplay:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing to leave."""
+        """Do nothing."""
 
     def begin(self, board: Board, heading: Heading) -> None:
-        """Say what runs where."""
+        """Write the addresses of the parts."""
         if self._heading is None:
             self._write(f"{heading.broker}; judge {printable(heading.judge)} {heading.judge_note}")
         else:
@@ -85,7 +85,7 @@ class PlainDisplay:
         self._board, self._heading = board, heading
 
     def _tell_incidents(self, incidents: Sequence[Incident]) -> None:
-        """Write what is new of each: one cause makes dozens of series fall."""
+        """Write each incident's changes, instead of an alert for each of its series."""
         for one in incidents:
             state = "drop" if one.ended_at is None else "recovered"
             if self._told.get(one.incident_id) != state:
@@ -94,7 +94,7 @@ class PlainDisplay:
                 self._write(f"ALERT {state}, incident {one.incident_id}: {printable(first, 400)}")
 
     def update(self, flow: Flow) -> None:
-        """Write what is new."""
+        """Write the changes since the last call."""
         board, heading = self._board, self._heading
         if board is None or heading is None:
             return

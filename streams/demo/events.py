@@ -1,6 +1,6 @@
-"""The demo's events: a made-up product that answers questions, first well and then worse. Pure.
+"""The demo's events: a fictitious product answers questions, first well and then worse. Pure.
 
-Everything about event number n follows from n: two runs serve the same answers to the same tenants.
+Event n depends on n alone: two runs have the same answers for the same tenants.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from importlib import resources
 from typing import Any
 
 MODELS: Mapping[str, float] = {"atlas-large": 0.65, "atlas-small": 0.8, "borealis-mini": 0.95}
-"""The product's models, and how many of their answers are bad ones after the bad deployment."""
+"""The product's models, with their share of bad answers after the bad deployment."""
 TENANTS: Mapping[str, float] = {"gold": 0.1, "silver": 0.3, "bronze": 0.6}
-"""The product's customers, and their share of the traffic."""
+"""The product's customers, with their share of the traffic."""
 GOOD_PROMPT_VERSION = "v7"
 WORSE_PROMPT_VERSION = "v8"
 
 EVERY = 100
-"""Of this many events one is undecodable and one unroutable, as in any real stream."""
+"""One in this many events is undecodable and one unroutable."""
 UNDECODABLE_AT = 37
 UNROUTABLE_AT = 73
 
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class DemoRecord:
-    """What continues the events topic."""
+    """The next record of the events topic."""
 
     key: bytes | None
     value: bytes
@@ -68,20 +68,20 @@ def _question(item: Mapping[str, Any]) -> Question:
 def make_record(
     questions: Sequence[Question], index: int, *, worse: bool, occurred_at: datetime
 ) -> DemoRecord:
-    """Make event number `index`.
+    """Return event number `index`.
 
     Args:
-        questions: What is asked; each comes up once before one comes up again.
+        questions: The questions; each is used once before one repeats.
         index: From 0.
-        worse: Whether the bad deployment is live: most answers are then bad ones.
-        occurred_at: When the answer is given, with its offset from UTC.
+        worse: Whether the bad deployment is live, with mostly bad answers.
+        occurred_at: Time of the answer, with its offset from UTC.
     """
     event_id = f"demo-{index:06d}"
     if index % EVERY == UNDECODABLE_AT:
         return _undecodable(index, event_id)
     event = _event(questions, index, event_id, worse=worse, occurred_at=occurred_at)
     if index % EVERY == UNROUTABLE_AT:
-        # A chat without a reference and without pages: no metric can say anything about it.
+        # A chat without reference and pages: no metric can judge it.
         del event["reference"], event["context"]
     return DemoRecord(event_id.encode(), _json(event))
 
@@ -133,7 +133,7 @@ def _tenant(share: float) -> str:
 
 
 def _share(what: str) -> float:
-    """A number in [0, 1) that follows from a text alone."""
+    """Return a number in [0, 1) derived from a text."""
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:7]) / 2**56
 
 

@@ -1,4 +1,4 @@
-"""Puts the demo's events on their topic: bounded in number, or forever at a steady rate."""
+"""Sends the demo's events to their topic: a fixed number, or endlessly at a steady rate."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ import msgspec
 from streams.demo.events import DemoRecord, Question, make_record
 
 POSITION_HEADER = "demo-position"
-"""How many events were produced before this one, in decimal."""
+"""Number of events produced before this one, in decimal."""
 MAX_UNFINISHED = 120
-"""This many records may wait for the worker before the feed does: the order of events then survives to the
-verdicts."""
+"""Maximum records waiting for the worker; the bound keeps verdicts in the order of events."""
 _POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """When the endless demo serves worse answers: a good while first, then in turns."""
+    """When the endless demo serves worse answers: first good ones, then alternating."""
 
     good_seconds: float = 20.0
     worse_seconds: float = 45.0
     recovered_seconds: float = 60.0
 
     def is_worse(self, seconds: float) -> bool:
-        """Say what is served so long after the first event."""
+        """Return whether answers are worse, so many seconds after the first event."""
         since = seconds - self.good_seconds
         return since >= 0 and since % (self.worse_seconds + self.recovered_seconds) < self.worse_seconds
 
 
 def bounded_records(questions: tuple[Question, ...], count: int) -> Iterator[DemoRecord]:
-    """Make `count` events of which the second half is served by the bad deployment."""
+    """Yield `count` events, the second half from the bad deployment."""
     for index in range(count):
         yield make_record(questions, index, worse=index * 2 >= count, occurred_at=datetime.now(UTC))
 
@@ -43,12 +42,12 @@ def bounded_records(questions: tuple[Question, ...], count: int) -> Iterator[Dem
 def endless_records(
     questions: tuple[Question, ...], cycle: Cycle, seconds: Callable[[], float]
 ) -> Iterator[DemoRecord]:
-    """Make events forever, good and worse in turns.
+    """Yield events endlessly, alternating good and worse.
 
     Args:
-        questions: What is asked.
-        cycle: When it is worse.
-        seconds: Tells the time since the first event.
+        questions: The questions.
+        cycle: When answers are worse.
+        seconds: Returns the seconds since the first event.
     """
     index = 0
     while True:
@@ -57,7 +56,7 @@ def endless_records(
 
 
 def file_records(lines: Iterable[bytes]) -> Iterator[DemoRecord]:
-    """Take the lines of a file as they are, keyed by event id where that can be read."""
+    """Yield the lines of a file unchanged, with the event id as key if it can be read."""
     for line in lines:
         yield DemoRecord(_key(line), line)
 
@@ -76,10 +75,10 @@ class Feed:
 
     Args:
         producer: A started aiokafka producer.
-        topic: Where to.
-        unfinished: Tells how many records wait for the worker.
-        rate: Events a second; None for as fast as the worker follows.
-        head_start: This many events go out at once before the rate counts.
+        topic: The topic.
+        unfinished: Returns the number of records waiting for the worker.
+        rate: Events per second; None: as fast as the worker.
+        head_start: Number of events sent at once before the rate applies.
     """
 
     def __init__(
@@ -100,12 +99,12 @@ class Feed:
         self._head_start = head_start
 
     async def run(self, records: Iterable[DemoRecord]) -> None:
-        """Send them all; returns when the broker has confirmed every one."""
+        """Send all records; return when the broker has acknowledged each."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         confirmations: set[asyncio.Future[Any]] = set()
         for record in records:
-            while self._unfinished(self.sent) >= MAX_UNFINISHED:  # noqa: ASYNC110 - what it waits for is polled itself
+            while self._unfinished(self.sent) >= MAX_UNFINISHED:  # noqa: ASYNC110 - progress is polled, too
                 await asyncio.sleep(_POLL_SECONDS)
             if self._rate is not None and self.sent >= self._head_start:
                 due = started + (self.sent - self._head_start) / self._rate

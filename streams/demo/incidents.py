@@ -1,4 +1,4 @@
-"""What the demo's store says of the drops that were called."""
+"""The incidents in the demo's store."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from streams.store.views.incidents.report import known_incidents, report_on
 from streams.store.views.incidents.telling import headline
 
 PATIENCE_SECONDS = 10.0
-"""How long the store may take to have what the topics have."""
+"""How long to wait until the store has all records of the topics."""
 
 
 async def told_incidents(store: StoreSettings, *, results: int, alerts: int) -> list[dict[str, Any]]:
-    """Give id, alerts and headline of each incident, the first one first.
-
-    Nothing where the store does not keep up.
+    """Return id, alerts and headline of each incident, oldest first; nothing if the store lags behind.
 
     Args:
-        store: Where the store is.
-        results: Results that must be in it.
-        alerts: Alerts that must be in it.
+        store: The store's path.
+        results: Number of results that it must have.
+        alerts: Number of alerts that it must have.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     reader = Reader(store.path)

@@ -1,4 +1,4 @@
-"""Reads all topics with eyes of its own and keeps accounts and board."""
+"""Reads all topics independently of the worker and updates accounts and board."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Takes records of any topic.
+    """Adds the records of all topics to accounts and board.
 
     Args:
         topics: Names of topics.
-        accounts: Counts exactly.
-        board: Shows.
-        seconds: Gives the time since the start.
+        accounts: The exact counts.
+        board: The numbers of the view.
+        seconds: Returns the seconds since the start.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Observer:
         self._seconds = seconds
 
     async def run(self, consumer: Any) -> None:
-        """Read forever.
+        """Read until cancelled.
 
         Args:
             consumer: A started aiokafka consumer that is subscribed to all the demo's topics.
@@ -46,7 +46,7 @@ class Observer:
             self.take(record)
 
     def take(self, record: Any) -> None:
-        """Take one record."""
+        """Add one record."""
         try:
             match message_of(self._topics, record.topic):
                 case "qa_event":
@@ -61,6 +61,5 @@ class Observer:
                 case "judge_task":
                     self._accounts.add_task(JudgeTask.model_validate_json(record.value))
         except ValidationError:
-            # What cannot be read counts for nothing, and so the identity does not hold: the fault shows
-            # there.
-            _log.exception("%s %s@%s has a foreign format", record.topic, record.partition, record.offset)
+            # An unreadable record is not counted, so the accounting identity fails and shows the fault.
+            _log.exception("%s %s@%s has an unknown format", record.topic, record.partition, record.offset)

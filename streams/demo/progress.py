@@ -1,4 +1,4 @@
-"""How far the worker is, from what it has committed: independent of what it says about itself."""
+"""The worker's progress by its committed offsets, independent of its own metrics."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ POLL_SECONDS = 0.1
 
 
 class Progress:
-    """Compares what a consumer group has committed with what its topics hold.
+    """Compares a consumer group's committed offsets with the ends of its topics.
 
     Args:
         admin: A started aiokafka admin client.
-        consumer: A started aiokafka consumer, for the ends of partitions.
+        consumer: A started aiokafka consumer, to read the ends of partitions.
         group_id: The worker's consumer group.
         events_topic: The first topic of the chain.
-        later_topics: The topics behind it: tasks and results.
-        partitions: Partitions that each of them has.
+        later_topics: The following topics: tasks and results.
+        partitions: Partitions of each topic.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class Progress:
         """Finished records of all topics; grows while anything moves."""
 
     async def run(self) -> None:
-        """Look again and again, forever."""
+        """Poll until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """Look once."""
+        """Poll once."""
         known = await self._admin.list_consumer_group_offsets(self._group_id)
-        # Commits first, ends after: what is written between the two counts as waiting, never as done.
+        # Commits before ends: records written in between count as waiting, never as done.
         ends = await self._consumer.end_offsets(self._later)
         committed = {
             tp: max(known[tp].offset, 0) if tp in known else 0 for tp in (*self._events, *self._later)
@@ -64,17 +64,17 @@ class Progress:
         self.finished = sum(committed.values())
 
     def unfinished(self, sent: int) -> int:
-        """Count the records that wait for the worker.
+        """Return the number of records waiting for the worker.
 
         Args:
-            sent: Events sent so far.
+            sent: Number of events sent so far.
         """
         return max(sent - self.finished_events, 0) + self.waiting_later
 
     def is_done(self, sent: int) -> bool:
-        """Say whether all events and all that followed from them is finished.
+        """Return whether all events and the records derived from them are finished.
 
         Args:
-            sent: Events sent in all.
+            sent: Number of events sent in total.
         """
         return self.finished_events >= sent and self.waiting_later == 0

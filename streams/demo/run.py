@@ -1,4 +1,4 @@
-"""The whole product in one process and one event loop: broker, judge, worker, events and a viewer."""
+"""The whole product in one process and event loop: broker, judge, worker, events and a display."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ from streams.worker.run import Running, run_worker
 
 TICK_SECONDS = 0.25
 STALLED_SECONDS = 60.0
-"""Without any movement for this long a bounded demo gives up."""
+"""Time without progress after which a bounded demo gives up."""
 STOP_SECONDS = 30.0
 LIVE_RATE = 20.0
 LIVE_HEAD_START = 60
 PAID_RATE = 2.0
-"""Events a second while each verdict costs money."""
+"""Events per second if verdicts cost money."""
 PAID_BOUNDED_RATE = 10.0
 MAX_RECORD_BYTES = 15 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to show.
+    """The options of a demo.
 
     Attributes:
-        events: End after this many; None continues until it is stopped.
-        lines: Serve these instead of the demo's own events.
+        events: Number of events; None: until stopped.
+        lines: Events to use instead of the demo's own.
         endpoint: The judge; None for the offline one.
-        judge_latency_seconds: How long the offline judge takes on purpose.
-        started: When the process began, on the monotonic clock.
-        metrics: Which judge, by name; none: the two built-in ones.
+        judge_latency_seconds: Simulated latency of the offline judge.
+        started: Start of the process on the monotonic clock.
+        metrics: Names of the metrics; empty: the two built-in ones.
     """
 
     events: int | None
@@ -70,35 +70,35 @@ class Plan:
 
 
 class Display(Protocol):
-    """Shows the board as it changes."""
+    """Shows the board."""
 
     def begin(self, board: Board, heading: Heading) -> None:
-        """Take what there will be to show."""
+        """Set the board and heading."""
 
     def update(self, flow: Flow) -> None:
-        """Show how things are now; called a few times a second."""
+        """Show the current state; called a few times per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the demo ended: the summary, and whether all that was to be shown was (not after a stop)."""
+    """The summary, and whether the demo ran to its end (False after a stop)."""
 
     values: Mapping[str, Any]
     complete: bool
 
 
 async def run_demo(plan: Plan, display: Display, stop: asyncio.Event) -> Ending:
-    """Run until all events are accounted for or a stop is asked for.
+    """Run until all events are accounted for or `stop` is set.
 
     Args:
-        plan: What to show.
-        display: Shows it.
+        plan: The options.
+        display: Shows the board.
         stop: Set it to end early.
 
     Raises:
-        DemoError: Nothing moved for a long time.
+        DemoError: There was no progress for a long time.
         StreamsError: The worker could not run.
-        JudgeConfigurationError: The judge cannot be asked as configured.
+        JudgeConfigurationError: The judge does not work as configured.
     """
     async with AsyncExitStack() as stack:
         endpoint = plan.endpoint or await _offline_endpoint(stack, plan.judge_latency_seconds)
@@ -218,7 +218,7 @@ class _Demo:
         ready: asyncio.Future[Running],
         stop: asyncio.Event,
     ) -> bool:
-        """Show how it goes; True when all events are accounted for, False after a stop."""
+        """Update the display; return True once all events are accounted for, False after a stop."""
         is_ready = False
         moved = (time.monotonic(), (0, 0, 0))
         while True:
@@ -226,7 +226,7 @@ class _Demo:
                 await asyncio.wait_for(stop.wait(), TICK_SECONDS)
             for name, task in tasks.items():
                 if task.done() and (name != "feed" or task.exception() is not None):
-                    task.result()  # raises what ended it
+                    task.result()  # raises its error
                     raise DemoError(f"the demo's {name} stopped unexpectedly; start it again")
             if ready.done() and not is_ready:
                 is_ready = True
@@ -245,12 +245,12 @@ class _Demo:
     def _stalled(self, feed: Feed, progress: Progress) -> str:
         balance = self._accounts.balance(self._skipped())
         return (
-            f"nothing moved for {self._patience:.0f} s: {feed.sent - progress.finished_events} events and "
+            f"no progress for {self._patience:.0f} s: {feed.sent - progress.finished_events} events and "
             f"{balance.in_flight} tasks are not finished; is the judge {self._judge_name()} reachable?"
         )
 
     async def _stop_worker(self, worker: asyncio.Task[None], ready: asyncio.Future[Running]) -> None:
-        # A worker that is still starting is let start: to stop one half-way leaves its threads behind.
+        # Let a starting worker finish its start: stopping it earlier would leak its threads.
         either: tuple[asyncio.Future[Any], ...] = (worker, ready)
         await asyncio.wait(either, timeout=STOP_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         self._worker_stop.set()
@@ -313,7 +313,7 @@ class _Demo:
         )
 
     def _skipped(self) -> int:
-        """The worker's own count of the events that sampling left out."""
+        """Return the worker's own count of events not sampled."""
         return int(
             sum(
                 sample.value
@@ -325,14 +325,14 @@ class _Demo:
 
 
 async def _started(stack: AsyncExitStack, client: Any) -> Any:
-    """Start an aiokafka client and have it closed at the end."""
+    """Start an aiokafka client; the stack closes it."""
     await client.start()
     stack.push_async_callback(client.close if hasattr(client, "close") else client.stop)
     return client
 
 
 async def _caught_up(consumer: Any) -> None:
-    """Wait until the observer has read everything there is."""
+    """Wait until the observer has read all records."""
     partitions = consumer.assignment()
     ends = await consumer.end_offsets(partitions)
     async with asyncio.timeout(STOP_SECONDS):

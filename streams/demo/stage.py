@@ -1,4 +1,4 @@
-"""The demo's settings: one machine, two metrics or others, a sample that makes weights matter."""
+"""The demo's settings: one machine, two metrics by default, and unequal sampling rates."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def demo_settings(
     store_path: Path | None = None,
     metrics: Sequence[str] = (),
 ) -> Settings:
-    """Make the settings that the demo's worker runs with.
+    """Return the settings of the demo's worker.
 
     Args:
-        bootstrap_servers: The embedded broker.
+        bootstrap_servers: Address of the embedded broker.
         endpoint: The judge.
-        judge_latency_seconds: How long the judge takes on purpose.
-        store_path: Where the verdict store is, for a worker that keeps one.
-        metrics: Which judge, by name; none: the two built-in ones.
+        judge_latency_seconds: Simulated latency of the judge.
+        store_path: Path of the verdict store, if there is one.
+        metrics: Names of the metrics; empty: the two built-in ones.
     """
     usual = default_metrics()
     timeout_seconds = judge_latency_seconds + _JUDGE_PATIENCE_SECONDS
@@ -62,11 +62,11 @@ def demo_settings(
 
 
 def demo_topics(settings: Settings) -> Mapping[str, int]:
-    """Name the demo's topics, with their partitions."""
+    """Return the demo's topics with their partitions."""
     return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics, (*AGENTS, "store"))}
 
 
 def demo_ranges(settings: Settings) -> Mapping[str, tuple[float, float]]:
-    """Give lowest and highest score of the demo's metrics."""
+    """Return lowest and highest score of the demo's metrics."""
     known = score_ranges()
     return {name: known[name] for name in settings.metrics}

@@ -1,4 +1,4 @@
-"""What the demo says at its end, as JSON and as tables."""
+"""The demo's summary, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def summary(
     seconds: float,
     incidents: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Put the numbers together.
+    """Return the summary as JSON values.
 
     Args:
-        board: What was seen.
-        balance: What happened to it.
-        half_way: The position from which an event counts as after.
+        board: The numbers of the view.
+        balance: The outcomes of events and tasks.
+        half_way: First position that counts as after.
         ranges: Lowest and highest score, by metric.
         judge: The judge's name.
-        seconds: How long it took.
-        incidents: What the store says of the drops.
+        seconds: Duration of the demo.
+        incidents: The incidents in the store.
     """
     accounts = board.accounts
     means = accounts.means(half_way)
@@ -91,11 +91,11 @@ def summary(
 
 
 def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
-    """Show a summary to people.
+    """Return a summary as tables for a terminal.
 
     Args:
         values: The summary.
-        complete: Whether it ended by itself, with a first and a second half; False after Ctrl-C.
+        complete: Whether it ran to its end, with a first and a second half; False after Ctrl-C.
     """
     flow = Table(box=None, show_header=False)
     flow.add_column(style="dim")
@@ -107,7 +107,7 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
     flow.add_row("dead letters", str(values["dead_letters"]))
     cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
     if values["identity_holds"]:
-        verdict = Text("accounted for: every event and every task ended as exactly one thing", style="green")
+        verdict = Text("accounted for: every event and every task has exactly one outcome", style="green")
     elif not complete:
         verdict = Text(f"stopped with {values['tasks']['in_flight']} tasks in flight")
     else:
@@ -124,7 +124,7 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         )
     )
     return Group(
-        Text("what became of the events"),
+        Text("outcomes of the events"),
         flow,
         Text(),
         *means,
@@ -134,7 +134,7 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
             for one in values["incidents"]
         ),
         Text(
-            f"{values['alerts']} alerts of a drop, {values['tokens']:,} tokens, {cost}, "
+            f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
             f"{values['seconds']:.1f} s, "
             f"judged by {printable(values['judge'])}"
         ),

@@ -1,4 +1,4 @@
-"""The live view: the board on a terminal. Fits 80 by 24 and uses more where there is more."""
+"""The live view: the board on a terminal of at least 80 by 24."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from streams.monitoring.statistics.estimators import WeightedSums
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_ALERTS = 3
 RECOVERED_SECONDS = 60.0
-"""A recovery is news for this long."""
+"""How long a recovery is shown."""
 MAX_LABEL_ROWS = 8
 FEWEST_LABEL_SAMPLES = 5
-"""A mean of fewer verdicts is not worth a place in the table."""
+"""Minimum verdicts of a mean in the table."""
 _ROWS_AROUND = 7  # title, addresses, page, flow, cost, and two rules
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What does not change while the demo runs."""
+    """The constant texts of the view."""
 
     broker: str
     judge: str
@@ -38,7 +38,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What moves, as of this frame."""
+    """The changing numbers of a frame."""
 
     seconds: float
     read_a_second: float
@@ -52,7 +52,7 @@ class LiveView:
 
     Args:
         board: The numbers.
-        heading: What does not change.
+        heading: The constant texts.
     """
 
     def __init__(self, board: Board, heading: Heading) -> None:
@@ -61,7 +61,7 @@ class LiveView:
         self.flow = Flow(0.0, 0.0, 0.0, 0, 0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lay the parts out for the terminal's size."""
+        """Lay out the parts for the terminal's size."""
         width, height = options.max_width, options.height or options.size.height
         metrics = self._metrics(width)
         alerts = self._alerts(width)
@@ -92,7 +92,7 @@ class LiveView:
                 (printable(heading.judge), "bold"),
                 (f" {heading.judge_note}", "dim"),
             ),
-            Text(f"Ctrl-C ends  {heading.broker}", style="dim"),
+            Text(f"Ctrl-C stops  {heading.broker}", style="dim"),
             Text(heading.page, style="dim"),
             Text.assemble(
                 (f"{flow.seconds:.0f} s", "dim"),
@@ -102,7 +102,7 @@ class LiveView:
                 (f"{flow.sampled}", "bold"),
                 "  judged ",
                 (f"{self._board.results}", "bold"),
-                f" ({flow.judged_a_second:.0f}/s)  lag {flow.lag}  set aside {accounts.dead_letters}",
+                f" ({flow.judged_a_second:.0f}/s)  lag {flow.lag}  dead letters {accounts.dead_letters}",
             ),
         )
         for line in lines:
@@ -192,13 +192,13 @@ class LiveView:
 
 
 def sparkline(series: Series, lowest: float, highest: float, width: int) -> Text:
-    """Draw a metric over time, the newest at the right; a gap where nothing was judged.
+    """Draw a metric over time, newest at the right, with gaps where nothing was judged.
 
     Args:
         series: The metric.
-        lowest: The score that the lowest bar stands for.
+        lowest: The score of the lowest bar.
         highest: The score of the highest bar.
-        width: Most characters; at least 1.
+        width: Maximum characters; at least 1.
     """
     text = Text()
     for mean in list(series.spark)[-width:]:
@@ -228,9 +228,9 @@ def _colour(score: float, lowest: float, highest: float) -> str:
 
 
 def standing_alerts(alerts: Sequence[Alert]) -> list[Alert]:
-    """Pick what matters now: the latest alert of each series, all of the traffic before its parts.
+    """Return the latest alert of each series, all traffic before its parts.
 
-    A recovery is left out once it is old, measured by the newest alert or recovery there is.
+    Recoveries much older than the newest alert or recovery are omitted.
 
     Args:
         alerts: All alerts, oldest first.

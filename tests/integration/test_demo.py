@@ -208,7 +208,7 @@ async def test_goes_on_until_it_is_interrupted() -> None:
             lines.append(await demo.line())
         ended = await demo.stop(signal.SIGINT)
     assert ended.code == 0, ended.err
-    assert "what became of the events" in ended.out
+    assert "outcomes of the events" in ended.out
     assert "means of the first and of the latest verdicts" in ended.out
 
 

@@ -157,8 +157,8 @@ def test_a_password_from_the_environment_stays_text() -> None:
         ),
         (
             "ingest: {mapping: {question: 'a['}}",
-            ("ingest.mapping.question: is not valid JMESPath, Invalid jmespath expression: Incomplete expression: "
-             "(got 'a['); correct the expression"),
+            ("ingest.mapping.question: is not valid JMESPath, Invalid jmespath expression: Incomplete "
+             "expression: (got 'a['); correct the expression"),
         ),
         ("ingest: {mapping: {anser: a}}",
             "ingest.mapping.anser: is not a field of an event; did you mean answer?"),
