@@ -14,6 +14,7 @@ from streams.intake.decision import SkipReason
 from streams.intake.pushdown import Record
 from streams.intake.randomness import RANGE, hashed_randomness
 from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.requests.outline import trace_id_of
 from streams.intake.reading.otlp.span import Head
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.tracestate import random_value
@@ -69,6 +70,12 @@ class TraceSampler:
             return stated >= self._least
         return len(trace_id) == 32 and int(trace_id[-14:], 16) >= self._least
 
+    def keeps_id(self, trace_id: bytes, record_key: bytes) -> bool:
+        """As `keeps`, for a trace without tracestate, by the 16 bytes of its id."""
+        if self._by_key:
+            return hashed_randomness(record_key) >= self._least
+        return int.from_bytes(trace_id[-7:], "big") >= self._least
+
 
 class TracePushDown:
     """Decides whether a raw record is delivered: it has a sampled trace, or cannot be read.
@@ -86,12 +93,18 @@ class TracePushDown:
 
     def __call__(self, record: Record) -> bool:
         """Decide, and count the record's traces if it is skipped."""
-        try:
-            heads = self._reader.heads(record.value, record.key)
-            for head in heads:
-                if self._sampler.keeps(head, record.key):
-                    return True
-        except (DecodeError, ValueError):
-            return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
-        self.skipped[self._sampler.skip_reason] += sum([head.roots for head in heads])
+        key, value = record.key, record.value
+        roots = None
+        if key and (trace_id := trace_id_of(key)) and not self._sampler.keeps_id(trace_id, key):
+            roots = self._reader.roots(value, trace_id)
+        if roots is None:
+            roots = 0
+            try:
+                for head in self._reader.heads(value, key):
+                    if self._sampler.keeps(head, key):
+                        return True
+                    roots += head.roots
+            except (DecodeError, ValueError):
+                return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
+        self.skipped[self._sampler.skip_reason] += roots
         return False

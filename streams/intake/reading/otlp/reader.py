@@ -17,7 +17,7 @@ from streams.intake.reading.otlp.qa import event_fields
 from streams.intake.reading.otlp.requests import wire
 from streams.intake.reading.otlp.requests.bounds import EVENT_PARTS
 from streams.intake.reading.otlp.requests.json_spans import Keep
-from streams.intake.reading.otlp.requests.outline import outline
+from streams.intake.reading.otlp.requests.outline import count_roots, trace_id_of
 from streams.intake.reading.otlp.span import Head, Span
 from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import NoAnswer, Trace, normalised
@@ -84,10 +84,19 @@ class OtlpReader:
         Raises:
             DecodeError: The record is no OTLP request.
         """
-        if not value or len(value) > self._max_event_bytes:
-            value = self._checked(value)
-        found = outline(value, key)
-        return wire.heads(value) if found is None else [found]
+        value = self._checked(value)
+        trace_id = trace_id_of(key)
+        roots = None if trace_id is None else count_roots(value, trace_id)
+        return wire.heads(value) if trace_id is None or roots is None else [Head(trace_id.hex(), "", roots)]
+
+    def roots(self, value: bytes | None, trace_id: bytes) -> int | None:
+        """Count the roots of a keyed record's trace; None where that needs more than its id, see `heads`.
+
+        Args:
+            value: The record's value.
+            trace_id: 16 bytes.
+        """
+        return count_roots(value, trace_id) if value and len(value) <= self._max_event_bytes else None
 
     def spans(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans by trace id; those without a trace id are left out.

@@ -1,15 +1,13 @@
-"""What sampling looks at in a Protobuf record keyed by trace id, found by looking for that id. Pure.
+"""Roots of the trace in a Protobuf record keyed by trace id, found by searching for the id. Pure.
 
-A parser goes through all that the spans say. A search for the id in the bytes costs half of that, and the
-fields beside it tell a root from a child. Where they are laid out otherwise than serializers do, this gives
-up, and a parser has to read the record.
+Parsing the record costs several times the search, and the fields beside the id distinguish a root from a
+child. A record whose fields are in another order than serializers write needs a parser.
 """
 
 from __future__ import annotations
 
+from binascii import unhexlify
 from typing import Final
-
-from streams.intake.reading.otlp.span import Head
 
 _ID_TAG: Final = b"\x0a\x10"
 _SPAN_ID: Final = b"\x12\x08"
@@ -19,38 +17,55 @@ _NAME: Final = b"\x2a"
 """Tags of a span's fields 1, 2, 4 and 5, with their lengths; the Collector writes an empty parent, too."""
 
 
-def outline(value: bytes, key: bytes | None) -> Head | None:
-    """Count the roots of the trace whose id is a record's key.
-
-    Args:
-        value: The record's value.
-        key: Its key: the trace id in hexadecimal, as the Collector writes it.
-
-    Returns:
-        None where the key is not a trace id, a span has tracestate, or the bytes are laid out in another way.
-    """
+def trace_id_of(key: bytes | None) -> bytes | None:
+    """Read a record's key: the trace id in hexadecimal, as the Collector writes it; None for another key."""
     if key is None or len(key) != 32:
         return None
     try:
-        trace_id = bytes.fromhex(key.decode("ascii"))
+        return unhexlify(key)
     except ValueError:
         return None
+
+
+def count_roots(value: bytes, trace_id: bytes) -> int | None:
+    """Count the roots of a trace.
+
+    Args:
+        value: The record's value.
+        trace_id: 16 bytes.
+
+    Returns:
+        None where no span of the trace is found, one has tracestate, or the fields have another order.
+    """
     parts = value.split(_ID_TAG + trace_id)
     if len(parts) == 1 or not _is_whole(value):
         return None
-    if parts[0][-10:-8] == _SPAN_ID:  # the last field first, as the Collector writes
-        del parts[-1]
-        if [part for part in parts if part[-10:-8] != _SPAN_ID]:
+    # The Collector writes the last field first, so that the others of a span come before its trace id.
+    return _before(parts[:-1]) if parts[0][-10:-8] == _SPAN_ID else _after(parts[1:])
+
+
+def _before(parts: list[bytes]) -> int | None:
+    roots = 0
+    for part in parts:
+        if part[-10:-8] != _SPAN_ID:
             return None
-        others = [part[-12:-10] for part in parts if part[-20:-18] != _PARENT]
-        known = _NO_PARENT
-    else:
-        del parts[0]
-        if [part for part in parts if part[:2] != _SPAN_ID]:
+        if part[-20:-18] != _PARENT:
+            if part[-12:-10] != _NO_PARENT:
+                return None
+            roots += 1
+    return roots
+
+
+def _after(parts: list[bytes]) -> int | None:
+    roots = 0
+    for part in parts:
+        if part[:2] != _SPAN_ID:
             return None
-        others = [part[10:11] for part in parts if part[10:12] != _PARENT]
-        known = _NAME
-    return None if others.count(known) != len(others) else Head(trace_id.hex(), "", len(others))
+        if part[10:12] != _PARENT:
+            if part[10:11] != _NAME:
+                return None
+            roots += 1
+    return roots
 
 
 def _is_whole(value: bytes) -> bool:

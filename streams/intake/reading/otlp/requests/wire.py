@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError as ProtobufError
@@ -24,7 +25,7 @@ from streams.intake.reading.otlp.requests.json_request import HEADS, REQUEST, js
 from streams.intake.reading.otlp.requests.json_spans import ERROR, Keep, identifier, json_spans
 from streams.intake.reading.otlp.requests.log_record import log_span
 from streams.intake.reading.otlp.requests.messages import Heads, LogHeads, Logs, Traces
-from streams.intake.reading.otlp.span import Head, Span, SpanEvent
+from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
 
 _TRACE_ID_BYTES: Final = 16
 
@@ -66,7 +67,7 @@ def _span_heads(value: bytes) -> list[Head]:
 
 def _scopes(request: Any) -> Iterator[Any]:
     """The heads of each scope."""
-    _count(request.resources, lambda resource: resource.scopes, lambda scope: scope.heads)
+    _count(request.resources, attrgetter("scopes"), attrgetter("heads"))
     return (scope.heads for resource in request.resources for scope in resource.scopes)
 
 
@@ -121,24 +122,12 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
         if _span_heads(value):
             raise _no_request(value, error) from None  # `heads` decided on its spans
         traces = None
-    if traces is not None and _has_spans(traces):
-        return list(_protobuf_spans(traces, keep, budget))
+    found = None if traces is None else _protobuf_spans(traces, keep, budget)
+    if found is not None:
+        return found
     logs = _parse(Logs, value)
-    _count(
-        logs.resource_logs, lambda of_resource: of_resource.scope_logs, lambda of_scope: of_scope.log_records
-    )
-    return list(_protobuf_logs(logs, keep, budget))
-
-
-def _has_spans(traces: Any) -> bool:
-    of_resources = traces.resource_spans
-    _count(of_resources, lambda resource: resource.scope_spans, lambda scope: scope.spans)
-    return any(
-        len(span.trace_id) == _TRACE_ID_BYTES
-        for of_resource in of_resources
-        for of_scope in of_resource.scope_spans
-        for span in of_scope.spans
-    )
+    _count(logs.resource_logs, attrgetter("scope_logs"), attrgetter("log_records"))
+    return list(_protobuf_logs(logs, keep, parts_budget()))
 
 
 def _count(resources: Any, scopes: Callable[[Any], Any], held: Callable[[Any], Any]) -> None:
@@ -194,8 +183,9 @@ def _value(any_value: Any, budget: Budget) -> Any:
     if kind == "string_value":
         return _text(any_value.string_value)
     if kind == "array_value":
-        budget.take(len(any_value.array_value.values))
-        return [_value(item, budget) for item in any_value.array_value.values]
+        values = any_value.array_value.values
+        budget.take(len(values))
+        return [_value(item, budget) for item in values]
     if kind == "kvlist_value":
         return _attributes(any_value.kvlist_value.values, budget)
     return None if kind is None or kind == "bytes_value" else getattr(any_value, kind)
@@ -204,7 +194,7 @@ def _value(any_value: Any, budget: Budget) -> Any:
 def _attributes(pairs: Sequence[Any], budget: Budget) -> dict[str, Any]:
     budget.take(len(pairs))
     return {
-        _name(pair.key): str(text, "utf-8", "replace")  # as `_value` does: most are texts
+        _name(pair.key): text.decode("utf-8", "replace")  # as `_value` does: most are texts
         if (text := (value := pair.value).string_value)
         else _value(value, budget)
         for pair in pairs
@@ -217,35 +207,45 @@ def _name(raw: bytes) -> str:
     return _text(raw)
 
 
-def _protobuf_spans(request: Any, keep: Keep, budget: Budget) -> Iterator[Span]:
+def _protobuf_spans(request: Any, keep: Keep, budget: Budget) -> list[Span] | None:
+    """Give the spans that are wanted; None where none has a trace id."""
+    _count(request.resource_spans, attrgetter("scope_spans"), attrgetter("spans"))
+    found: list[Span] = []
+    has_spans = False
     for of_resource in request.resource_spans:
         resource = _attributes(of_resource.resource.attributes, budget)
         for of_scope in of_resource.scope_spans:
             scope = _text(of_scope.scope.name)
             for span in of_scope.spans:
-                trace_id = span.trace_id.hex()
-                if len(trace_id) != 2 * _TRACE_ID_BYTES or not keep(trace_id):
+                if len(span.trace_id) != _TRACE_ID_BYTES:
                     continue
-                budget.take(EVENT_PARTS * len(span.events))
-                yield Span(
-                    trace_id=trace_id,
-                    span_id=span.span_id.hex(),
-                    parent_id=span.parent_span_id.hex(),
-                    tracestate=span.trace_state.decode("latin-1"),
-                    name=_text(span.name),
-                    scope=scope,
-                    resource=resource,
-                    attributes=_attributes(span.attributes, budget),
-                    start=span.start_time_unix_nano,
-                    end=span.end_time_unix_nano,
-                    events=tuple(
-                        [
-                            SpanEvent(_text(one.name), _attributes(one.attributes, budget))
-                            for one in span.events
-                        ]
-                    ),
-                    error=_text(span.status.message) or "error" if span.status.code == ERROR else None,
-                )
+                has_spans = True
+                trace_id = span.trace_id.hex()
+                if keep(trace_id):
+                    found.append(_protobuf_span(span, trace_id, scope, resource, budget))
+    return found if has_spans else None
+
+
+def _protobuf_span(span: Any, trace_id: str, scope: str, resource: Attributes, budget: Budget) -> Span:
+    if events := span.events:
+        budget.take(EVENT_PARTS * len(events))
+    status = span.status
+    return Span(
+        trace_id,
+        span.span_id.hex(),
+        span.parent_span_id.hex(),
+        span.trace_state.decode("latin-1"),
+        _text(span.name),
+        scope,
+        resource,
+        _attributes(span.attributes, budget),
+        span.start_time_unix_nano,
+        span.end_time_unix_nano,
+        tuple([SpanEvent(_text(one.name), _attributes(one.attributes, budget)) for one in events])
+        if events
+        else (),
+        _text(status.message) or "error" if status.code == ERROR else None,
+    )
 
 
 def _protobuf_logs(request: Any, keep: Keep, budget: Budget) -> Iterator[Span]:
