@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from schemas.base import MAX_LABEL_NAME_CHARS, MAX_LABEL_VALUE_CHARS, MAX_LABELS
 from streams.intake.reading.otlp.content.pages import as_pages, pages_of
 from streams.intake.reading.otlp.content.prompt import Prompt, open_prompt, pages_told
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.precedence import FAMILIES
+from streams.intake.reading.otlp.families.shape import Field
 from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import Trace
 
@@ -39,8 +39,7 @@ MAX_MESSAGES: Final = 200
 MAX_TOOL_CALLS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A value and where it was found."""
 
     value: Any
@@ -55,9 +54,9 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
     """
     around = [*trace.around(answer), answer]
     prompt = next(_prompts(trace, answer), None)
-    for step in (*around, *trace.judged):
-        if step.question is not None:
-            return Found(step.question, "attribute"), prompt
+    for step in _with("question", (*around, *trace.judged)):
+        if (stated := step.question) is not None:
+            return Found(stated, "attribute"), prompt
     for step in around:
         if step.kind in {"workflow", "agent", "chain"} and step.asked is not None:
             own = open_prompt(step.asked)
@@ -73,6 +72,11 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
         if step.query is not None:
             return Found(step.query, "query"), prompt
     return (None if prompt is None else Found(prompt.question, "message")), prompt
+
+
+def _with(field: Field, steps: Iterable[Step]) -> list[Step]:
+    """Give the steps that carry a field, which mostly are none."""
+    return [step for step in steps if field in step.fields]
 
 
 def _prompts(trace: Trace, answer: Step) -> Iterator[Prompt]:
@@ -94,17 +98,18 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
     In this order: what the application set; what reranking left, else what retrievers found; a variable of a
     prompt's template; pages marked within the user message.
     """
-    for step in (answer, *trace.judged):
-        if step.context is not None:
-            return Found(pages_of(step.context), "attribute")
+    for step in _with("context", (answer, *trace.judged)):
+        if (stated := step.context) is not None:
+            return Found(pages_of(stated), "attribute")
     found = sorted((step for step in trace.judged if step.searches), key=lambda step: step.span.start)
     reranked = [step for step in found if step.kind == "rerank" and any(one.text for one in step.documents)]
-    pages = as_pages(document for step in reranked[-1:] or found for document in step.documents)
+    documents = [document for step in reranked[-1:] or found for document in step.documents]
+    pages = as_pages(documents) if documents else {}
     if pages:
         return Found(pages, "retrieval")
     for step in trace.judged:
-        if step.context_in_variables is not None:
-            pages = pages_of(step.context_in_variables)
+        if (told := step.context_in_variables) is not None:
+            pages = pages_of(told)
             if pages:
                 return Found(pages, "variable")
     if prompt is not None and prompt.pages:
@@ -151,10 +156,8 @@ def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
         ]
         return calls[:MAX_TOOL_CALLS]
     # What a later call heard repeats what an earlier one said: one of the steps knows it all.
-    heard = [
-        step for step in (answer, *trace.models) if any(turn.tool_calls for turn in (*step.heard, *step.said))
-    ]
-    turns = [turn for step in heard[-1:] for turn in (*step.heard, *step.said)]
+    exchanges = ((*step.heard, *step.said) for step in (*trace.models[::-1], answer))
+    turns = next((turns for turns in exchanges if any(turn.tool_calls for turn in turns)), ())
     results = {turn.call_id: turn.text for turn in turns if turn.role == "tool" and turn.call_id}
     return [
         {"name": call.name, "arguments": call.arguments, "result": results.get(call.call_id, "")}
@@ -172,7 +175,8 @@ def labels_of(trace: Trace, answer: Step, found: Sequence[tuple[str, Found | Non
     if answer.family or trace.models:
         labels[INSTRUMENTATION] = answer.family or trace.models[-1].family
     speakers = [step for step in reversed(trace.models) if step.kind == "model"]
-    model = next((step.model for step in (*speakers, answer, *reversed(trace.models)) if step.model), None)
+    models = (step.model for step in (*speakers, answer, *reversed(trace.models)))
+    model = next((model for model in models if model), None)
     if model is not None:
         labels["model"] = model
     provider = next((step.labels["provider"] for step in speakers if "provider" in step.labels), None)
@@ -182,7 +186,7 @@ def labels_of(trace: Trace, answer: Step, found: Sequence[tuple[str, Found | Non
         value = answer.span.resource.get(name)
         if isinstance(value, str) and value and not value.startswith(_UNNAMED):
             labels.setdefault(label, value)
-    for step in (answer, *trace.around(answer)[::-1], *trace.models[::-1]):
+    for step in dict.fromkeys((answer, *trace.around(answer)[::-1], *trace.models[::-1])):
         for name, value in step.labels.items():
             labels.setdefault(name, value)
     kept = list(labels.items())[:MAX_LABELS]
@@ -206,14 +210,15 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
     labels = labels_of(trace, answer, [(QUESTION_FROM, question), (CONTEXT_FROM, context)])
     if joined and not trace.complete and not answer.span.is_log:
         labels[TRACE_PARTS] = "incomplete"
-    reference = next((step.reference for step in (answer, *trace.judged) if step.reference is not None), None)
-    conversation = next((step.conversation for step in (answer, *trace.steps) if step.conversation), None)
+    references = (step.reference for step in _with("reference", (answer, *trace.judged)))
+    conversations = (step.conversation for step in _with("conversation", (answer, *trace.steps)))
+    conversation = next((one for one in conversations if one), None)
     fields: dict[str, Any] = {
         "event_id": event_id,
         "occurred_at": _moment(answer.span.end or answer.span.start),
         "question": "" if question is None else question.value,
         "answer": answer.answer or "",
-        "reference": reference,
+        "reference": next((one for one in references if one is not None), None),
         "context": None if context is None else context.value,
         "trace_id": answer.span.trace_id or None,
         "span_id": answer.span.span_id or None,

@@ -109,8 +109,12 @@ class Trace:
         ]
         able.sort(key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end))
         for step in able:  # most outputs are never looked at
-            asked = step.asked is not None or step.last_question is not None
-            if step.answer is not None and (self.models or step.kind != "chain" or asked):
+            if step.answer is not None and (
+                self.models
+                or step.kind != "chain"
+                or step.asked is not None
+                or step.last_question is not None
+            ):
                 return step
         return None
 

@@ -8,7 +8,7 @@ APIs, and any of these as JSON text. What is none of them is one message with th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -40,10 +40,11 @@ def read_turns(value: Any, role: str = "user") -> list[Turn]:
         The messages in order, at most MAX_TURNS; empty for nothing that can be read.
     """
     opened = loaded(value)
-    found = list(islice(_turns(opened, role, 0), MAX_TURNS))
+    found: list[Turn] = []
+    _add(opened, role, 0, found)
     if not found and isinstance(value, str) and value.strip() and not _is_silent(opened):
         return [Turn(role, value)]
-    return found
+    return found[:MAX_TURNS]
 
 
 def _is_silent(value: Any, depth: int = 0) -> bool:
@@ -55,49 +56,60 @@ def _is_silent(value: Any, depth: int = 0) -> bool:
     return all(_is_silent(item, depth + 1) for item in value)
 
 
-def _turns(value: Any, role: str, depth: int) -> Iterator[Turn]:
-    if depth > _MAX_DEPTH or value is None:
+def _add(value: Any, role: str, depth: int, found: list[Turn]) -> None:
+    """Add the messages of a value to those found."""
+    if depth > _MAX_DEPTH:
         return
-    if isinstance(value, str):
-        if role == "user" and _SCRIPT.match(value):
-            yield from _of_script(value)
-        elif value.strip():
-            yield Turn(role, value)
-    elif isinstance(value, dict):
-        yield from _of_mapping(value, role, depth)
+    if isinstance(value, dict):
+        _add_mapping(value, role, depth, found)
     elif isinstance(value, list):
-        yield from _of_list(value, role, depth)
+        _add_list(value, role, depth, found)
+    elif isinstance(value, str):
+        if role == "user" and _SCRIPT.match(value):
+            _add_script(value, found)
+        elif value.strip():
+            found.append(Turn(role, value))
 
 
-def _of_script(text: str) -> Iterator[Turn]:
+def _add_script(text: str, found: list[Turn]) -> None:
     """Read a conversation that was joined to one text, as LangChain and OpenLIT do: `user: How?`."""
     marks = list(islice(_SCRIPT.finditer(text), MAX_TURNS))
     if all(mark[1].lower() not in {"user", "human"} for mark in marks):
-        yield Turn("user", text)  # whoever asks "AI: what is it?"
+        found.append(Turn("user", text))  # a question such as "AI: what is it?"
         return
     for one, end in zip(marks, [*(later.start() for later in marks[1:]), len(text)], strict=True):
-        yield from read_message({"role": one[1], "content": text[one.end() : end].strip()}, "user")
+        found += read_message({"role": one[1], "content": text[one.end() : end].strip()}, "user")
 
 
-def _of_list(items: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
-    if items and all(_is_pair(item) for item in items):
-        for named, text in items:
-            yield from read_message({"role": named, "content": text}, role)
-    elif len(items) > 1 and all(map(_is_choice, items)):
-        yield from _first(items, role, depth + 1)
-    elif items and isinstance(items[0], list):
-        yield from _turns(items[0], role, depth + 1)  # a batch: the first of its conversations
-    elif items and all(isinstance(item, str) for item in items):
-        opened = [loaded(item) for item in items]
-        if any(isinstance(item, dict) for item in opened):
-            yield from _of_list(opened, role, depth + 1)
-        elif any(item.strip() for item in items):
-            yield Turn(role, "\n".join(items))
-    elif items and all(is_part(item) for item in items):
-        yield from read_message({"content": items}, role)
-    else:
-        for item in items:
-            yield from _turns(loaded(item), role, depth + 1)
+def _add_list(items: Sequence[Any], role: str, depth: int, found: list[Turn]) -> None:
+    first = items[0] if items else None
+    if isinstance(first, dict):
+        if len(items) > 1 and all(map(_is_choice, items)):
+            _add_first(items, role, depth + 1, found)
+            return
+        if all(map(is_part, items)):
+            found += read_message({"content": items}, role)
+            return
+    elif isinstance(first, list):
+        if all(map(_is_pair, items)):
+            items = [{"role": named, "content": text} for named, text in items]
+        else:
+            items = [first]  # a batch: the first of its conversations
+    elif isinstance(first, str) and all(isinstance(item, str) for item in items):
+        _add_texts(items, role, depth, found)
+        return
+    for item in items:
+        if len(found) >= MAX_TURNS:
+            return
+        _add(loaded(item), role, depth + 1, found)
+
+
+def _add_texts(items: Sequence[str], role: str, depth: int, found: list[Turn]) -> None:
+    opened = [loaded(item) for item in items]
+    if any(isinstance(item, dict) for item in opened):
+        _add_list(opened, role, depth + 1, found)
+    elif any(item.strip() for item in items):
+        found.append(Turn(role, "\n".join(items)))
 
 
 def _is_pair(item: Any) -> bool:
@@ -117,64 +129,64 @@ def _is_choice(item: Any) -> bool:
     return isinstance(ended, str) and ended in _ENDED and not item.get("tool_calls")
 
 
-def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Turn]:  # noqa: C901, PLR0912 - one form a line
+def _add_mapping(value: Mapping[str, Any], role: str, depth: int, found: list[Turn]) -> None:  # noqa: C901, PLR0912 - one form a line
     deeper = depth + 1
     if value.keys() <= _PLAIN and not isinstance(value.get("content"), dict):  # most are
-        yield from read_message(value, role)
+        found += read_message(value, role)
     elif isinstance(value.get("args"), list) and value.keys() <= {"args", "kwargs"}:
         # The arguments of a decorated function: the first that is a conversation.
         kwargs = value.get("kwargs")
         given = [*value["args"], *(kwargs.values() if isinstance(kwargs, dict) else ())]
         spoken = [one for one in given if isinstance(one, list | dict)] or given
-        yield from _first(spoken, role, deeper)
+        _add_first(spoken, role, deeper, found)
     elif isinstance(value.get("kwargs"), dict) and "lc" in value:
         name = str((value.get("id") or [""])[-1])
-        yield from _of_mapping({"type": name.lower(), **value["kwargs"]}, role, deeper)
+        _add_mapping({"type": name.lower(), **value["kwargs"]}, role, deeper, found)
     elif isinstance(value.get("data"), dict) and "type" in value:
-        yield from _of_mapping({"type": value["type"], **value["data"]}, role, deeper)
+        _add_mapping({"type": value["type"], **value["data"]}, role, deeper, found)
     elif isinstance(value.get("completion"), dict) and len(value) == 1:
-        yield from _turns(value["completion"], "assistant", deeper)
+        _add(value["completion"], "assistant", deeper, found)
     elif isinstance(value.get("message"), dict):
-        yield from _turns(value["message"], role, deeper)
+        _add(value["message"], role, deeper, found)
     elif isinstance(value.get("message"), str) and "finish_reason" in value:
-        yield from _turns(loaded(value["message"]), role, deeper)
+        _add(loaded(value["message"]), role, deeper, found)
     elif isinstance(value.get("generations"), list):
-        yield from _first(value["generations"], "assistant", deeper)
+        _add_first(value["generations"], "assistant", deeper, found)
     elif isinstance(value.get("choices"), list):
-        yield from _first(value["choices"], "assistant", deeper)
+        _add_first(value["choices"], "assistant", deeper, found)
     elif isinstance(value.get("candidates"), list):
-        yield from _first(value["candidates"], "assistant", deeper)
+        _add_first(value["candidates"], "assistant", deeper, found)
     elif "role" not in value and ("messages" in value or "contents" in value):
-        yield from _system_of(value, deeper)
-        yield from _turns(loaded(value.get("messages") or value.get("contents")), role, deeper)
+        _add_system(value, deeper, found)
+        _add(loaded(value.get("messages") or value.get("contents")), role, deeper, found)
     elif "prompt" in value and value.keys() <= {"prompt", "system", "messages", "instructions"}:
-        yield from _system_of(value, deeper)
-        yield from _turns(value["prompt"], "user", deeper)
+        _add_system(value, deeper, found)
+        _add(value["prompt"], "user", deeper, found)
     elif "input" in value and ("instructions" in value or "model" in value):
-        yield from _system_of(value, deeper)
-        yield from _turns(value["input"], "user", deeper)
+        _add_system(value, deeper, found)
+        _add(value["input"], "user", deeper, found)
     elif (isinstance(value.get("output"), list) and ("status" in value or "model" in value)) or (
         isinstance(value.get("output"), dict) and "message" in value["output"]
     ):
-        yield from _turns(value["output"], "assistant", deeper)
+        _add(value["output"], "assistant", deeper, found)
     elif isinstance(value.get("content"), dict) and "parts" in value["content"]:
-        yield from read_message(value["content"], role)
+        found += read_message(value["content"], role)
     else:
-        yield from read_message(value, role)
+        found += read_message(value, role)
 
 
-def _first(choices: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
+def _add_first(choices: Sequence[Any], role: str, depth: int, found: list[Turn]) -> None:
     """Read the first of several answers that says something."""
+    before = len(found)
     for choice in choices:
-        found = list(_turns(choice, role, depth))
-        if found:
-            yield from found
+        _add(choice, role, depth, found)
+        if len(found) > before:
             return
 
 
-def _system_of(value: Mapping[str, Any], depth: int) -> Iterator[Turn]:
+def _add_system(value: Mapping[str, Any], depth: int, found: list[Turn]) -> None:
     config = value.get("config")  # Gemini
     for named in (value, config if isinstance(config, dict) else {}):
         for name in ("system", "instructions", "system_instruction", "systemInstruction"):
             if named.get(name):
-                yield from _turns(named[name], "system", depth)
+                _add(named[name], "system", depth, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.json_text import as_text, listed, loaded
@@ -37,42 +37,44 @@ _PART_WRAPPERS: Final = {
     "functionResponse": "tool_result",
     "toolResult": "tool_result",
 }
+_PARTS_ALONE: Final = _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
+"""Parts that some lists have in place of messages."""
+_PART_FORMS: Final = frozenset({dict, str})
 _PART_TYPES: Final = _TEXT_PARTS | _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
 _MARKS: Final = ("gen_ai.", ".message")
 
 
-def read_message(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
+def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
     """Read one message: its text and calls as one turn, each tool's answer in it as another.
 
     Args:
         message: The message.
         role: Whose words they are where it does not say so.
     """
-    if _type_of(message) in _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS and "role" not in message:
+    if "role" not in message and _type_of(message) in _PARTS_ALONE:
         message = {"content": [message]}
         role = "assistant"
     own = _role_of(message, role)
-    content = next(
-        (message[name] for name in ("parts", "content", "contents", "text") if message.get(name)), None
-    )
+    content = message.get("parts") or message.get("content") or message.get("contents")
+    content = content or message.get("text") or None
     opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content
-    if isinstance(opened, list) and all(isinstance(item, dict | str) for item in opened):
+    if isinstance(opened, list) and set(map(type, opened)) <= _PART_FORMS:
         parts: Iterable[Any] = opened if not isinstance(content, str) or _are_parts(opened) else [content]
     else:
         parts = [content]
     texts: list[str] = []
-    calls = [call for item in listed(message.get("tool_calls")) if (call := _call(item)) is not None]
+    asked = message.get("tool_calls")
+    calls = [call for item in listed(asked) if (call := _call(item)) is not None] if asked else []
     replies: list[Turn] = []
     for part in parts:
         _sort_part(part, texts, calls, replies)
+    text = "\n".join(texts)
     if own == "tool" and texts and not replies:
         name, call_id = _named(message)
-        yield Turn("tool", "\n".join(texts), (), name, call_id)
-        return
-    yield from replies
-    text = "\n".join(texts)
-    if text.strip() or calls:
-        yield Turn(own, text, tuple(calls))
+        return [Turn("tool", text, (), name, call_id)]
+    if calls or text.strip():
+        replies.append(Turn(own, text, tuple(calls)))
+    return replies
 
 
 def is_part(item: Any) -> bool:
@@ -99,7 +101,10 @@ def _type_of(part: Mapping[str, Any]) -> str | None:
 
 
 def _role_of(message: Mapping[str, Any], role: str) -> str:
-    named = message.get("role") or message.get("event.name") or message.get("type") or role
+    named = message.get("role")
+    if isinstance(named, str) and named in _KNOWN_ROLES:
+        return named
+    named = named or message.get("event.name") or message.get("type") or role
     if not isinstance(named, str):
         return role
     start, end = _MARKS
@@ -110,8 +115,6 @@ def _role_of(message: Mapping[str, Any], role: str) -> str:
 
 def _opened_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """Take a part out of what names its kind by wrapping it (Gemini, Bedrock, OpenInference)."""
-    if part.keys().isdisjoint(_PART_WRAPPERS):
-        return part
     for wrapper, kind in _PART_WRAPPERS.items():
         if isinstance(part.get(wrapper), dict):
             return {**part[wrapper], "type": kind} if kind else part[wrapper]
@@ -124,19 +127,20 @@ def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list
         return
     if not isinstance(part, dict):
         return
-    part = _opened_part(part)
+    if not part.keys().isdisjoint(_PART_WRAPPERS):
+        part = _opened_part(part)
     kind = _type_of(part)
-    if kind in _CALL_PARTS:
+    if kind is None or kind in _TEXT_PARTS:
+        text = part.get("text") or part.get("content") or part.get("refusal") or None
+        text = text.get("value") if isinstance(text, dict) else text
+        texts += [text] if isinstance(text, str) else []
+    elif kind in _CALL_PARTS:
         call = _call(part)
         calls += [] if call is None else [call]
     elif kind in _REPLY_PARTS:
         name, call_id = _named(part)
         result = next((part[key] for key in ("result", "response", "output", "content") if key in part), None)
         replies.append(Turn("tool", _reply_text(result), (), name, call_id))
-    elif kind is None or kind in _TEXT_PARTS:
-        text = next((part[key] for key in ("text", "content", "refusal") if part.get(key)), None)
-        text = text.get("value") if isinstance(text, dict) else text
-        texts += [text] if isinstance(text, str) else []
 
 
 def _reply_text(result: Any) -> str:

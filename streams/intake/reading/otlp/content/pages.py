@@ -75,12 +75,11 @@ def _documents(value: Any, depth: int) -> Iterator[Document]:
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
     """Read what is wrapped: one document within, a list of them, or else the mapping as a document."""
-    wrapper = next((name for name in _WRAPPERS if name in value and isinstance(value[name], dict)), None)
-    if wrapper is not None:
-        inner = value[wrapper]
-        named = inner if _is_path(value.get("id")) else {"id": value.get("id"), **inner}
-        yield from _documents(named, depth + 1)
-        return
+    for name in _WRAPPERS:
+        if isinstance(inner := value.get(name), dict):
+            named = inner if _is_path(value.get("id")) else {"id": value.get("id"), **inner}
+            yield from _documents(named, depth + 1)
+            return
     for name in _LISTS:
         if name in value and isinstance(listed := loaded(value[name]), list):
             yield from _documents(listed, depth + 1)
@@ -96,11 +95,9 @@ def _is_path(value: Any) -> bool:
 
 
 def _document(value: Mapping[str, Any]) -> Document | None:
-    text = next((value[name] for name in _TEXTS if name in value and isinstance(value[name], str)), "")
     metadata = loaded(value.get("metadata") or value.get("payload"))
     metadata = metadata if isinstance(metadata, dict) else {}
-    if not text:
-        text = next((metadata[name] for name in _TEXTS if isinstance(metadata.get(name), str)), "")
+    text = _text_in(value) or _text_in(metadata)
     names = [value[name] for name in _IDS if name in value]
     names += [metadata[name] for name in _SOURCES if name in metadata]
     named = [
@@ -110,6 +107,13 @@ def _document(value: Mapping[str, Any]) -> Document | None:
     ]
     name = next((one for one in named if _PAGE_NAME.fullmatch(one)), named[0] if named else "")
     return Document(text, name) if text or name else None
+
+
+def _text_in(value: Mapping[str, Any]) -> str:
+    for name in _TEXTS:
+        if isinstance(text := value.get(name), str):
+            return text
+    return ""
 
 
 def as_pages(documents: Iterable[Document]) -> dict[str, str]:

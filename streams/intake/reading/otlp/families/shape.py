@@ -6,7 +6,7 @@ Spans of one instrumentation carry the same names again and again, so each answe
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from streams.intake.reading.otlp.families.family import Family
 from streams.intake.reading.otlp.families.precedence import FAMILIES
@@ -70,26 +70,36 @@ class Shape:
             if not first_parts.isdisjoint(family.marks)
             or any(scope == one or scope.startswith(f"{one}.") for one in family.scopes)
         )
+        self.family: Final = next((one.name for one in self.families if one.name != "judgestream"), "")
+        """The first family whose attributes it carries; empty for none."""
         self.labels: Final = [(*_labels(family, names),) for family in self.families]
         """By table, attributes that are labels with the names of these, and those that hold several."""
         self.kinds: Final = [
             (name, kinds) for family in self.families for name, kinds in family.kinds.items() if name in names
         ]
         """Attributes that say of which kind it is, with their values' kinds."""
-        self._names: Final = names
-        self._present: Final[dict[tuple[Field, ...], tuple[str, ...]]] = {}
+        self.present: Final = _Present(self.families, names)
+        """By fields, the names, or beginnings of names, that the span carries for them, by precedence."""
+        self.fields: Final = frozenset(field for field in get_args(Field) if self.present[field,])
+        """The fields that it carries."""
 
-    def present(self, *fields: Field) -> tuple[str, ...]:
-        """Give the names, or beginnings of names, that the span carries for some fields, by precedence."""
-        found = self._present.get(fields)
-        if found is None:
-            found = self._present[fields] = tuple(
-                name
-                for family in self.families
-                for field in fields
-                for name in getattr(family, field)
-                if (self._begins(name) if field.endswith("_flat") else name in self._names)
-            )
+
+class _Present(dict[tuple[Field, ...], tuple[str, ...]]):
+    """Worked out when they are asked for."""
+
+    def __init__(self, families: tuple[Family, ...], names: frozenset[str]) -> None:
+        super().__init__()
+        self._families = families
+        self._names = names
+
+    def __missing__(self, fields: tuple[Field, ...]) -> tuple[str, ...]:
+        found = self[fields] = tuple(
+            name
+            for family in self._families
+            for field in fields
+            for name in getattr(family, field)
+            if (self._begins(name) if field.endswith("_flat") else name in self._names)
+        )
         return found
 
     def _begins(self, beginning: str) -> bool:
@@ -110,6 +120,6 @@ def _labels(family: Family, names: frozenset[str]) -> tuple[list[tuple[str, str]
 
 
 @lru_cache(maxsize=512)
-def shape_of(scope: str, names: frozenset[str]) -> Shape:
-    """Give the shape of a span."""
-    return Shape(scope, names)
+def shape_of(scope: str, names: tuple[str, ...]) -> Shape:
+    """Give the shape of a span; the names are in its order, which is mostly the same."""
+    return Shape(scope, frozenset(names))

@@ -28,10 +28,10 @@ _FOUND_TEXT: Final = "db.query.result.document"
 
 def with_details(span: Span) -> Mapping[str, Any]:
     """Give the attributes of a span with those of the event that holds its details."""
-    details = [event.attributes for event in span.events if event.name == _DETAILS]
     merged: dict[str, Any] = {}
-    for attributes in details:
-        merged |= attributes
+    for event in span.events:
+        if event.name == _DETAILS:
+            merged |= event.attributes
     return {**merged, **span.attributes} if merged else span.attributes
 
 

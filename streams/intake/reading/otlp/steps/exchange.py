@@ -33,8 +33,9 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
     """Read the messages that a span was given, and those that it gave back."""
     heard = values.turns("heard", "heard_flat", "user")
     said = values.turns("said", "said_flat", "assistant")
-    heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
-    said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
+    if span.events or span.is_log:
+        heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
+        said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
     tells = kind in {"model", "agent"}
     if not tells:  # a step of the application is given a structure of its own, which is no message
         heard = [turn for turn in heard if not turn.text.startswith("{")]
@@ -47,9 +48,10 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
         heard, said = heard[:cut], heard[cut:]
     if tells:
         said = said or _told(values.first("gave"), "assistant", answer_in)
-    called = [call for item in listed(values.first("called")) if (call := _called(item))]
-    if called and not any(turn.tool_calls for turn in said):
-        said = [*said, Turn("assistant", "", tuple(called))]
+    asked = values.first("called")
+    if asked is not None and not any(turn.tool_calls for turn in said):
+        called = tuple(call for item in listed(asked) if (call := _called(item)))
+        said = [*said, Turn("assistant", "", called)] if called else said
     system = values.first("system")
     if system is not None and not any(turn.role == "system" for turn in heard):
         heard = [*read_turns(system, "system"), *heard]

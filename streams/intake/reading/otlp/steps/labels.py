@@ -13,20 +13,21 @@ def labels_of(values: Values) -> dict[str, str]:
     """Read the labels of a span; the first table that knows one is believed."""
     found: dict[str, str] = {}
     for own, maps in values.shape.labels:
-        pairs = [(label, values.attributes[name]) for name, label in own]
+        pairs: list[tuple[str, Any]] = [(label, values.attributes[name]) for name, label in own]
         for name in maps:
             opened = loaded(values.attributes[name])
             if isinstance(opened, dict):
                 pairs += [(label, value) for label, value in opened.items() if is_label(label)]
         for label, value in pairs:
-            text = None if label in found else _text(value)
-            if text is not None:
+            if label not in found and (text := _text(value)) is not None:
                 found[label] = text
     return found
 
 
 def _text(value: Any) -> str | None:
     opened = loaded(value)
+    if isinstance(opened, str):
+        return opened or None
     if isinstance(opened, bool):
         return "true" if opened else "false"
-    return str(opened) if isinstance(opened, str | int | float) and opened != "" else None
+    return str(opened) if isinstance(opened, int | float) else None

@@ -13,7 +13,7 @@ from streams.intake.reading.otlp.content.said import CONTEXT_NAMES, QUESTION_NAM
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.family import Family, Kind
 from streams.intake.reading.otlp.families.judgestream import LAST_WORD
-from streams.intake.reading.otlp.families.shape import shape_of
+from streams.intake.reading.otlp.families.shape import Field, shape_of
 from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.otlp.steps.events import found_documents, tool_events, with_details
@@ -39,8 +39,9 @@ class Step:
     def __init__(self, span: Span) -> None:
         self.span = span
         self.attributes: Mapping[str, Any] = with_details(span)
-        shape = shape_of(span.scope, frozenset(self.attributes))
+        shape = shape_of(span.scope, tuple(self.attributes))
         self.families: tuple[Family, ...] = shape.families
+        self.fields: frozenset[Field] = shape.fields
         self._values = Values(self.attributes, shape)
 
     # What it is
@@ -53,17 +54,14 @@ class Step:
     @property
     def family(self) -> str:
         """The first family whose attributes it carries; empty for none."""
-        named = [family.name for family in self.families if family.name != "judgestream"]
-        return named[0] if named else ""
+        return self._values.shape.family
 
-    @lazy
+    @property
     def is_ours(self) -> bool:
         """Whether it is a span or log record of a judgestream worker, which is not judged."""
-        scope, service = self.span.scope, self.span.resource.get("service.name")
         return (
-            scope == LAST_WORD
-            or scope.startswith(f"{LAST_WORD}.")
-            or service == LAST_WORD
+            self.span.scope.partition(".")[0] == LAST_WORD
+            or self.span.resource.get("service.name") == LAST_WORD
             or "judgestream.result_id" in self.attributes
         )
 
@@ -155,18 +153,18 @@ class Step:
 
     # What the application says outright
 
-    @lazy
+    @property
     def question(self) -> str | None:
         """The question, as the application set it."""
         return self._values.text("question")
 
-    @lazy
+    @property
     def reference(self) -> str | None:
         """A known good answer."""
         value = self._values.first("reference")
         return None if value is None else answer_in(value) or as_text(value)
 
-    @lazy
+    @property
     def context(self) -> Any:
         """The context, as the application set it."""
         return self._values.first("context")
@@ -236,12 +234,12 @@ class Step:
 
     # Whose it is
 
-    @lazy
+    @property
     def model(self) -> str | None:
         """The model that answered, or else the one that was asked."""
         return self._values.text("model")
 
-    @lazy
+    @property
     def conversation(self) -> str | None:
         """The conversation."""
         return self._values.text("conversation")

@@ -36,7 +36,7 @@ class Values:
 
     def first(self, *fields: Field) -> Any:
         """Give the first value under the names that the tables have for a field; None for none."""
-        for name in self.shape.present(*fields):
+        for name in self.shape.present[fields]:
             value = self.attributes[name]
             if value is not None and value != "" and not (isinstance(value, str) and value in _REDACTED):
                 return value
@@ -44,12 +44,12 @@ class Values:
 
     def text(self, field: Field) -> str | None:
         """Give the same as text; None for none or an empty one."""
-        value = loaded(self.first(field))
-        return None if value is None else as_text(value).strip() or None
+        value = self.first(field)
+        return None if value is None else as_text(loaded(value)).strip() or None
 
     def turns(self, whole: Field, flat: Field, role: str) -> list[Turn]:
         """Read the first conversation, in one attribute or spread over many."""
-        for name in self.shape.present(whole, flat):
+        for name in self.shape.present[whole, flat]:
             found = turns_of(self.attributes.get(name), role)
             found = found or turns_of(unflatten(self.attributes, name), role)
             if found:

@@ -12,11 +12,11 @@ from streams.intake.reading.otlp.steps.values import Values
 def variables_of(values: Values, kind: Kind) -> dict[str, Any]:
     """Read the variables of a prompt's template, by name."""
     found: dict[str, Any] = {}
-    for name in values.shape.present("variables"):
+    for name in values.shape.present["variables",]:
         opened = loaded(values.attributes[name])
         if isinstance(opened, dict):
             found |= {str(key): value for key, value in opened.items()}
-    for prefix in values.shape.present("variables_flat"):
+    for prefix in values.shape.present["variables_flat",]:
         found |= {
             name[len(prefix) :]: value for name, value in values.attributes.items() if name.startswith(prefix)
         }
