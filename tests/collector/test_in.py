@@ -176,43 +176,60 @@ async def test_contents_in_log_records_are_judged(stage: Stage) -> None:
         await judged(stage, events_of([*spans, *logs]))
 
 
-async def test_sigkill_and_a_batch_sent_again_lose_nothing(stage: Stage) -> None:
-    """SIGKILL of the worker amid traces, a new Collector that sends the same again: one id a trace, the last
-    result of the whole trace, nothing lost or invented.
+async def test_sigkill_and_batches_sent_again_lose_and_invent_nothing(stage: Stage) -> None:
+    """SIGKILL of the worker amid traces, twice, and a new Collector that sends a part again; children first,
+    roots first, roots lost, a child after the close.
+
+    Every sampled trace has its results under one id, and the last of them is of the whole trace.
     """
     judge = Endpoint()
     await judge.start()
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
-    stage.changes |= SOON_MISSED
-    ids = trace_ids(60, seed=6)
+    stage.changes |= SOON_MISSED | {"sampling.default_rate": 0.5}
+    stage.changes["ingest.otlp"] = {"grace_seconds": 2, "idle_seconds": 4, "max_seconds": 120}
+    ids = trace_ids(200, seed=6)
+    children_first, roots_first, rootless = ids[:120], ids[120:170], ids[170:]
+    kept = {one for one in ids if int(one[-14:], 16) >= 1 << 55}
+    finds, calls, roots = ({one: parts(one)[number] for one in ids} for number in range(3))
+    waves = [
+        [
+            *finds.values(),
+            *(calls[one] for one in children_first),
+            *(roots[one] for one in children_first[:60]),
+        ],
+        [*(roots[one] for one in (*children_first[60:], *roots_first)), *(calls[one] for one in roots_first)],
+    ]
     exporters = {"kafka": to_kafka(stage, **KEYED)}
-    children = [part for one in ids for part in parts(one)[:2]]
-    ends = [parts(one)[2] for one in ids]
-    try:
+
+    async def written(wave: list[bytes]) -> None:
+        """Send by a Collector, and wait until it has written all: it has ended."""
         async with collector(stage.directory, exporters, processors=BATCH) as source:
+            await source.post(*wave)
+
+    async def results(wanted: set[str]) -> None:
+        async def come() -> bool:
+            return {one.event_id for one in await stage.results()} >= wanted
+
+        await until(come, f"results of {len(wanted)} traces")
+
+    try:
+        for number, wave in enumerate(waves):
             async with process(stage) as worker:
-                await source.post(*children, *ends[:20])
-
-                async def begun() -> bool:
-                    return len(await stage.results()) >= 1
-
-                await until(begun, "the first result")
+                await written(wave)
+                if number:  # amid the second half of the first wave, which had to be read again
+                    await results(kept & set(children_first[:20]))
                 worker.send_signal(signal.SIGKILL)
                 await worker.wait()
-            await source.post(*ends[20:40])
-        async with (
-            collector(stage.directory, exporters, processors=BATCH) as source,
-            process(stage),
-        ):
-            await source.post(*children, *ends)  # all of it again
-
-            async def done() -> bool:
-                return {one.event_id for one in await stage.results()} >= set(ids)
-
-            await until(done, "a result for every trace")
+        async with process(stage):
+            await written([*waves[1], *(calls[one] for one in rootless)])  # a resent batch, then the rest
+            await results(kept)
+            await written([calls[one] for one in children_first[:10]])  # after the close
+            await written([part for one in trace_ids(2, seed=7) for part in parts(one)])
+            await results(kept | {one for one in trace_ids(2, seed=7) if int(one[-14:], 16) >= 1 << 55})
     finally:
         await judge.stop()
     last = {one.event_id: one for one in await stage.results()}
-    assert set(last) == set(ids)
+    assert set(last) - set(trace_ids(2, seed=7)) == kept
     assert {one.labels.get("context_from") for one in last.values()} == {"retrieval"}
+    assert {one.event_id for one in last.values() if "trace_parts" in one.labels} == kept & set(rootless)
     assert await stage.dead_letters() == []
