@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -164,10 +165,15 @@ def connection(bootstrap_servers: str | None, config: Path | None) -> Connection
     import logging
 
     from streams.cli.settings import settings_for_command
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
+    from streams.telemetry.masking import settings_masker
 
+    settings = settings_for_command(config)
+    # Standard output is the command's own, and may be JSON.
+    set_up_logs(TelemetrySettings(log_level="warning"), masker=settings_masker(settings, os.environ))
     # The client logs each refused connection; the command's one error is enough.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    settings = settings_for_command(config)
     servers = bootstrap_servers or settings.kafka.bootstrap_servers
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")

@@ -20,7 +20,7 @@ MAX_SECRET_BYTES: Final = 65_536
 _PLAIN_FILES: Final = frozenset({"ca_file", "client_ca_file", "certificate_file", "key_file"})
 """Files that hold no line of text to be looked for."""
 SHORT_SECRET: Final = (
-    f"this secret is shorter than {MIN_CHARS} charactersand is not redacted in logs; use a longer one, or "
+    f"this secret is shorter than {MIN_CHARS} characters and is not redacted in logs; use a longer one, or "
     "remove the setting if none is needed"
 )
 _WELL_KNOWN: Final = ("OPENAI_API_KEY",)

@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from schemas import DeadLetter, Header
+from streams.cli.kafka import connection
 from streams.cli.main import run
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.returning import Wanted
@@ -114,3 +116,12 @@ def test_bad_usage_is_named(
         run(["replay", *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json, standard output is one JSON document, whatever a part of the command warns of."""
+    connection("127.0.0.1:9092", None)
+    structlog.stdlib.get_logger("streams.judging.prices").warning("no known price")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no known price" in err
