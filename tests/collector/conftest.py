@@ -1,12 +1,13 @@
-"""Apache Kafka for a Collector and a worker, once for the whole run."""
+"""Apache Kafka for a Collector and a worker, once for the whole run, and a judge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.integration.kafka import ApacheKafka
+from tests.integration.test_worker_process import Endpoint
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +17,12 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     kafka.start()
     yield kafka.bootstrap_servers
     kafka.stop()
+
+
+@pytest.fixture
+async def judge() -> AsyncIterator[Endpoint]:
+    """An endpoint for workers in processes of their own."""
+    endpoint = Endpoint()
+    await endpoint.start()
+    yield endpoint
+    await endpoint.stop()

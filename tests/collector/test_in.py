@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from streams.intake.reading.otlp.requests.wire import heads
 from tests.collector.collector import KEYED, Collector, collector, to_kafka
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
+from tests.integration.test_replay import Command
 from tests.integration.test_traces import CALL, counts, parts, trace_ids
 from tests.integration.test_worker import Chat
 from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
@@ -176,14 +178,26 @@ async def test_contents_in_log_records_are_judged(stage: Stage) -> None:
         await judged(stage, events_of([*spans, *logs]))
 
 
-async def test_sigkill_and_batches_sent_again_lose_and_invent_nothing(stage: Stage) -> None:
+async def test_what_passed_a_collector_is_judged_again_by_a_replay(stage: Stage, judge: Endpoint) -> None:
+    """Joined from the same records, the same traces, each once, under ids of their own."""
+    stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    since, sent = datetime.now(UTC).isoformat(), payloads()
+    exporters = {"kafka": to_kafka(stage, **KEYED)}
+    async with stage.worker(None), collector(stage.directory, exporters, processors=BATCH) as source:
+        await source.post(*sent)
+        await judged(stage, events_of(sent))
+    report = await (await Command.start(stage, "--from", since)).report()
+    again = [one for one in await stage.results() if one.replay_id == report["replay_id"]]
+    assert Counter(one.event_id for one in again) == Counter(one.event_id for one in events_of(sent))
+    assert report["results"] == {"tone": {"scored": len(again)}}
+
+
+async def test_sigkill_and_batches_sent_again_lose_and_invent_nothing(stage: Stage, judge: Endpoint) -> None:
     """SIGKILL of the worker amid traces, twice, and a new Collector that sends a part again; children first,
     roots first, roots lost, a child after the close.
 
     Every sampled trace has its results under one id, and the last of them is of the whole trace.
     """
-    judge = Endpoint()
-    await judge.start()
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     stage.changes |= SOON_MISSED | {"sampling.default_rate": 0.5}
     stage.changes["ingest.otlp"] = {"grace_seconds": 2, "idle_seconds": 4, "max_seconds": 120}
@@ -212,24 +226,22 @@ async def test_sigkill_and_batches_sent_again_lose_and_invent_nothing(stage: Sta
 
         await until(come, f"results of {len(wanted)} traces")
 
-    try:
-        for number, wave in enumerate(waves):
-            async with process(stage) as worker:
-                await written(wave)
-                if number:  # amid the second half of the first wave, which had to be read again
-                    await results(kept & set(children_first[:20]))
-                worker.send_signal(signal.SIGKILL)
-                await worker.wait()
-        async with process(stage):
-            await written([*waves[1], *(calls[one] for one in rootless)])  # a resent batch, then the rest
-            await results(kept)
-            await written([calls[one] for one in children_first[:10]])  # after the close
-            await written([part for one in trace_ids(2, seed=7) for part in parts(one)])
-            await results(kept | {one for one in trace_ids(2, seed=7) if int(one[-14:], 16) >= 1 << 55})
-    finally:
-        await judge.stop()
+    for number, wave in enumerate(waves):
+        async with process(stage) as worker:
+            await written(wave)
+            if number:  # amid the second half of the first wave, which had to be read again
+                await results(kept & set(children_first[:20]))
+            worker.send_signal(signal.SIGKILL)
+            await worker.wait()
+    async with process(stage):
+        await written([*waves[1], *(calls[one] for one in rootless)])  # a resent batch, then the rest
+        await results(kept)
+        await written([calls[one] for one in children_first[:10]])  # after the close
+        after = next(one for one in trace_ids(9, seed=7) if int(one[-14:], 16) >= 1 << 55)
+        await written(parts(after))
+        await results({after})
     last = {one.event_id: one for one in await stage.results()}
-    assert set(last) - set(trace_ids(2, seed=7)) == kept
+    assert set(last) == {*kept, after}
     assert {one.labels.get("context_from") for one in last.values()} == {"retrieval"}
     assert {one.event_id for one in last.values() if "trace_parts" in one.labels} == kept & set(rootless)
     assert await stage.dead_letters() == []

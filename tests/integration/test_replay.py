@@ -220,6 +220,7 @@ async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, 
     assert report["end"] == "done"
     spent = sum(one.cost_usd or 0 for one in replayed)
     assert report["spent"]["cost_usd"] == pytest.approx(spent)
+    print(f"{len(live)} judged again, estimated {report['estimate']['cost_usd']:.4f}, spent {spent:.4f} USD")  # noqa: T201 - the figure is wanted
     assert report["estimate"]["cost_usd"] == pytest.approx(spent, rel=0.1)
     (comparison,) = report["comparisons"]
     even = sum(int(one.event_id[1:]) % 2 == 0 for one in live)
