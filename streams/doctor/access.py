@@ -1,4 +1,4 @@
-"""Judges what the broker allows us. Pure."""
+"""Checks our rights at the broker. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from streams.kafka.topics.rights import Right
 from streams.settings import KafkaSettings
 
 OUR_PROTOCOL: Final = "roundrobin"
-"""How workers share partitions; a group in which others share them in another way would refuse them."""
+"""Partition assignment of workers; a group with another one would refuse them."""
 OUR_CLIENT: Final = "judgestream"
-"""What workers call themselves; who calls itself otherwise would take part of the records away."""
+"""Client id of workers; group members with another one would take part of the records."""
 _WORDS: Final[Mapping[Right, Operation]] = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
 def check_topic_rights(
     topics: Iterable[TopicView], needs: Mapping[str, TopicUse], kafka: KafkaSettings
 ) -> list[Finding]:
-    """Say what is not allowed of what is done with topics, or in one line that all is."""
+    """Return a finding for each missing topic right, and one with the rights granted."""
     found: list[Finding] = []
     allowed: dict[Right, list[str]] = {Right.READ: [], Right.WRITE: []}
     untold: list[str] = []
@@ -68,7 +68,7 @@ def check_topic_rights(
 
 
 def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
-    """Say whether an idempotent producer, as workers have one, would get its id."""
+    """Check whether an idempotent producer, as in a worker, gets its id."""
     if not error_code:
         return ok("access", "producer", "idempotent writing is permitted")
     if error_code == ClusterAuthorizationFailedError.errno:
@@ -91,7 +91,7 @@ def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
 
 
 def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
-    """Say whether a worker could join its group."""
+    """Check whether a worker can join its group."""
     subject = f"group {group_id}"
     grant = acl_command(kafka, "Read", group=group_id)
     if group.error_code == GroupAuthorizationFailedError.errno:
@@ -129,7 +129,7 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
 
 
 def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
-    """Say which settings the broker keeps to itself."""
+    """Warn of settings that the broker does not show."""
     return [
         warning(
             "topics",

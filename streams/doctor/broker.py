@@ -1,4 +1,4 @@
-"""Tries the broker: in at every door, every topic there, everything allowed that a worker does."""
+"""Tests the broker: each address, the topics and the rights that a worker needs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)
 
 
 class BrokerExaminer:
-    """Tries a cluster on behalf of some agents.
+    """Tests a cluster for some agents.
 
     Args:
         settings: The settings.
         env: Environment variables.
-        agents: What shall run.
-        timeout_seconds: Bound on each connection and each answer.
-        workers: This many shall share the work; None for as many as there are.
+        agents: The agents to run.
+        timeout_seconds: Time limit of each connection and reply.
+        workers: Number of workers that share the work; None: the group's current members.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class BrokerExaminer:
         self._workers = workers
 
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
-        """Try `broker`, `topics` and `access`, as far as they are asked for."""
+        """Run the requested checks of `broker`, `topics` and `access`."""
         try:
             options = client_options(self._kafka, self._env)
         except SettingsError:
@@ -109,7 +109,7 @@ class BrokerExaminer:
         return found if check in checks else ()
 
     async def _door(self, probe: KafkaProbe, host: str, port: int) -> tuple[Finding, Met | None]:
-        """Come in by one address: connection, TLS and login are named apart."""
+        """Test one address: connection, TLS and login, each with its own error."""
         server = f"{host}:{port}"
         kafka = self._kafka.model_copy(update={"bootstrap_servers": server})
         try:
@@ -137,7 +137,7 @@ class BrokerExaminer:
                 return warning(
                     "broker",
                     server,
-                    f"its certificate ends in {max(left, 0) / 86_400:.0f} days ({until})",
+                    f"its certificate expires in {max(left, 0) / 86_400:.0f} days ({until})",
                     "renew it",
                 )
         return ok("broker", server, f"connected: {', '.join(parts)}")
@@ -156,7 +156,7 @@ class BrokerExaminer:
         )
 
     async def _nodes(self, probe: KafkaProbe, cluster: Cluster, known: set[tuple[str, int]]) -> list[Finding]:
-        """The cluster sends clients to addresses of its own; each must be reachable from here."""
+        """Test each address that the cluster advertises to clients."""
         others = [node for node in cluster.nodes if (node.host, node.port) not in known]
         reached = await asyncio.gather(*(self._door(probe, node.host, node.port) for node in others))
         found = []
@@ -210,7 +210,7 @@ class BrokerExaminer:
         return [*found, *check_hidden(shown.hidden, self._kafka)]
 
     async def _removed(self) -> list[Finding]:
-        """Tasks that no worker with these settings reads."""
+        """Warn of tasks that no worker with these settings reads."""
         try:
             waiting = await removed_tasks(
                 self._settings, connect_seconds=self._timeout_seconds, env=self._env
@@ -221,7 +221,7 @@ class BrokerExaminer:
             warning(
                 "topics",
                 self._settings.topics.task_topic(metric),
-                f"{tasks} tasks wait of metric {metric}, which is not in the settings: no worker judges them",
+                f"{tasks} tasks of metric {metric}, which is not in the settings: no worker judges them",
                 f"restore the metric, or run judgestream topics drain --metric {metric}",
             )
             for metric, tasks in waiting.items()
@@ -245,7 +245,7 @@ def _known(cluster: Cluster, needs: Mapping[str, Any]) -> list[Any]:
 
 
 def _one_of_several(finding: Finding) -> Finding:
-    """A server that is down is no reason not to start while another one answers."""
+    """Turn a temporary failure into a warning, because another server answers."""
     if finding.outcome != "failed" or not finding.may_pass:
         return finding
     return warning(

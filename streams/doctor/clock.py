@@ -1,4 +1,4 @@
-"""Holds this machine's clock against that of an endpoint."""
+"""Compares this machine's clock with an endpoint's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLOCK_WARNING_SECONDS: Final = 5.0
 
 
 def skew_of(date: str | None, at: float) -> float | None:
-    """This machine's clock less the other one's, in whole seconds: half a second is added on average."""
+    """Return this machine's clock minus the other's, in whole seconds; half a second is added on average."""
     if date is None:
         return None
     try:
@@ -26,10 +26,10 @@ def skew_of(date: str | None, at: float) -> float | None:
 
 
 def clock_finding(skews: Sequence[tuple[str, float | None]]) -> Finding:
-    """Say how far this machine's clock is off.
+    """Return how far this machine's clock is off.
 
     Args:
-        skews: By endpoint: its clock less the endpoint's, in seconds; None where it does not report the time.
+        skews: By endpoint, this machine's clock minus the endpoint's in seconds; None if it reports no time.
     """
     told = [(name, skew) for name, skew in skews if skew is not None]
     if not told:

@@ -1,4 +1,4 @@
-"""Checks what the settings point to and what needs no network: secrets, prompt packs, prices and budget."""
+"""Checks without network: secrets, prompt packs, prices and budget."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from streams.web.access import open_access
 
 
 def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:
-    """See whether each secret, certificate and key is where the settings say; none is shown.
+    """Check that each secret, certificate and key can be read; none is shown.
 
     Args:
         settings: The settings.
         env: Environment variables.
-        judges: Whether a judge is asked at all.
+        judges: Whether a judge is used.
     """
     return [
         *_broker_secrets(settings, env),
@@ -83,11 +83,11 @@ def _page_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     except SettingsError as error:
         return [bad_settings("secrets", "telemetry", one) for one in error.problems]
     named = [name for name in ("basic_auth", "tls") if getattr(telemetry, name) is not None]
-    return [ok("secrets", "telemetry", f"what {' and '.join(named)} name is present")]
+    return [ok("secrets", "telemetry", f"secrets of {' and '.join(named)} are present")]
 
 
 def examine_packs(settings: Settings) -> list[Finding]:
-    """Build each metric, with its prompt pack."""
+    """Check that each metric can be built, with its prompt pack."""
     found = []
     for name, metric in settings.metrics.items():
         try:
@@ -111,7 +111,7 @@ def examine_packs(settings: Settings) -> list[Finding]:
 
 
 def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
-    """See whether a person knows what judging costs, and whether it may cost any amount."""
+    """Warn of unknown prices and of a missing budget."""
     try:
         endpoints = judge_endpoints(settings.judge, env, settings.metrics)
         check_prices(settings.judge, endpoints)
@@ -122,7 +122,7 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
         warning(
             "budget",
             f"price ({one.name})",
-            f"no price of {printable(one.model, 100)} is known: results have no cost",
+            f"the price of {printable(one.model, 100)} is not known: results have no cost",
             f"set usd_per_million_tokens of judge.endpoints ({one.name}); 0 if it is free",
         )
         for one in unpriced
@@ -145,11 +145,11 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
 def _limits(settings: Settings) -> str:
     limits = budget_limits(settings.judge)
     named = {
-        "USD an hour": limits.usd_per_hour,
-        "USD a day": limits.usd_per_day,
-        "calls an hour": limits.calls_per_hour,
-        "calls a day": limits.calls_per_day,
+        "USD per hour": limits.usd_per_hour,
+        "USD per day": limits.usd_per_day,
+        "calls per hour": limits.calls_per_hour,
+        "calls per day": limits.calls_per_day,
     }
     return (
-        ", ".join(f"{value:,g} {what}" for what, value in named.items() if value is not None) + ", a worker"
+        ", ".join(f"{value:,g} {what}" for what, value in named.items() if value is not None) + " per worker"
     )

@@ -1,4 +1,4 @@
-"""Tries the judge's endpoints: reached, key accepted, model known, a verdict given."""
+"""Tests the judge's endpoints: connection, key, model, and a verdict."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MAX_NAMES: Final = 10
 
 @dataclass(slots=True)
 class Listed:
-    """What an endpoint said when it was asked for its models.
+    """An endpoint's answer to a request for its models.
 
     Args:
-        finding: How that went.
-        go_on: Whether a verdict is worth an attempt.
-        skew_seconds: This machine's clock less the endpoint's; None where it does not report the time.
+        finding: The result of the request.
+        go_on: Whether to try a verdict.
+        skew_seconds: This machine's clock minus the endpoint's; None if it reports no time.
     """
 
     finding: Finding
@@ -52,12 +52,12 @@ class Listed:
 
 @dataclass(slots=True)
 class EndpointExaminer:
-    """Tries all endpoints. What was paid for and went well is not asked for again.
+    """Tests all endpoints; a successful verdict, which costs money, is not repeated.
 
     Args:
         settings: The settings.
         env: Environment variables.
-        timeout_seconds: Bound on a list of models; a verdict has judge.timeout_seconds.
+        timeout_seconds: Time limit of a list of models; a verdict has judge.timeout_seconds.
         now: The wall clock, in seconds since 1970.
     """
 
@@ -73,7 +73,7 @@ class EndpointExaminer:
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far."""
+        """Tokens used so far."""
         return Usage(
             input_tokens=self.input_tokens,
             cached_tokens=self.cached_tokens,
@@ -81,7 +81,7 @@ class EndpointExaminer:
         )
 
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
-        """Try `judge`, `verdict` and `clock`, as far as they are asked for."""
+        """Run the requested checks of `judge`, `verdict` and `clock`."""
         wanted: tuple[CheckName, ...] = tuple(one for one in ("judge", "verdict", "clock") if one in checks)
         if not wanted:
             return []
@@ -129,7 +129,7 @@ class EndpointExaminer:
         self, endpoint: EndpointSettings, listed: Listed, endpoints: Sequence[EndpointSettings]
     ) -> list[Finding]:
         subject = f"{endpoint.name}, "
-        # Each metric where it is judged.
+        # Each metric at its own endpoints.
         known = {one.name: one for one in endpoints}
         wanted = {
             name: asked_by(metric, [(one.name, one.model) for one in endpoints])
@@ -142,7 +142,7 @@ class EndpointExaminer:
         try:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
-            # A verdict that is known would try nothing.
+            # A cached verdict would test nothing.
             stack = open_stack(self.settings.judge, (endpoint,), prices=prices, cached=False)
         except (SettingsError, JudgeConfigurationError) as error:
             return [not_tried("verdict", endpoint.name, f"it is not usable: {printable(str(error), 300)}")]
@@ -153,7 +153,7 @@ class EndpointExaminer:
                 judge = stack.evaluator(
                     metrics[name],
                     parameters=self.settings.metrics[name].parameters,
-                    # As a worker has it.
+                    # As in a worker.
                     context_tokens=smallest_window(known[one].context_tokens for one in asked),
                 )
                 found.append(judged or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
@@ -174,7 +174,7 @@ class EndpointExaminer:
             told = f"{what}: {error.said}" if error.said else what
             return failed("verdict", subject, printable(told, 500), remedy or "check the endpoint's settings")
         self._count(result)
-        # The texts that the endpoint's words may quote are the doctor's.
+        # The reply may be shown: it can only quote the doctor's own sample.
         said = chat.said if isinstance(chat, OpenAIChat) else ""
         finding = _judged(subject, result, judge.metric.score_range, _form(judge, task, chat), said)
         if finding.outcome != "failed":
@@ -190,7 +190,7 @@ class EndpointExaminer:
 
 
 def _form(judge: Judge, task: JudgeTask, chat: ChatClient) -> str | None:
-    """How the reply's form was asked for; None where the metric leaves it to its prompt."""
+    """Return the requested response format; None if the metric's prompt alone defines it."""
     prepared = judge.metric.prepare(task)
     if (
         not isinstance(chat, OpenAIChat)
@@ -234,7 +234,7 @@ def _judged(
                 "verdict",
                 subject,
                 f"{result.error_type}: {printable(result.detail, 300)} ({told})"
-                + (f". It says: {printable(said, 300)}" if said else ""),
+                + (f". Reply: {printable(said, 300)}" if said else ""),
                 "try a more capable model, mode verbatim, or correct the prompt pack",
             )
 
@@ -249,7 +249,7 @@ def _no_header(endpoint: EndpointSettings) -> Finding:
 
 
 def _said(error: Exception) -> str:
-    """What went wrong, with the endpoint's own words: the texts that they may quote are the doctor's."""
+    """Return the error with the endpoint's reply, which can only quote the doctor's own sample."""
     said = error.said if isinstance(error, JudgeError) else ""
     return printable(f"{error}. Reply: {said}" if said and said not in str(error) else str(error), 500)
 
@@ -286,21 +286,21 @@ def _answered(
 ) -> tuple[Finding, bool]:
     name, url = endpoint.name, f"{endpoint.base_url}/models"
     status, models = listed.status, listed.names
-    if status == 401:  # the one that speaks of the key
+    if status == 401:  # the status that concerns the key
         key = "rejects the API key" if has_key else "requires an API key, and none is set"
         return failed(
-            "judge", name, f"{url} {key} (401)", "check what api_key_env or api_key_file hold"
+            "judge", name, f"{url} {key} (401)", "check the key in api_key_env or api_key_file"
         ), False
     if 300 <= status < 400:
         return failed(
-            "judge", name, f"{url} points elsewhere ({status})", "set base_url to the address that answers"
+            "judge", name, f"{url} redirects ({status})", "set base_url to the final address"
         ), False
     if status >= 500 or status == 429:
         return failed(
             "judge", name, f"{url} answers {status}", "check the endpoint's health and limits", may_pass=True
         ), True
     if models is None:
-        # Many gateways have no list, and some keys may not see it; the verdict shows.
+        # Many gateways have no list, or refuse it to some keys; the verdict shows whether they work.
         return ok("judge", name, f"answers in {seconds:.2f} s; does not list its models ({status})"), True
     if endpoint.model in models:
         return ok(

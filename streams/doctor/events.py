@@ -1,4 +1,4 @@
-"""Looks at the newest records of the events topic: whether they become events, and why others do not."""
+"""Checks whether the newest records of the events topic become events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from streams.kafka.past import newest, partitions_of
 from streams.settings import Settings
 
 RECORDS: Final = 100
-"""Newest records that are looked at."""
+"""Number of newest records to check."""
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 _TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}")
 _TRACE_ID_BYTES: Final = 16
@@ -38,12 +38,12 @@ _KEYS: Final = (
 
 
 async def examine_events(settings: Settings, env: Mapping[str, str], timeout_seconds: float) -> list[Finding]:
-    """Read the newest records, without a consumer group, and say what they become.
+    """Read the newest records without a consumer group, and check them.
 
     Args:
         settings: The settings.
         env: Environment variables.
-        timeout_seconds: How long records are waited for.
+        timeout_seconds: How long to wait for records.
     """
     topic = settings.topics.events
     try:
@@ -80,24 +80,24 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
         raw, unread = await unpack(raw, unpacking)
     except (RegistryDownError, NoSchemaError, UnreadableError) as error:
         what = str(error) or "lists no schema types"
-        remedy = "check ingest.registry.url and auth, and that it runs; reading waits until it answers"
+        remedy = "check ingest.registry.url and auth, and that it runs; intake waits until it answers"
         return [failed("events", "schema registry", what, remedy, may_pass=True)]
     finally:
         await unpacking.close()
-    told = ok("events", "schema registry", f"keeps {', '.join(kinds)}")
+    told = ok("events", "schema registry", f"supports {', '.join(kinds)}")
     return [told, *check_events(settings, raw, partitions, unread)]
 
 
 def check_events(
     settings: Settings, records: Sequence[RawRecord], partitions: int, without: Sequence[Outcome] = ()
 ) -> list[Finding]:
-    """Say what some records become under the settings.
+    """Check what records become with these settings.
 
     Args:
         settings: The settings.
         records: The newest records.
-        partitions: How many partitions the topic has.
-        without: What happened to records that do not hold to their schema.
+        partitions: Number of the topic's partitions.
+        without: Outcomes of records that could not be decoded by their schema.
     """
     topic = settings.topics.events
     if not records and not without:
@@ -121,7 +121,7 @@ def check_events(
 
 
 def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
-    """Say that most answers with a context cite in no form that is understood, with an example."""
+    """Warn, with an example, if most answers with a context have no recognised citation."""
     citing = (settings.metrics.get(name) for name, row in BUILT_IN.items() if row.cites)
     metric = next((one for one in citing if one is not None), None)
     if metric is None or metric.without_citations == "unscored":
@@ -158,12 +158,12 @@ def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> 
 
 
 def _is_trace_id(key: bytes) -> bool:
-    """Whether a key has the form of a trace id: 32 hexadecimal digits, or 16 bytes as they are."""
+    """Return whether a key is a trace id: 32 hexadecimal digits, or 16 bytes."""
     return _TRACE_ID.fullmatch(key) is not None or len(key) == _TRACE_ID_BYTES
 
 
 def _silent(topic: str, outcomes: Sequence[Outcome]) -> list[Finding]:
-    """Name the instrumentations without recorded content, each with how to enable it."""
+    """Warn of instrumentations without recorded content, each with how to enable it."""
     hints: Counter[str] = Counter(hint for one in outcomes for hint in one.hints)
     findings: list[Finding] = []
     for hint, count in hints.items():

@@ -1,7 +1,4 @@
-"""All checks, in the order in which one needs the other.
-
-Again until they hold, where a person waits for it.
-"""
+"""Runs all checks in order of dependency, and repeats them with `--wait`."""
 
 from __future__ import annotations
 
@@ -22,20 +19,20 @@ from streams.settings import Settings
 from streams.telemetry.masking import settings_masker
 
 AGAIN_SECONDS: Final = 1.0
-"""Pause between two examinations while a person waits."""
+"""Pause between two runs with `--wait`."""
 
 
 class Examination:
-    """Tries everything that a worker needs. Nothing is changed: no topic, no record, no group is touched.
+    """Tests everything that a worker needs. No topic, record or group is changed.
 
     Args:
         settings: The settings.
         env: Environment variables.
-        agents: What shall run.
-        skip: Checks that are left out.
-        timeout_seconds: Bound on each connection and each answer, except for verdicts, which have
+        agents: The agents to run.
+        skip: Checks to skip.
+        timeout_seconds: Time limit of each connection and reply, except for verdicts, which have
             `judge.timeout_seconds`.
-        workers: This many shall share the work; None for as many as there are.
+        workers: Number of workers that share the work; None: the group's current members.
         now: The wall clock, in seconds since 1970.
     """
 
@@ -63,7 +60,7 @@ class Examination:
         self._masker = settings_masker(settings, env)
 
     async def run(self) -> Diagnosis:
-        """Try everything once."""
+        """Run all checks once."""
         judges = "judge" in self._agents
         broker, endpoints = await asyncio.gather(
             self._broker.examine(self._checks),
@@ -78,8 +75,8 @@ class Examination:
             *endpoints,
             *(not_tried(name, "", "skipped (--skip)") for name in self._skip),
         ]
-        # They are asked for concurrently, and told in their order. No secret gets here; this is the
-        # second lock.
+        # The checks run concurrently and are reported in order. Masking is a second defence: findings contain
+        # no secrets.
         found = sorted(found, key=lambda one: CHECKS.index(one.check))
         return Diagnosis(
             tuple(self._masked(one) for one in found), self._endpoints.usage, self._endpoints.cost_usd
@@ -98,14 +95,14 @@ class Examination:
     async def run_until_well(
         self, wait_seconds: float, *, on_trouble: Callable[[Diagnosis, float], None] = lambda *_: None
     ) -> Diagnosis:
-        """Try until nothing fails, a failure is permanent, or the time is over.
+        """Repeat until nothing fails, a failure is permanent, or the time is over.
 
         Args:
-            wait_seconds: How long to continue; 0 tries once.
-            on_trouble: Called before each further try with what was found and the seconds that are left.
+            wait_seconds: How long to repeat; 0 runs once.
+            on_trouble: Called before each repetition with the diagnosis and the seconds left.
         """
         diagnosis = await self.run()
-        # From here on: however long the first try took, there is a second one.
+        # After the first run, so that a slow one is still repeated.
         deadline = time.monotonic() + wait_seconds
         while diagnosis.may_pass and (left := deadline - time.monotonic()) > 0:
             on_trouble(diagnosis, left)
@@ -114,11 +111,11 @@ class Examination:
         return diagnosis
 
     def _own(self, *, judges: bool) -> list[Finding]:
-        """What needs no network."""
+        """Run the checks without network."""
         settings, env = self._settings, self._env
         found: list[Finding] = []
         if "settings" in self._checks:
-            found.append(ok("settings", "", f"hold; agents {', '.join(self._agents)}"))
+            found.append(ok("settings", "", f"valid; agents {', '.join(self._agents)}"))
         if "secrets" in self._checks:
             found += examine_secrets(settings, env, judges=judges)
         if "packs" in self._checks:

@@ -10,7 +10,7 @@ from streams.kafka.topics.rights import Right
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker as the cluster names it to clients."""
+    """A broker as the cluster advertises it."""
 
     node_id: int
     host: str
@@ -33,13 +33,13 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """One topic as the broker shows it to us.
+    """The broker's description of a topic.
 
     Args:
         name: Its name.
-        error_code: Kafka's; 0 where there is nothing wrong.
+        error_code: Kafka's error code; 0: none.
         partitions: Its partitions.
-        rights: What we may do with it; None where the broker does not report.
+        rights: Our rights; None if the broker does not report them.
     """
 
     name: str
@@ -50,11 +50,11 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The cluster as it shows itself.
+    """The cluster's description.
 
     Args:
         nodes: The brokers.
-        topics: The topics that were asked for, by name.
+        topics: The requested topics, by name.
     """
 
     nodes: tuple[Node, ...]
@@ -63,15 +63,15 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A consumer group as its coordinator shows it.
+    """A coordinator's description of a consumer group.
 
     Args:
-        error_code: Kafka's; 0 where there is nothing wrong.
+        error_code: Kafka's error code; 0: none.
         state: Stable, Empty, Dead (there is none), ...
-        protocol_type: "consumer" for every consumer group; empty where there is none.
-        protocol: How its members share partitions; empty while it has none.
-        clients: What each member calls itself.
-        rights: What we may do with it; None where the broker does not report.
+        protocol_type: "consumer" for every consumer group; empty if the group does not exist.
+        protocol: The partition assignment of its members; empty without members.
+        clients: Client id of each member.
+        rights: Our rights; None if the broker does not report them.
     """
 
     error_code: int
@@ -84,12 +84,12 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings as the broker shows them.
+    """Settings reported by the broker.
 
     Args:
-        broker: The broker's own; empty where it does not show them.
-        topics: By topic; those that are not shown are missing.
-        hidden: Why something is not shown, by topic, or under "" for the broker.
+        broker: The broker's own; empty if not shown.
+        topics: By topic, as far as shown.
+        hidden: Reasons why settings are not shown, by topic, or under "" for the broker.
     """
 
     broker: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What was found about one thing that a worker needs."""
+"""Results of checks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Finding:
     """One line of the diagnosis.
 
     Args:
-        check: What it belongs to.
-        subject: What was looked at, such as a topic's name; empty for the check as a whole.
-        outcome: How it stands.
-        detail: What was found; for "not tried" why not. No secret is in it.
-        remedy: What to do about it; empty where nothing has to be done.
-        may_pass: Whether a failure may pass while one waits.
-        by_settings: Whether it is the settings that must change before anything can run.
+        check: The check.
+        subject: The object checked, such as a topic's name; empty for the check as a whole.
+        outcome: The result.
+        detail: The details, without secrets; for "not tried" the reason.
+        remedy: The remedy; empty if none is needed.
+        may_pass: Whether a failure may be temporary.
+        by_settings: Whether the settings are invalid.
     """
 
     check: CheckName
@@ -41,7 +41,7 @@ class Finding:
     by_settings: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return it for `--json`."""
         return {
             "check": self.check,
             "subject": self.subject,
@@ -52,26 +52,26 @@ class Finding:
 
 
 def ok(check: CheckName, subject: str, detail: str) -> Finding:
-    """It is as it should be."""
+    """Return a success."""
     return Finding(check, subject, "ok", detail)
 
 
 def warning(check: CheckName, subject: str, detail: str, remedy: str) -> Finding:
-    """A worker would run, and a person should know."""
+    """Return a warning: a worker can run."""
     return Finding(check, subject, "warning", detail, remedy)
 
 
 def failed(check: CheckName, subject: str, detail: str, remedy: str, *, may_pass: bool = False) -> Finding:
-    """A worker could not do its work."""
+    """Return a failure: a worker cannot do its work."""
     return Finding(check, subject, "failed", detail, remedy, may_pass=may_pass)
 
 
 def bad_settings(check: CheckName, subject: str, problem: str) -> Finding:
-    """The settings do not hold.
+    """Return a failure of the settings.
 
     Args:
-        check: What it belongs to.
-        subject: What was looked at.
+        check: The check.
+        subject: The object checked.
         problem: A line of a SettingsError: what is wrong; what to do.
     """
     what, _, remedy = problem.rpartition("; ")
@@ -79,18 +79,18 @@ def bad_settings(check: CheckName, subject: str, problem: str) -> Finding:
 
 
 def not_tried(check: CheckName, subject: str, reason: str) -> Finding:
-    """Nobody knows how it stands."""
+    """Return that a check was not run."""
     return Finding(check, subject, "not tried", reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All that was found.
+    """All findings.
 
     Args:
         findings: In the order of the checks.
-        usage: Tokens that the verdicts took.
-        cost_usd: What they cost; None where no price is known.
+        usage: Tokens used by the verdicts.
+        cost_usd: Their cost; None if a price is not known.
     """
 
     findings: tuple[Finding, ...]
@@ -99,27 +99,27 @@ class Diagnosis:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """What failed."""
+        """The failed findings."""
         return tuple(one for one in self.findings if one.outcome == "failed")
 
     @property
     def exit_code(self) -> int:
-        """0: a worker can run, perhaps with warnings; 1: something failed; 2: the settings must change."""
+        """0: a worker can run, possibly with warnings; 1: a check failed; 2: the settings are invalid."""
         if any(one.by_settings for one in self.failures):
             return 2
         return 1 if self.failures else 0
 
     @property
     def may_pass(self) -> bool:
-        """Whether everything that failed may pass while one waits."""
+        """Whether there are failures and all may be temporary."""
         return bool(self.failures) and all(one.may_pass for one in self.failures)
 
     def counts(self) -> dict[Outcome, int]:
-        """How many there are of each outcome."""
+        """Number of findings by outcome."""
         return count_outcomes(self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return it for `--json`."""
         return {
             "ok": not self.failures,
             "exit_code": self.exit_code,
@@ -135,6 +135,6 @@ class Diagnosis:
 
 
 def count_outcomes(findings: Iterable[Finding]) -> dict[Outcome, int]:
-    """Count findings by outcome, with a zero for those that did not occur."""
+    """Count findings by outcome, including zeros."""
     counted = Counter(one.outcome for one in findings)
     return {outcome: counted[outcome] for outcome in get_args(Outcome)}

@@ -19,16 +19,16 @@ from streams.doctor.finding import Finding, failed, ok, warning
 from streams.settings import Settings, TelemetrySettings
 
 SPARE_DESCRIPTORS: Final = 128
-"""For the broker's connections, the port's visitors, files and the event loop."""
+"""File descriptors for broker connections, HTTP clients, files and the event loop."""
 _LOOK_SECONDS: Final = 1.0
 
 
 def examine_process(settings: Settings, *, descriptors: int | None = None) -> list[Finding]:
-    """Check what the process is made of and may open.
+    """Check Faust's compiled parts, the cache file and the limit of open files.
 
     Args:
         settings: The settings.
-        descriptors: How many files it may have open; those of this process by default.
+        descriptors: Maximum open files; by default this process's limit.
     """
     found = [_compiled_parts(), _descriptors(settings, descriptors)]
     file = settings.judge.cache.file
@@ -69,7 +69,7 @@ def _descriptors(settings: Settings, descriptors: int | None) -> Finding:
 
 
 async def examine_port(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
-    """See whether the port is free, and whether the right ones get at it."""
+    """Check whether the port is free, and who can reach it."""
     return [await _port(telemetry), *_reach(telemetry, env)]
 
 
@@ -86,7 +86,7 @@ async def _port(telemetry: TelemetrySettings) -> Finding:
             subject,
             f"cannot be used ({error.strerror or error})",
             (
-                "set telemetry.port to a free one (0 takes any), and telemetry.host to an address of "
+                "set telemetry.port to a free one (0 picks one), and telemetry.host to an address of "
                 "this machine"
             ),
             may_pass=error.errno == errno.EADDRINUSE,

@@ -1,4 +1,4 @@
-"""Asks brokers over one connection each, without a retry or a trace: no topic, record or group member."""
+"""Queries brokers over one connection each, without retries; creates no topic, record or group member."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _PRODUCER_TIMEOUT_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """How a connection to a broker was made.
+    """Properties of a connection to a broker.
 
     Args:
-        tls_version: Such as TLSv1.3; empty without TLS.
-        certificate_until: When the broker's certificate ends, in seconds since 1970; None without TLS.
+        tls_version: For example TLSv1.3; empty without TLS.
+        certificate_until: Expiry of the broker's certificate, in seconds since 1970; None without TLS.
     """
 
     tls_version: str = ""
@@ -57,12 +57,12 @@ class Met:
 
 
 class KafkaProbe:
-    """Connections to brokers, each opened when it is first needed.
+    """Connections to brokers, each opened on first use.
 
     Args:
         kafka: The settings.
-        options: What every client takes (`streams.kafka.access.access.client_options`).
-        timeout_seconds: Bound on each connection and each answer.
+        options: Arguments of every client (`streams.kafka.access.access.client_options`).
+        timeout_seconds: Time limit of each connection and reply.
     """
 
     def __init__(self, kafka: KafkaSettings, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
@@ -77,27 +77,27 @@ class KafkaProbe:
         self._connections.clear()
 
     async def reach(self, host: str, port: int) -> None:
-        """Connect, and no more.
+        """Open a TCP connection.
 
         Raises:
-            OSError: It does not work.
-            TimeoutError: Nobody answers in time.
+            OSError: It fails.
+            TimeoutError: No answer in time.
         """
         async with asyncio.timeout(self._timeout_seconds):
             _, writer = await asyncio.open_connection(host, port)
         await _shut(writer)
 
     async def meet(self, host: str, port: int) -> Met:
-        """Speak TLS, where the settings say so, log in, and get an answer to a first question.
+        """Connect with TLS and login as the settings say, and make a first request.
 
         Raises:
-            Exception: What is wrong; `streams.kafka.access.errors.explain` puts it in words.
+            Exception: Any failure; `streams.kafka.access.errors.explain` describes it.
         """
         try:
             met = await self._handshake(host, port)
             await self._ask((host, port), TopicsWithRights([]))
         except Exception:
-            # One more attempt, which finds the port's protocol and login.
+            # A second attempt finds out the port's protocol and login.
             server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             await reach(
                 self._kafka.model_copy(update={"bootstrap_servers": server}),
@@ -108,10 +108,10 @@ class KafkaProbe:
         return met
 
     async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
-        """Ask for the brokers and for topics.
+        """Request the brokers and topics.
 
         Raises:
-            KafkaError: The broker does not say.
+            KafkaError: The broker refuses.
             TimeoutError: No answer in time.
         """
         answer = await self._ask(at, TopicsWithRights(topics))
@@ -121,10 +121,10 @@ class KafkaProbe:
         )
 
     async def settings(self, node: Node, topics: Sequence[str]) -> Settings:
-        """Ask a broker for its own settings and for those of topics, as far as they are shown.
+        """Request a broker's settings and those of topics, as far as they are shown.
 
         Raises:
-            KafkaError: The broker does not say.
+            KafkaError: The broker refuses.
             TimeoutError: No answer in time.
         """
         wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
@@ -145,17 +145,17 @@ class KafkaProbe:
         return Settings(broker, shown, hidden)
 
     async def group(self, at: tuple[str, int], group_id: str) -> GroupView:
-        """Ask a group's coordinator for it.
+        """Request a group's description from its coordinator.
 
         Raises:
-            KafkaError: The broker does not say.
+            KafkaError: The broker refuses.
             OSError: The coordinator cannot be reached.
             TimeoutError: No answer in time.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         while True:
             view = await self._group(at, group_id)
-            # A cluster that never had a group makes room for offsets first.
+            # A cluster without any group creates its offsets topic first.
             if view.error_code not in _SOON or asyncio.get_running_loop().time() >= deadline:
                 return view
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -170,10 +170,10 @@ class KafkaProbe:
         return GroupView(code, state, protocol_type, protocol, tuple(member[1] for member in members), told)
 
     async def producer_id_error(self, at: tuple[str, int]) -> int:
-        """Ask for an idempotent producer's id, a number that is used for nothing; give the error's code or 0.
+        """Request an idempotent producer's id, which is not used; return the error code or 0.
 
         Raises:
-            KafkaError: The broker does not say.
+            KafkaError: The broker refuses.
             TimeoutError: No answer in time.
         """
         answer = await self._ask(at, InitProducerIdRequest(None, _PRODUCER_TIMEOUT_MS))
@@ -213,7 +213,7 @@ class KafkaProbe:
 
 
 async def _shut(writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()  # a farewell would be the other side's to answer
+    writer.transport.abort()  # close without waiting for the other side
     with contextlib.suppress(OSError):
         await writer.wait_closed()
 
@@ -223,7 +223,7 @@ def _topic_view(answered: Sequence[Any]) -> TopicView:
     return TopicView(
         name,
         code,
-        # The copies stand at the end, and offline ones after them; in between newer versions have more.
+        # Replicas and in-sync replicas are counted from the end: newer versions add fields before them.
         tuple(Partition(one[2], len(one[-3]), len(one[-2])) for one in partitions),
         rights_of(rights[0] if rights else NO_RIGHTS_TOLD),
     )

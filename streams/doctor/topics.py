@@ -1,4 +1,4 @@
-"""Judges topics: are they there, and do they hold what a worker puts on them. Pure."""
+"""Checks topics: whether they exist and keep a worker's records safely. Pure."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ TOPIC_SETTINGS: Final = (
     "retention.ms",
     "unclean.leader.election.enable",
 )
-"""What the broker is asked for."""
+"""Settings to request from the broker."""
 LEAST_RETENTION_SECONDS: Final = 24 * 3600.0
-"""What waits longer than this for a judge that is down is lost: a night and a morning should fit."""
+"""Minimum retention of tasks, which wait while a judge is down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What topics are checked against.
+    """What the topics are checked against.
 
     Args:
         settings: The worker's settings.
-        workers: This many shall share the work.
-        events_bytes: Largest record of the events topic, where it is known.
+        workers: Number of workers that share the work.
+        events_bytes: Largest record of the events topic, if known.
     """
 
     settings: Settings
@@ -47,13 +47,13 @@ class Expected:
 def check_topic(
     topic: TopicView, shown: Mapping[str, str] | None, need: TopicUse, expected: Expected
 ) -> list[Finding]:
-    """Say how one topic stands: everything that is wrong with it, or one line that nothing is.
+    """Check one topic: return all its problems, or one finding that it is good.
 
     Args:
-        topic: As the broker shows it.
-        shown: Its settings; None where they are not shown.
-        need: What is done with it.
-        expected: What it is checked against.
+        topic: The broker's description.
+        shown: Its settings; None if not shown.
+        need: How it is used.
+        expected: What to check it against.
     """
     if topic.error_code:
         return [_unusable(topic, need, expected.settings)]
@@ -127,7 +127,7 @@ def _leaders(topic: TopicView) -> list[Finding]:
 def _lost(
     topic: TopicView, settings: Mapping[str, str], kafka: KafkaSettings, need: TopicUse
 ) -> list[Finding]:
-    """What a worker refuses to start with."""
+    """Return the problems with which a worker refuses to start."""
     compacted = need.kind.cleanup == "compact"
     facts = TopicFacts(_fewest_replicas(topic), settings, compacted=compacted)
     problems = problems_of(kafka, {}, {topic.name: facts})
@@ -135,7 +135,7 @@ def _lost(
 
 
 def split_problem(problem: str, topic: str = "") -> tuple[str, str]:
-    """Part a line of `problems_of` into what is wrong and what to do."""
+    """Split a line of `problems_of` into problem and remedy."""
     what, _, remedy = problem.removeprefix(f"topic {topic}: ").rpartition("; ")
     return (what, remedy) if what else (remedy, "")
 
@@ -150,10 +150,7 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                 failed(
                     "topics",
                     topic.name,
-                    (
-                        f"min.insync.replicas is {least} and there are {replicas} replicas: every "
-                        "write is refused"
-                    ),
+                    (f"min.insync.replicas is {least} and there are {replicas} replicas: every write fails"),
                     "lower min.insync.replicas, or add replicas",
                 )
             ]
@@ -187,7 +184,7 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                 warning(
                     "topics",
                     topic.name,
-                    "min.insync.replicas is 1: a confirmed record may exist on one disk only",
+                    "min.insync.replicas is 1: an acknowledged record may exist on one disk only",
                     "set it to 2",
                 )
             )
@@ -273,7 +270,7 @@ def _summary(topic: TopicView, settings: Mapping[str, str]) -> str:
         _number(settings.get(name)) for name in ("min.insync.replicas", "retention.ms", "max.message.bytes")
     )
     if least is not None:
-        parts.append(f"{least} of them in sync at least")
+        parts.append(f"at least {least} of them in sync")
     if keeps is not None:
         parts.append("kept forever" if keeps < 0 else f"kept for {_duration(keeps)}")
     if size is not None:
@@ -301,7 +298,7 @@ def _duration(milliseconds: int) -> str:
 
 
 def acl_command(kafka: KafkaSettings, *operations: Operation, topic: str = "", group: str = "") -> str:
-    """Write the command that grants something on a topic, a group or, without either, the cluster."""
+    """Return the command that grants rights on a topic, a group or, without either, the cluster."""
     if topic:
         grant = Grant("topic", topic, operations)
     else:
@@ -311,10 +308,10 @@ def acl_command(kafka: KafkaSettings, *operations: Operation, topic: str = "", g
 
 
 def largest_record(shown: Mapping[str, Mapping[str, str]], topic: str) -> int | None:
-    """The largest record that a topic takes, where it is known."""
+    """Return the largest record that a topic takes, if known."""
     return _number(shown.get(topic, {}).get("max.message.bytes"))
 
 
 def session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> Sequence[str]:
-    """What of the group's times the broker would refuse."""
+    """Return the group's timeouts that the broker would refuse."""
     return problems_of(kafka, broker, {})

@@ -218,8 +218,7 @@ def _paint(diagnosis: Diagnosis) -> None:
 
 def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     for one in diagnosis.findings:
-        because = "because " if one.outcome == "not tried" else ""
-        yield one.outcome, printable(f"{_name(one)}: {because}{one.detail}"), printable(one.remedy)
+        yield one.outcome, printable(f"{_name(one)}: {one.detail}"), printable(one.remedy)
 
 
 def _summary(diagnosis: Diagnosis) -> str:

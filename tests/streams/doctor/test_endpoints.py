@@ -177,7 +177,7 @@ async def test_a_wrong_model(examiner: Callable[..., EndpointExaminer]) -> None:
     [
         (500, {}, "failed", "answers 500", True),
         (429, {}, "failed", "answers 429", True),
-        (302, {"Location": "/x"}, "failed", "points elsewhere", False),
+        (302, {"Location": "/x"}, "failed", "redirects", False),
         (404, {}, "ok", "does not list its models", False),
         (403, {}, "ok", "does not list its models (403)", False),
         (200, {}, "ok", "does not list its models (200)", False),

@@ -51,7 +51,7 @@ def test_a_sound_topic_is_one_line() -> None:
     assert judged(topic()) == [
         (
             "ok",
-            "4 partitions, 3 replicas, 2 of them in sync at least, kept for 7 d, records up to 4194304 bytes",
+            "4 partitions, 3 replicas, at least 2 of them in sync, kept for 7 d, records up to 4194304 bytes",
             False,
         )
     ]
@@ -67,7 +67,7 @@ def test_a_sound_topic_is_one_line() -> None:
         (topic(), TASKS, {"cleanup_policy": "compact"}, "failed", "cleanup.policy must be delete", False),
         (topic(), WRITTEN, {"max_message_bytes": "1000"}, "failed", "at least 32768 (got 1000)", False),
         (topic(), WRITTEN, {"unclean_leader_election_enable": "true"}, "failed", "must be false", False),
-        (topic(replicas=2), WRITTEN, {"min_insync_replicas": "3"}, "failed", "every write is refused", False),
+        (topic(replicas=2), WRITTEN, {"min_insync_replicas": "3"}, "failed", "every write fails", False),
         (topic(in_sync=1), WRITTEN, {}, "failed", "1 replicas of a partition are in sync", True),
         (topic(replicas=2), WRITTEN, {}, "warning", "writes fail while one broker restarts", False),
         (topic(), WRITTEN, {"min_insync_replicas": "1"}, "warning", "on one disk only", False),
