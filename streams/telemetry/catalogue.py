@@ -1,7 +1,4 @@
-"""The catalogue of what a worker measures.
-
-It is the reference: tests hold dashboards, rules and documentation against it.
-"""
+"""The catalogue of a worker's metrics: tests check dashboards, rules and documentation against it."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 LABELS: Final = "<labels>"
-"""In the catalogue: the event labels that the settings name."""
+"""Placeholder for the event labels that the settings name."""
 
 MetricType = Literal["counter", "gauge", "histogram"]
 
@@ -19,11 +16,11 @@ class Spec:
     """One entry of the catalogue.
 
     Args:
-        name: As Prometheus shows it (counters with `_total`).
+        name: Name in Prometheus (counters with `_total`).
         type: Its type.
-        unit: What one is: a unit, or the thing counted.
-        help: One sentence.
-        labels: Names, with `LABELS` where the event labels go.
+        unit: The unit, or the things counted.
+        help: The help text, one sentence.
+        labels: Label names, with `LABELS` for the event labels.
         buckets: Upper bounds of a histogram.
     """
 
@@ -47,16 +44,16 @@ SUMS: Final = {
     "weight_square_score": "Sum of w^2 * score.",
     "weight_square_score_square": "Sum of w^2 * score^2.",
 }
-"""The six sums from which a weighted mean and its interval follow, over any window."""
+"""The six sums for a weighted mean and its confidence interval, over any window."""
 
 MONITOR_GAUGES: Final = (
     ("state", "1", "State of a series' measure: 0 learning, 1 watching, 2 dropped."),
     ("evidence", "1", "Evidence for a drop; while dropped, the evidence at the alert."),
-    ("threshold", "1", "Evidence at which a drop is called."),
-    ("baseline", "points or share", "The normal level."),
-    ("tolerated", "points or share", "The worst tolerated level, without season and mix."),
+    ("threshold", "1", "Threshold of the evidence for a drop."),
+    ("baseline", "points or share", "The baseline."),
+    ("tolerated", "points or share", "The worst tolerated level, not adjusted for season and mix."),
 )
-"""What a series' owner exposes for each measure."""
+"""Gauges of each measure, exposed by the worker that owns the series."""
 
 CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec(
@@ -96,8 +93,8 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_judge_budget_spent_ratio", "gauge", "1",
-        "Spent share of this worker's judging budget, for the limit nearest to exhaustion; only with a "
-        "budget.",
+        "Share of this worker's judging budget that is spent, for the limit nearest to exhaustion; only "
+        "with a budget.",
         ("period",),
     ),
     Spec(
@@ -106,17 +103,17 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_verdict_corrections_total", "counter", "corrections",
-        "Claims of the judge that code corrected.",
+        "Corrections by code of the judge's claims.",
         ("metric", "kind"),
     ),
     Spec(
         "judgestream_verdict_suspicions_total", "counter", "verdicts",
-        "Verdicts with a suspicion, by kind: what code finds implausible but cannot prove wrong.",
+        "Verdicts with a suspicion, by kind: claims that code finds implausible but cannot disprove.",
         ("metric", "kind"),
     ),
     Spec(
         "judgestream_panel_disagreement_ratio", "histogram", "ratio",
-        "Distance of a panel's votes from its result: 0 none, 1 the whole scale.",
+        "Distance of a panel's votes from its result: 0 for none, 1 for the whole scale.",
         ("metric",), _SHARE_BUCKETS,
     ),
     Spec(
@@ -131,7 +128,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_oldest_unfinished_seconds", "gauge", "seconds",
-        "Age of the oldest record in flight; 0 without one.",
+        "Age of the oldest record in flight; 0 if there is none.",
         ("topic", "partition"),
     ),
     Spec(
@@ -141,12 +138,12 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_joins_closed_total", "counter", "groups",
-        "Traces or conversations closed, by why: root (traces), idle, longest, room.",
+        "Traces or conversations closed, by reason: root (traces), idle, longest, room.",
         ("unit", "reason"),
     ),
     Spec(
         "judgestream_joins_late_records", "gauge", "records",
-        "Records that came after their trace or conversation was closed, since the start.",
+        "Records received after their trace or conversation was closed, since the start.",
         ("unit",),
     ),
     Spec(
@@ -162,7 +159,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_dead_letters_total", "counter", "records", "Dead letters written.", ("reason",)),
     Spec(
         "judgestream_dead_letters_skipped_total", "counter", "records",
-        "Records skipped because every form of their dead letter is too large (dead_letters.when_refused: "
+        "Records skipped because even their smallest dead letter is too large (dead_letters.when_refused: "
         "skip).",
         ("reason",),
     ),
@@ -173,7 +170,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_offset_moves_total", "counter", "moves",
-        "Partitions that resumed at another offset because theirs was out of range.",
+        "Partitions that resumed at another offset because the next one was out of range.",
         ("topic", "why"),
     ),
     Spec(
@@ -183,7 +180,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_results_repeated_total", "counter", "results",
-        "Results repeated after a redelivery; they count in no other metric.",
+        "Results repeated after a redelivery; no other metric counts them.",
         ("metric",),
     ),
     *(

@@ -1,4 +1,4 @@
-"""What is read off at the moment of a scrape: events, partitions and the monitor's series."""
+"""Collectors that read values at each scrape: events, partitions and the monitor's series."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SPECS: Final = {spec.name: spec for spec in CATALOGUE}
 
 
 class EventsCollector:
-    """Counts events in plain integers, so that a skip costs an addition and is still counted exactly."""
+    """Counts events in plain integers, so that counting a skip costs one addition."""
 
     def __init__(self) -> None:
         self.counts: Tally[tuple[str, str]] = Tally()
         self.skips: list[Callable[[], Mapping[str, int]]] = []
 
     def total(self) -> Tally[tuple[str, str]]:
-        """Give the events by (outcome, reason)."""
+        """Return the events by (outcome, reason)."""
         counts = Tally(self.counts)
         for source in self.skips:
             for reason, count in source().items():
@@ -46,7 +46,7 @@ class EventsCollector:
 
 
 class PartitionsCollector:
-    """Reads lag and age at the moment they are asked for."""
+    """Reads lag and age at each scrape."""
 
     def __init__(self, partitions: Callable[[], Iterable[PartitionState]], now: Callable[[], float]) -> None:
         self._partitions = partitions
@@ -77,12 +77,12 @@ class PartitionsCollector:
 
 @dataclass(frozen=True, slots=True)
 class MonitorGauge:
-    """One number of the monitor.
+    """One value of the monitor.
 
     Args:
         name: A name of `MONITOR_GAUGES`, or "missing_strata".
-        labels: The values of its labels, in their order.
-        value: The number.
+        labels: The values of its labels, in order.
+        value: The value.
     """
 
     name: str
@@ -91,7 +91,7 @@ class MonitorGauge:
 
 
 class MonitorCollector:
-    """Reads the monitor at the moment it is asked."""
+    """Reads the monitor at each scrape."""
 
     def __init__(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
         self._gauges = gauges

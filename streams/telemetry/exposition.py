@@ -1,8 +1,7 @@
-"""What /metrics answers, in Prometheus' text format or in OpenMetrics.
+"""Writes the response of /metrics, in Prometheus' text format or in OpenMetrics.
 
-As the Prometheus client writes it, with two differences. Label sets are rendered once and kept: they are most
-of the text, and never change. And there are no `_created` series: Prometheus has no use for them, and they
-would double the number of counters.
+The output equals the Prometheus client's, with two differences. Label sets are rendered once and cached: they
+are most of the text. And there are no `_created` series, which Prometheus does not use.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _TEXT_SUFFIXES: Final = {"counter": "_total", "info": "_info"}
 
 
 def content_type(accept: str) -> str:
-    """Choose a format: OpenMetrics for anyone who asks for it, else text.
+    """Return the response format: OpenMetrics if the client accepts it, else text.
 
     Args:
-        accept: The header of that name; empty where there is none.
+        accept: The header Accept; empty if missing.
     """
     offers = (part.partition(";")[0].strip() for part in accept.split(","))
     return OPENMETRICS if "application/openmetrics-text" in offers else TEXT
@@ -42,14 +41,13 @@ def content_type(accept: str) -> str:
 def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]] | None = None) -> bytes:
     """Write all metrics down.
 
-    A counter whose labels are new begins with what it counted first, and Prometheus' `increase` does not see
-    that: of a label value with few answers it loses up to half. So it is shown as 0 once, and as it is from
-    then on.
+    Prometheus' `increase` does not see a new counter's first value, which for rare label values loses up to
+    half. So a new series is exposed as 0 in its first scrape.
 
     Args:
         registry: The metrics.
-        kind: `TEXT` or `OPENMETRICS`; exemplars exist in the latter alone.
-        shown: The series of counters and histograms that were shown before, which is kept up; None shows all
+        kind: `TEXT` or `OPENMETRICS`; only the latter has exemplars.
+        shown: The series of counters and histograms exposed before, which is updated; None exposes all values
             as they are.
     """
     rich = kind == OPENMETRICS

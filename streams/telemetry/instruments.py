@@ -1,4 +1,4 @@
-"""The instruments of a worker: the one place that writes what the catalogue lists."""
+"""The instruments of a worker: the only writer of the catalogue's metrics."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Metrics:
     """All metrics of one worker.
 
     Args:
-        registry: Where they are registered; one a worker.
+        registry: The Prometheus registry; one per worker.
         labels: The event labels that become metric labels.
-        max_label_values: Values that each of them may have.
-        objectives: By metric, what share of the answers has to score how much.
+        max_label_values: Maximum values of each.
+        objectives: The objectives by metric.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Metrics:
                 "judgestream_consumer_lag_records",
                 "judgestream_oldest_unfinished_seconds",
             }:
-                continue  # collected when they are asked for
+                continue  # read at each scrape
             self._families[spec.name] = self._make(spec)
         self._objectives = objectives or {}
         for metric, objective in self._objectives.items():
@@ -87,63 +87,63 @@ class Metrics:
         *,
         count: int = 1,
     ) -> None:
-        """One event was read (or this many), and this became of it."""
+        """Count events read, with their outcome."""
         self._events.counts[outcome, reason] += count
 
     def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
-        """Add the skips that a predicate counts, by reason, to `judgestream_events_total`."""
+        """Add a predicate's skips, by reason, to `judgestream_events_total`."""
         self._events.skips.append(source)
 
     def event_counts(self) -> Mapping[tuple[str, str], int]:
-        """Events by (outcome, reason)."""
+        """Return the events by (outcome, reason)."""
         return self._events.total()
 
     # Traces
 
     def watch_joins(self, unit: str, open_groups: Callable[[], int], late_records: Callable[[], int]) -> None:
-        """Expose how the joining of traces or conversations stands.
+        """Expose the state of joining traces or conversations.
 
         Args:
             unit: `trace` or `conversation`.
-            open_groups: Gives those whose records are being gathered.
-            late_records: Gives the records that came after the close of theirs.
+            open_groups: Returns the number of open ones.
+            late_records: Returns the number of records received after theirs was closed.
         """
         self._child("judgestream_joins_open", unit).set_function(open_groups)
         self._child("judgestream_joins_late_records", unit).set_function(late_records)
 
     def count_join(self, unit: str, reason: str) -> None:
-        """One trace or conversation was closed."""
+        """Count a closed trace or conversation."""
         self._child("judgestream_joins_closed_total", unit, reason).inc()
 
     def count_silent_trace(self, instrumentation: str) -> None:
-        """One trace had models whose words were not recorded."""
+        """Count a trace with model calls but without recorded content."""
         self._child("judgestream_traces_without_content_total", instrumentation).inc()
 
     def count_sink(self, sink: str, outcome: str, count: int) -> None:
-        """This many verdicts were handed to a sink, and this became of them."""
+        """Count verdicts handed to a sink, with their outcome."""
         if count:
             self._child("judgestream_sink_verdicts_total", sink, outcome).inc(count)
 
     def count_dead_letter(self, reason: str) -> None:
-        """One record was set aside."""
+        """Count a dead letter."""
         self._child("judgestream_dead_letters_total", reason).inc()
 
     def count_skipped_letter(self, reason: str) -> None:
-        """One record was skipped, because no form of its dead letter fits."""
+        """Count a record skipped because no form of its dead letter fits."""
         self._child("judgestream_dead_letters_skipped_total", reason).inc()
 
     def count_repeated(self, metric: str) -> None:
-        """One result was written again; readers drop it by its id, and here it counts nowhere else."""
+        """Count a repeated result, which no other metric counts; readers drop it by its id."""
         self._child("judgestream_results_repeated_total", metric).inc()
 
     def set_removed_tasks(self, tasks: Mapping[str, int]) -> None:
-        """Set how many tasks wait for each metric that is no longer in the settings, and 0 for all others."""
+        """Set the waiting tasks of each metric that is no longer in the settings; 0 for all others."""
         known = {key[1] for key in self._children if key[0] == "judgestream_removed_metric_tasks"}
         for metric in known | tasks.keys():
             self._child("judgestream_removed_metric_tasks", metric).set(tasks.get(metric, 0))
 
     def count_move(self, topic: str, why: str, lost: int) -> None:
-        """One partition resumed at another offset; this many offsets in between are unread."""
+        """Count a partition that resumed at another offset, and the unread offsets in between."""
         self._child("judgestream_offset_moves_total", topic, why).inc()
         self._child("judgestream_lost_records_total", topic).inc(lost)
 
@@ -153,17 +153,17 @@ class Metrics:
         """Expose lag and age of the assigned partitions.
 
         Args:
-            partitions: Gives them as they stand.
+            partitions: Returns their current states.
             now: Seconds since the epoch.
         """
         self.registry.register(PartitionsCollector(partitions, now))
 
     def watch_monitor(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
-        """Expose where the monitor's series stand, as they are when they are asked for."""
+        """Expose the monitor's series at each scrape."""
         self.registry.register(MonitorCollector(gauges))
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
-        """Say which scale a metric has."""
+        """Set a metric's scale."""
         self._ranges[metric] = (lowest, highest)
         self._child("judgestream_score_range", metric, "lowest").set(lowest)
         self._child("judgestream_score_range", metric, "highest").set(highest)
@@ -171,26 +171,26 @@ class Metrics:
     # Judging
 
     def observe_call(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """One call to a judge ended."""
+        """Record a finished judge call."""
         self._child("judgestream_judge_call_seconds", endpoint, harmless(model), outcome).observe(seconds)
 
     def set_in_flight(self, endpoint: str, calls: int) -> None:
-        """This many calls to an endpoint are under way."""
+        """Set the number of calls in flight to an endpoint."""
         self._child("judgestream_judge_in_flight", endpoint).set(calls)
 
     def set_breaker(self, endpoint: str, *, is_open: bool) -> None:
-        """An endpoint's breaker opened or closed."""
+        """Set whether an endpoint's breaker is open."""
         self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
 
     def count_cache_failure(self) -> None:
-        """One verdict could not be read from the cache, or not be kept in it."""
+        """Count a failed cache access."""
         self._child("judgestream_verdict_cache_failures_total").inc()
 
     def watch_budget(self, spent_ratio: Callable[[Period], float]) -> None:
-        """Expose how much of the budget is spent.
+        """Expose the spent share of the budget.
 
         Args:
-            spent_ratio: Gives the share for a period as it stands.
+            spent_ratio: Returns the current share of a period.
         """
         for period in PERIODS:
             self._child("judgestream_judge_budget_spent_ratio", period).set_function(
@@ -198,14 +198,14 @@ class Metrics:
             )
 
     def observe_result(self, result: Scored | Unscored | Failed) -> None:
-        """One result was written."""
+        """Record a written result."""
         metric = result.metric
         values = self._labels.values(result.labels)
         reason: str = result.reason if isinstance(result, Unscored) else ""
         if isinstance(result, Failed):
             reason = result.error_type
         self._child("judgestream_results_total", metric, result.status, reason, *values).inc()
-        # An example to follow from a graph to its trace; the text format leaves it out.
+        # An exemplar links a graph to a trace; the text format omits it.
         trace_id = result.trace_id
         example = {"trace_id": trace_id} if trace_id is not None and _TRACE_ID.fullmatch(trace_id) else None
         waited = (result.times.judged_at - result.times.occurred_at).total_seconds()
@@ -233,7 +233,7 @@ class Metrics:
                 self._add_met(by, weight, met=result.amount >= objective.at_least)
 
     def _step(self, result: Scored) -> str:
-        """The score as a label: of a number the lower end of its tenth of the scale, to bound the series."""
+        """Return the score as a label; for a number, its tenth of the scale, to bound the series."""
         if result.kind != "number":
             return result.shown
         lowest, highest = self._ranges.get(result.metric, (0.0, 0.0))
@@ -255,19 +255,19 @@ class Metrics:
             self._child(f"judgestream_score_{name}_total", *by, *values).inc(amount)
 
     def _add_met(self, by: tuple[str, str], weight: float, *, met: bool) -> None:
-        # Both begin at once, so that the first miss is an increase.
+        # Create both series together, so that the first miss is an increase.
         for name, counts in (("yes", met), ("no", not met)):
             self._child("judgestream_objective_weight_total", *by, name).inc(weight * counts)
             self._child("judgestream_objective_results_total", *by, name).inc(counts)
 
     def observe_usage(self, endpoint: str, model: str, usage: Usage, cost_usd: float | None) -> None:
-        """A call has used tokens.
+        """Count the tokens and cost of a call.
 
         Args:
-            endpoint: Whom it asked.
-            model: The model that was asked; what answers names itself as it likes, without a bound.
-            usage: As the endpoint counts.
-            cost_usd: What they cost; None where the price is not known.
+            endpoint: The endpoint.
+            model: The requested model; the names in replies are unbounded.
+            usage: The endpoint's count of tokens.
+            cost_usd: Their cost; None if the price is not known.
         """
         place = (endpoint, model)
         for kind, tokens in (

@@ -1,6 +1,6 @@
-"""Event labels as metric labels: only those that the settings name, each with a bounded number of values.
+"""Event labels as metric labels: those named in the settings, each with a bounded number of values.
 
-Beyond the bound a value is "other"; a label that an event lacks is "".
+Values beyond the limit become "other"; a missing label becomes "".
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ from typing import Final
 from streams.telemetry.catalogue import CATALOGUE, LABELS
 
 OTHER: Final = "other"
-"""Stands for all values of a label beyond its bound."""
+"""Replaces all values of a label beyond its limit."""
 MAX_COMBINATIONS: Final = 1_000
-"""Combinations of event labels that have series of their own; bounded values alone still multiply."""
+"""Maximum combinations of event labels, because even bounded values multiply."""
 
-# What stands beside event labels: in their own metrics, and `fingerprint`, which the recording rules join
-# to these.
+# Labels next to the event labels: those of the metrics, and `fingerprint`, which recording rules join to
+# them.
 _RESERVED: Final = {"le", "quantile", "fingerprint"} | {
     label for spec in CATALOGUE if LABELS in spec.labels for label in spec.labels
 }
 
 
 def label_names(names: Sequence[str]) -> dict[str, str]:
-    """Give each event label the name it has as a metric label.
+    """Return each event label's name as a metric label.
 
-    Characters that Prometheus does not allow become `_`; a name that has a meaning of its own beside them
-    gets `event_` in front.
+    Characters that Prometheus does not allow become `_`; a name in use gets the prefix `event_`.
 
     Raises:
-        ValueError: Two event labels would share a name.
+        ValueError: Two event labels have the same metric label.
     """
     out: dict[str, str] = {}
     for name in names:
@@ -46,12 +45,12 @@ def label_names(names: Sequence[str]) -> dict[str, str]:
 
 
 class BoundedLabels:
-    """Turns the labels of an event into metric label values, few and harmless.
+    """Turns an event's labels into metric label values: bounded in number and safe to expose.
 
     Args:
-        names: The event labels that count.
-        max_values: Values that each may have; the first ones seen are kept. At least 1.
-        max_combinations: Combinations of them, likewise; beyond that all labels are `OTHER`.
+        names: The event labels to use.
+        max_values: Maximum values of each, first come first kept; at least 1.
+        max_combinations: Maximum combinations, likewise; beyond that all labels are `OTHER`.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class BoundedLabels:
         self._seen: tuple[dict[str, str], ...] = tuple({} for _ in self.names)
 
     def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """One value for each name, in their order."""
+        """Return one value per name, in order."""
         values = tuple(
             self._bound(seen, labels.get(name)) for name, seen in zip(self.names, self._seen, strict=True)
         )
@@ -86,6 +85,6 @@ class BoundedLabels:
 
 
 def harmless(value: str) -> str:
-    """A text that can stand in an exposition: no lone surrogates, no control characters."""
+    """Replace lone surrogates and control characters."""
     text = value.encode("utf-8", "replace").decode()
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -1,4 +1,4 @@
-"""Logging: structlog for this project's own lines, the same form for those of the libraries."""
+"""Logging with structlog; lines of libraries get the same format."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from judge.text.sensitive.secrets import Masker
 from streams.settings import TelemetrySettings
 from streams.telemetry.repeats import Repeats
 
-# Their info lines describe each fetch, join and seek; what matters of it is said in our own words.
+# Their info lines report each fetch, join and seek; our own lines report what matters.
 _TALKATIVE = (
     *("aiokafka", "faust", "mode", "aiohttp", "openai", "httpx2", "httpcore2", "asyncio"),
-    # Faust's lines on the start and stop of each service come under the names of our subclasses.
+    # Faust logs start and stop of each service under the names of our subclasses.
     *("streams.kafka.app", "streams.kafka.transport"),
 )
-# On the level debug these write whole requests and records: logins, and the texts of events.
+# At level debug these log whole requests and records, including logins and event texts.
 _INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")
 
 
@@ -27,12 +27,12 @@ def set_up_logs(
 ) -> None:
     """Send all log lines to one stream, as JSON or as text.
 
-    Judged text and other foreign strings are only ever values of a line, never part of its form.
+    Foreign text, such as judged text, is always a field's value.
 
     Args:
-        telemetry: Level and format; "auto" is text on a terminal and JSON elsewhere.
-        stream: Where to; standard error by default.
-        masker: Redacts known secrets, from any writer; None where none are known.
+        telemetry: Level and format; "auto" means text on a terminal, else JSON.
+        stream: The stream; standard error by default.
+        masker: Redacts known secrets in all lines; None if none are known.
     """
     stream = sys.stderr if stream is None else stream
     as_text = telemetry.log_format == "text" or (telemetry.log_format == "auto" and stream.isatty())
@@ -54,7 +54,7 @@ def set_up_logs(
         cache_logger_on_first_use=False,
     )
     last: list[structlog.types.Processor] = (
-        # Its own tracebacks show the values of variables, secrets and texts among them.
+        # structlog's own tracebacks show variables, which may contain secrets and texts.
         [
             structlog.dev.ConsoleRenderer(
                 colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
@@ -74,7 +74,7 @@ def set_up_logs(
             ],
         )
     )
-    # Not by `handle`, which would ask the filter about its own lines.
+    # `emit`, not `handle`, which would filter the filter's own lines.
     handler.addFilter(Repeats(lambda line: _emit(handler, line)))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -1,7 +1,7 @@
-"""A second lock on secrets: wherever a known one shows up in a text all the same, it is redacted.
+"""Redacts known secrets in texts, as a second defence.
 
-The first lock is that nobody puts one there. This one holds against what others write: a library's debug
-line, an endpoint that echoes what it was sent.
+Our own code puts no secret into a text; this also covers texts of others, such as a library's debug line or
+an endpoint that echoes its request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streams.settings import Settings
 
 MAX_SECRET_BYTES: Final = 65_536
 _PLAIN_FILES: Final = frozenset({"ca_file", "client_ca_file", "certificate_file", "key_file"})
-"""Files that hold no line of text to be looked for."""
+"""Fields of files without a text secret."""
 SHORT_SECRET: Final = (
     f"this secret is shorter than {MIN_CHARS} characters and is not redacted in logs; use a longer one, or "
     "remove the setting if none is needed"
@@ -27,7 +27,7 @@ _WELL_KNOWN: Final = ("OPENAI_API_KEY",)
 
 
 def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
-    """Build what redacts all secrets that settings name, as far as they are there.
+    """Return a masker of all secrets named in the settings that can be read.
 
     Args:
         settings: The settings.
@@ -38,25 +38,22 @@ def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
 
 
 def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
-    """Name the settings whose secret is too short to be redacted: it would take words with it.
+    """Return the settings whose secret is too short to redact: ordinary words would be redacted, too.
 
-    That is said and not refused: a key such as "none", which a judge of your own is given for want of
-    another, is no secret.
+    They cause a warning, not an error: a key such as "none" for a judge of your own is no secret.
     """
     return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]
 
 
 def secrets_of(model: BaseModel, env: Mapping[str, str], within: str = "") -> Iterator[tuple[str, str]]:
-    """Give the settings that name a secret, each by its dotted path, and the secret.
+    """Yield each setting that names a secret, by its dotted path, with the secret (empty if missing).
 
-    Empty where it is not there.
-
-    They are found by the names of the fields, so that a setting that is added later is not forgotten here.
+    They are found by field name, so later settings are included.
 
     Args:
         model: A part of the settings.
         env: Environment variables.
-        within: The path of that part, with a full stop at its end.
+        within: The path of that part, ending in a full stop.
     """
     for name in type(model).model_fields:
         value = getattr(model, name)

@@ -1,4 +1,4 @@
-"""How far one partition is read."""
+"""The state of reading one partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One assigned partition as it stands."""
+    """The state of an assigned partition."""
 
     topic: str
     partition: int

@@ -1,7 +1,6 @@
-"""Lets a message through when it begins, once a minute while it is repeated, and says when it has ended.
+"""Logs a repeated message at first and once per minute, and reports its end.
 
-A broker that is unavailable for a minute makes its clients write tens of thousands of lines, none of which
-says more than the first one did.
+A broker that is unavailable for a minute makes its clients write tens of thousands of equal lines.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 EVERY_SECONDS: Final = 60.0
-"""How often a message that is repeated is let through, and how long it is silent when it counts as ended."""
+"""Interval at which a repeated message is logged, and silence after which it counts as ended."""
 VARIANTS: Final = 20
-"""Lines of our own with the same event and different fields that pass in `EVERY_SECONDS`."""
+"""Own lines with the same event and different fields that are logged per `EVERY_SECONDS`."""
 MOST_MESSAGES: Final = 1_000
-"""Different messages that are kept an eye on."""
+"""Maximum number of messages tracked."""
 _LOOK_SECONDS: Final = 5.0
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 _TEMPLATE_CHARS: Final = 200
@@ -28,7 +27,7 @@ _TEMPLATE_CHARS: Final = 200
 
 @dataclass(slots=True)
 class _Repeated:
-    """One message: what it was at first, and how often it was held back."""
+    """A message: its first line, and the number of suppressed ones."""
 
     record: logging.LogRecord
     allowed: int
@@ -41,11 +40,13 @@ class _Repeated:
 
 
 class Repeats(logging.Filter):
-    """A handler's filter. Lines of this project are identified by event and fields, others by template.
+    """A handler's filter for repeated lines.
+
+    Own lines are identified by event and fields, others by template.
 
     Args:
-        tell: Writes the line that tells a message's end, from a thread that lives while messages are held
-            back; None leaves that to who calls `ended`.
+        tell: Writes the line that reports a message's end, from a thread that runs while messages are
+            suppressed; None: the caller uses `ended`.
         now: The monotonic clock, in seconds.
     """
 
@@ -63,11 +64,11 @@ class Repeats(logging.Filter):
         self._watching = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether a line is written; one that stands for others has their number in it."""
+        """Return whether to log a line; add the number of suppressed ones to it."""
         if record.levelno <= logging.DEBUG:
             return True
         with self._lock:
-            # Exactly this message, and (of our own, whose fields differ) this kind of message.
+            # This exact message and, for own lines, all lines of the same event.
             passes = all(self._passes(key, record, allowed) for key, allowed in _keys(record))
             if not passes and self._tell is not None and not self._watching:
                 self._watching = True
@@ -95,7 +96,7 @@ class Repeats(logging.Filter):
         return False
 
     def ended(self) -> list[logging.LogRecord]:
-        """Give a line for each message that was held back and has not come again for `EVERY_SECONDS`."""
+        """Return a line for each suppressed message that has not recurred for `EVERY_SECONDS`."""
         with self._lock:
             now, lines = self._now(), []
             for key, known in tuple(self._messages.items()):
@@ -119,16 +120,16 @@ class Repeats(logging.Filter):
 
 
 def _keys(record: logging.LogRecord) -> tuple[tuple[Hashable, int], ...]:
-    """What a line is the same by, and how many of the same pass at first."""
+    """Return the keys that identify a line, each with the number logged before suppression."""
     message: Any = record.msg
     if not isinstance(message, dict):
-        # Some libraries write the whole message without arguments, with addresses and numbers in it.
+        # Some libraries format the whole message, with addresses and numbers, without arguments.
         template = _VARYING.sub("#", str(message)[:_TEMPLATE_CHARS])
         return (((record.name, record.levelno, template), 1),)
     event = message.get("event")
     kind = (record.name, record.levelno, event)
     if event == "alert":
-        return ()  # each is news
+        return ()  # each is new
     fields = tuple(
         (name, repr(value))
         for name, value in sorted(message.items())
@@ -138,7 +139,7 @@ def _keys(record: logging.LogRecord) -> tuple[tuple[Hashable, int], ...]:
 
 
 def _add(record: logging.LogRecord, **numbers: int) -> None:
-    """Put numbers into a line."""
+    """Add fields to a line."""
     message: Any = record.msg
     if isinstance(message, dict):
         record.msg = {**message, **numbers}
@@ -148,7 +149,7 @@ def _add(record: logging.LogRecord, **numbers: int) -> None:
 
 
 def _last(known: _Repeated) -> logging.LogRecord:
-    """The line that reports the end."""
+    """Return the line that reports the end."""
     first = known.record
     line = logging.makeLogRecord(first.__dict__)
     line.exc_info = line.exc_text = None

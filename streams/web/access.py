@@ -1,4 +1,4 @@
-"""Who gets at the worker's port, and how: user and password, and TLS."""
+"""Basic authentication and TLS of HTTP ports."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from streams.settings.certificates import RotatingContext
 _log = structlog.stdlib.get_logger(__name__)
 
 MAX_HEADER_CHARS: Final = 4096
-"""A longer Authorization header is not even decoded."""
+"""A longer Authorization header is not decoded."""
 
 
 class BasicAuth:
     """Checks the Authorization header of RFC 7617.
 
     Args:
-        settings: User, and where the password is; a file is read again each time, so that a rotated password
-            counts at once.
+        settings: User and source of the password; a file is read each time, so a rotated password works at
+            once.
         env: Environment variables.
 
     Raises:
-        SettingsError: The password is not where the settings say.
+        SettingsError: The password is missing.
     """
 
     CHALLENGE: Final = 'Basic realm="judgestream", charset="UTF-8"'
@@ -45,21 +45,18 @@ class BasicAuth:
         self._complained = False
 
     def admits(self, header: str | None) -> bool:
-        """Whether a request with this header may pass.
-
-        Takes as long for a wrong password as for a nearly right one.
-        """
+        """Return whether a request with this header is allowed, in constant time for any wrong password."""
         if self._settings.password_file is not None:
-            self._read_anew()
-        # Both are hashed first: a comparison of texts would tell how long the right one is.
+            self._reread()
+        # Compare hashes: comparing the texts would reveal the password's length.
         return hmac.compare_digest(hashlib.sha256(_credentials(header)).digest(), self._expected)
 
-    def _read_anew(self) -> None:
+    def _reread(self) -> None:
         try:
             self._expected = self._digest()
         except SettingsError as error:
             if not self._complained:
-                _log.warning("the password cannot be read again, the one before stays", error=str(error))
+                _log.warning("the password cannot be read again; keeping the old one", error=str(error))
             self._complained = True
         else:
             self._complained = False
@@ -70,7 +67,7 @@ class BasicAuth:
 
 
 def _credentials(header: str | None) -> bytes:
-    """User and password as sent; empty if there are none."""
+    """Return user and password of a header; empty if there are none."""
     scheme, _, encoded = (header or "").partition(" ")
     if scheme.lower() != "basic" or len(encoded) > MAX_HEADER_CHARS:
         return b""
@@ -81,10 +78,10 @@ def _credentials(header: str | None) -> bytes:
 
 
 def resolve_password(settings: BasicAuthSettings, env: Mapping[str, str] | None = None) -> SecretStr:
-    """Fetch the page's password.
+    """Return the page's password.
 
     Raises:
-        SettingsError: It is not where the settings say.
+        SettingsError: It is missing.
     """
     password = resolve_secret(
         "telemetry.basic_auth.password",
@@ -93,13 +90,13 @@ def resolve_password(settings: BasicAuthSettings, env: Mapping[str, str] | None 
         file=settings.password_file,
         env=env,
     )
-    if password is None:  # the settings refuse this before
+    if password is None:  # the settings prevent this
         raise SettingsError(["telemetry.basic_auth.password_env: is required; set it or password_file"])
     return password
 
 
 def server_tls(settings: TlsSettings) -> RotatingContext:
-    """Build the port's TLS; a certificate that was renewed is shown from the next connection on.
+    """Build the port's TLS; new connections use a renewed certificate.
 
     Raises:
         SettingsError: A file cannot be used.
@@ -111,7 +108,7 @@ def server_tls(settings: TlsSettings) -> RotatingContext:
 def _server_context(settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A resumed session would outlive the certificates that it was begun with.
+    # A resumed session would continue with old certificates.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
     try:
@@ -136,7 +133,7 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
                     (
                         f"telemetry.tls.client_ca_file: {settings.client_ca_file} cannot be used "
                         f"({_why(error)}); "
-                        "check the path and that it holds certificates (PEM)"
+                        "check the path and that it contains certificates (PEM)"
                     )
                 ]
             ) from None
@@ -144,7 +141,7 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    # Otherwise OpenSSL asks on the terminal, and a service hangs.
+    # Otherwise OpenSSL prompts on the terminal and the service hangs.
     raise ValueError("the key is encrypted; use one without a password")
 
 
@@ -157,17 +154,17 @@ def _why(error: Exception) -> str:
 def open_access(
     telemetry: TelemetrySettings, env: Mapping[str, str] | None = None
 ) -> tuple[BasicAuth | None, ssl.SSLContext | None]:
-    """Build what guards the port.
+    """Build the port's authentication and TLS.
 
     Args:
         telemetry: The section `telemetry`.
         env: Environment variables; those of the process by default.
 
     Returns:
-        What asks for user and password, and TLS; None each where the settings name none.
+        Basic authentication and TLS context; each None if the settings name none.
 
     Raises:
-        SettingsError: A password or file is not where the settings say.
+        SettingsError: A password or file is missing.
     """
     env = os.environ if env is None else env
     auth, tls = telemetry.basic_auth, telemetry.tls

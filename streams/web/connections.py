@@ -1,4 +1,4 @@
-"""Connections to the port: limited in number and time, so that health checks always succeed."""
+"""Connections to the port, limited in number and time so that health checks always succeed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from streams.telemetry.traces import where
 _log = structlog.stdlib.get_logger(__name__)
 
 MAX_CONNECTIONS: Final = 128
-"""Maximum concurrent connections. A further one replaces the oldest that has not sent its request; probes
-send theirs at once.
+"""Maximum concurrent connections.
+
+A further one closes the oldest without a request; probes send theirs at once.
 """
 REQUEST_SECONDS: Final = 5.0
-"""Until a request's headers have come, from the first byte or without one; also between two requests."""
+"""Time limit for a request's headers, also between requests."""
 CONNECTION_SECONDS: Final = 60.0
-"""Until a connection ends, whatever continues over it."""
+"""Maximum duration of a connection."""
 
 
 class Connections:
-    """The connections that are open.
+    """The open connections.
 
     Args:
-        headers: Put into answers that the protocol gives by itself, such as to a request that is none.
-        most: How many there may be; at least 1.
+        headers: Headers of responses by the protocol itself, such as to an invalid request.
+        most: Maximum number; at least 1.
         request_seconds: See `REQUEST_SECONDS`.
         connection_seconds: See `CONNECTION_SECONDS`.
     """
@@ -47,11 +48,11 @@ class Connections:
         self.request_seconds = request_seconds
         self.connection_seconds = connection_seconds
         self._most = most
-        # In the order in which they came.
+        # In order of arrival.
         self._open: dict[Connection, None] = {}
 
     def came(self, one: Connection) -> None:
-        """Count a connection in; one that is too much ends another."""
+        """Register a connection; above the limit, close another."""
         if len(self._open) >= self._most:
             oldest = next((other for other in self._open if other.is_waiting), next(iter(self._open)))
             oldest.abort()
@@ -59,11 +60,11 @@ class Connections:
         self._open[one] = None
 
     def went(self, one: Connection) -> None:
-        """Count a connection out."""
+        """Unregister a connection."""
         self._open.pop(one, None)
 
     def accept(self, server: web.Server, **options: Any) -> Connection:
-        """Make the protocol of a new connection."""
+        """Build the protocol of a new connection."""
         return Connection(self, server, **options)
 
 
@@ -71,9 +72,9 @@ class Connection(RequestHandler):
     """One connection.
 
     Args:
-        connections: All of them.
-        server: What answers requests.
-        **options: As aiohttp's own handler takes them.
+        connections: All open connections.
+        server: The request handler.
+        **options: Options of aiohttp's handler.
     """
 
     __slots__ = ("_connections", "_deadlines", "_heard")
@@ -87,11 +88,11 @@ class Connection(RequestHandler):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has not sent a request, or has its answer and sends no other."""
+        """Whether it has no request in progress."""
         return self._current_request is None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Register the connection and start its timers."""
         super().connection_made(transport)
         self._connections.came(self)
         loop = asyncio.get_running_loop()
@@ -101,14 +102,14 @@ class Connection(RequestHandler):
         ]
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End."""
+        """Unregister the connection."""
         for deadline in self._deadlines:
             deadline.cancel()
         self._connections.went(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read; a request is heard when its headers are whole."""
+        """Read data; the headers' timer ends when they are complete."""
         super().data_received(data)
         self._heard = self._heard or bool(self._messages) or self._current_request is not None
 
@@ -119,7 +120,7 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is no request, or went wrong, silently about the server or what was sent."""
+        """Answer an invalid or failed request without details of server or request."""
         answer = super().handle_error(request, status, exc, message)
         if isinstance(answer, web.Response):
             answer.text = f"{status}\n"
@@ -129,17 +130,14 @@ class Connection(RequestHandler):
         return answer
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """Note what a stranger sent at debug alone, because it is a stranger's.
-
-        An error of ours by its kind and place.
-        """
+        """Log invalid requests at level debug only; log our own errors by type and place."""
         error = kwargs.get("exc_info")
         if isinstance(error, BaseException) and not isinstance(error, HttpProcessingError):
-            _log.error("the port could not answer", error=type(error).__name__, where=where(error))
-        _log.debug("the port could not answer", exc_info=error, about=[str(one)[:200] for one in args])
+            _log.error("request failed", error=type(error).__name__, where=where(error))
+        _log.debug("request failed", exc_info=error, about=[str(one)[:200] for one in args])
 
     def abort(self) -> None:
-        """End the connection without waiting for anybody."""
+        """Close the connection at once."""
         if self.transport is not None:
             self.transport.abort()
 

@@ -1,4 +1,4 @@
-"""Which names the port answers to without a login, against DNS rebinding by other pages. Pure."""
+"""Host names accepted without a login, against DNS rebinding. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 _LOCAL_ENDS: Final = (".localhost", ".local", ".internal", ".svc", ".home.arpa", ".test")
-"""Names that no stranger can own (RFC 6761, RFC 6762, RFC 8375, ICANN's `internal`; `svc` is Kubernetes')."""
+"""Domains that cannot be registered (RFC 6761, RFC 6762, RFC 8375, ICANN's `internal`; `svc` is
+Kubernetes')."""
 MAX_HOST_CHARS: Final = 300
 _AUTHORITY_END: Final = re.compile("[/?#]")
 
 
 def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
-    """Whether a request was meant for this machine.
+    """Return whether a request's Host header means this machine.
 
-    A page whose name is made to lead here (DNS rebinding) sends its own name as Host. Addresses, names
-    without a dot and names of private domains cannot be registered.
+    With DNS rebinding, Host is the attacker's domain. Addresses, names without a dot and private domains
+    cannot be registered.
 
     Args:
         headers: All Host headers of the request.
-        allowed: Further names; `*.example.com` stands for all below example.com.
+        allowed: Further names; `*.example.com` means all subdomains of example.com.
     """
     if len(headers) != 1 or len(headers[0]) > MAX_HOST_CHARS:
         return False
@@ -36,12 +37,12 @@ def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
 
 
 def is_own_target(target: str, allowed: Collection[str] = ()) -> bool:
-    """Whether a request's target is a path, or an address of this machine.
+    """Return whether a request's target is a path, or a URL of this machine.
 
-    An address counts before the header Host (RFC 9112, 3.2.2).
+    A URL takes precedence over the header Host (RFC 9112, 3.2.2).
 
     Args:
-        target: As the request's first line has it.
+        target: The target of the request line.
         allowed: As for `is_own_host`.
     """
     if target.startswith(("/", "*")):
@@ -53,7 +54,7 @@ def is_own_target(target: str, allowed: Collection[str] = ()) -> bool:
 
 
 def _name(host: str) -> str:
-    """The name without its port and without the dot that ends it."""
+    """Return the name without its port and final dot."""
     if host.startswith("["):
         inside, closed, _ = host[1:].partition("]")
         return inside if closed else ""

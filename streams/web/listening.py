@@ -1,4 +1,4 @@
-"""One HTTP port: listens, asks who is there, and binds the browser to what the page itself brings."""
+"""One HTTP port: listening, authentication and security headers."""
 
 from __future__ import annotations
 
@@ -32,25 +32,22 @@ SECURITY: Final = {
 }
 BACKLOG: Final = 256
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""Answer without a password: a probe has none, and they tell no more than whether the worker works, and why
-not."""
+"""Paths without a password, for probes; they only report the worker's health."""
 
 
 class Port:
-    """Where an application of aiohttp is reached.
+    """The HTTP port of an aiohttp application.
 
     Args:
         setting: The setting that names the port, for errors.
         host: Address to listen on.
-        port: Port; 0 takes a free one.
-        auth: Asks for user and password; None allows everyone who reaches the port.
-        tls: Has the port speak TLS; None leaves it plain.
-        open_paths: What is answered without a password.
-        far_paths: Where nobody is asked who they are, what other machines may read beside that; None:
-            everything.
-        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is
-            asked.
-        request_seconds: Until a request's headers have come; above 0.
+        port: Port; 0 picks a free one.
+        auth: Basic authentication; None allows all clients.
+        tls: TLS context; None: plain HTTP.
+        open_paths: Paths without a password.
+        far_paths: Without authentication, further paths for other machines; None: all.
+        allowed_hosts: Without authentication, host names accepted besides this machine's.
+        request_seconds: Time limit for a request's headers; above 0.
     """
 
     def __init__(
@@ -80,27 +77,27 @@ class Port:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The port's URL."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'http' if self._tls is None else 'https'}://{host}:{self._port}"
 
     @property
     def asks(self) -> bool:
-        """Whether it asks who is there: for a password, or for a client's certificate."""
+        """Whether it requires a password or a client certificate."""
         return self._auth is not None or (
             self._tls is not None and self._tls.verify_mode == ssl.CERT_REQUIRED
         )
 
     @property
     def guarded(self) -> bool:
-        """Whether strangers are kept out: it asks who is there, or only this machine gets here."""
+        """Whether it requires authentication or listens on loopback only."""
         return self.asks or is_loopback(self._host)
 
     def application(self, *, limit_bytes: int = 1024 * 1024) -> web.Application:
-        """Give an application that asks who is there and binds the browser.
+        """Return an application with authentication and security headers.
 
         Args:
-            limit_bytes: Largest body of a request.
+            limit_bytes: Maximum body of a request.
         """
         app = web.Application(middlewares=[self._guard], client_max_size=limit_bytes)
         app.on_response_prepare.append(_secure)
@@ -110,13 +107,13 @@ class Port:
         """Listen.
 
         Raises:
-            PortError: The port is taken, or not this machine's.
+            PortError: The address is in use or not this machine's.
         """
         runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await runner.setup()
         server = runner.server
-        if server is None:  # it has one once it is set up
-            raise PortError(f"{self._setting}: the server could not be made")
+        if server is None:  # set by `setup`
+            raise PortError(f"{self._setting}: the server could not be set up")
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 lambda: self._connections.accept(server, access_log=None, lingering_time=0),
@@ -163,33 +160,33 @@ class Port:
         if auth is None or auth.admits(request.headers.get("Authorization")):
             return await handler(request)
         return web.Response(
-            status=401, text="user and password, please\n", headers={"WWW-Authenticate": auth.CHALLENGE}
+            status=401, text="user and password required\n", headers={"WWW-Authenticate": auth.CHALLENGE}
         )
 
 
 def _is_near(request: web.Request) -> bool:
-    """Whether a request comes from this machine, or through `kubectl port-forward`."""
+    """Return whether a request comes from this machine or through `kubectl port-forward`."""
     peer = None if request.transport is None else request.transport.get_extra_info("peername")
     return isinstance(peer, tuple) and is_loopback(str(peer[0]).removeprefix("::ffff:"))
 
 
 def asks_this_machine(request: web.Request) -> bool:
-    """Whether a request names this machine: a page of the web can point its own name here, but not ours."""
+    """Return whether a request names this machine, which a page with DNS rebinding cannot do."""
     if not request.raw_path.startswith("/"):
-        return False  # an address, for a proxy
+        return False  # a URL, for a proxy
     host = request.host
     name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
     return is_loopback(name.strip("[]"))
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
-    """Answer with JSON, whatever the texts in it hold."""
+    """Return a JSON response, for any text."""
     body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
     return web.Response(body=body, status=status, content_type="application/json")
 
 
 async def _secure(_: web.Request, response: web.StreamResponse) -> None:
-    """Whatever is answered, refusals included, is for this page alone and is kept nowhere."""
+    """Set the security headers of all responses, including errors."""
     for name, value in SECURITY.items():
         response.headers.setdefault(name, value)
     response.headers.pop("Server", None)

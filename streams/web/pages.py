@@ -1,4 +1,4 @@
-"""Pages and what they load, read from a package: each page has the same begin, written here once."""
+"""Reads pages and their assets from a package; all pages share one head."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FRAME: Final = """<!doctype html>
 def load_assets(package: str, files: Mapping[str, tuple[str, str]]) -> Mapping[str, tuple[str, str]]:
     """Read the files of a page.
 
-    An HTML file begins with a line of title, style sheet, script, and the place and text of the link that
-    skips the header, with " | " between them; what follows the heading comes after it.
+    The first line of an HTML file has title, style sheet, script, and the target and text of the link that
+    skips the header, separated by " | "; the content after the heading follows.
 
     Args:
-        package: Where they are.
-        files: By path, the file's name and its media type.
+        package: The package of the files.
+        files: By path, file name and media type.
 
     Returns:
         By path, text and media type.
