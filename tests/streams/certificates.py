@@ -1,4 +1,4 @@
-"""Certificates for one test, made on the spot."""
+"""Certificates for one test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Files:
     """A certificate and its key as files.
 
     Attributes:
-        certificate: PEM, intermediate ones after it.
+        certificate: PEM, followed by the intermediate certificates.
         key: PEM.
     """
 
@@ -23,11 +23,11 @@ class Files:
 
 
 class Authority:
-    """Signs certificates and leaves them as files.
+    """A certificate authority that writes certificates to files.
 
     Args:
-        folder: Where to.
-        name: Distinguishes its files from those of others.
+        folder: Where it writes.
+        name: Stem of its own file.
     """
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
@@ -38,11 +38,11 @@ class Authority:
         self._ca.cert_pem.write_to_path(self.file)
 
     def issue(self, files: str, *names: str) -> Files:
-        """Issue a certificate for host names; files of that name are replaced as a rotated secret is.
+        """Issue a certificate for host names; existing files are replaced, as a rotated secret is.
 
         Args:
             files: Stem of the file names.
-            names: Hosts; 127.0.0.1 and localhost without any.
+            names: Hosts; by default 127.0.0.1 and localhost.
         """
         leaf = self._ca.issue_cert(*(names or ("127.0.0.1", "localhost")))
         made = Files(self._folder / f"{files}.pem", self._folder / f"{files}.key")
@@ -54,4 +54,4 @@ class Authority:
 def _replace(file: Path, content: bytes) -> None:
     beside = file.with_suffix(".new")
     beside.write_bytes(content)
-    os.replace(beside, file)  # noqa: PTH105 - the word for what happens
+    os.replace(beside, file)  # noqa: PTH105 - os.replace says that the file is replaced

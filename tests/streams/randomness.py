@@ -1,4 +1,4 @@
-"""Streams of test data that are the same in every run."""
+"""Reproducible random test data."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from random import Random
 
 
 def seeded(seed: int) -> Random:
-    """Give a generator of its own, with a fixed seed."""
+    """Return a generator of its own with a fixed seed."""
     return Random(seed)

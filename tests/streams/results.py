@@ -1,4 +1,4 @@
-"""Results as the monitor takes them, each with what a test cares about."""
+"""Results of events, with fields that a test chooses."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _SOURCE = Source(topic="qa.events", partition=0, offset=0)
 
 
 def at(seconds: float) -> datetime:
-    """Give a moment this many seconds after the start."""
+    """Return the moment this many seconds after START."""
     return START + timedelta(seconds=seconds)
 
 
 def scored(number: int, score: int, *, justification: str = "Because.", **common: Any) -> Scored:
-    """Make the result of an answer that was judged; the rest as in `_common`."""
+    """Return a scored result."""
     verdict = {"score": score, "justification": justification}
     return Scored.model_validate({**_common(number, **common), "score": score, "verdict": verdict})
 
 
 def numbered(number: int, value: float, **common: Any) -> Scored:
-    """Make the result of an answer that was given a number between the whole ones."""
+    """Return a scored result whose value is a fraction."""
     found = {"score": round(value), "kind": "number", "value": value, "verdict": {"score": value}}
     return Scored.model_validate({**_common(number, **common), **found})
 
 
 def unscored(number: int, **common: Any) -> Unscored:
-    """Make the result of an answer without claims."""
+    """Return an unscored result (no claims)."""
     return Unscored.model_validate({**_common(number, **common), "reason": "no_claims"})
 
 
 def failed(number: int, **common: Any) -> Failed:
-    """Make the result of a judgement that went wrong."""
+    """Return a failed result (content refused)."""
     return Failed.model_validate(
         {**_common(number, **common), "error_type": "content_refused", "detail": "the filter said no"}
     )
@@ -52,9 +52,7 @@ def _common(
     seconds: float | None = None,
     replay_id: str | None = None,
 ) -> dict[str, object]:
-    """Describe event number `number`, which was answered `seconds` (or else `number` seconds) after the
-    start.
-    """
+    """Return the fields of event `number`, answered `seconds` (by default `number` seconds) after START."""
     moment = at(number if seconds is None else seconds)
     event_id = f"e{number}"
     return {

@@ -1,4 +1,4 @@
-"""The trees of errors: one file each, and the docstring shows all of it."""
+"""The error classes of each package are in one file whose docstring lists them."""
 
 from __future__ import annotations
 
@@ -26,48 +26,36 @@ def _classes(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("module", [judge.errors, streams.errors], ids=lambda module: str(module.__name__))
 def test_the_docstring_shows_every_error(module: object) -> None:
-    """And none that is gone."""
+    """The docstring lists exactly the classes of the module."""
     shown = set(re.findall(r"\b([A-Z]\w*Error)\b", str(module.__doc__)))
-    defined = {
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Exception)
-    }
+    values = vars(module).items()
+    defined = {name for name, one in values if isinstance(one, type) and issubclass(one, Exception)}
     assert shown == defined
 
 
 @pytest.mark.parametrize(
     ("room", "own"),
     [
-        # What a room raises and catches itself, or what belongs to a protocol of its own.
+        # Errors that a room raises and catches itself, or that belong to a protocol of its own.
         (
             "streams",
             {
-                "embedded/errors.py",
-                "cli/errors.py",
-                "intake/reading/registry/client.py",
-                "kafka/patches/codecs.py",
-                "kafka/patches/crowded.py",
-                "kafka/transport/membership.py",
-                "sinks/delivery.py",
-                "sinks/receivers.py",
+                *("embedded/errors.py", "cli/errors.py", "intake/reading/registry/client.py"),
+                *("kafka/patches/codecs.py", "kafka/patches/crowded.py", "kafka/transport/membership.py"),
+                *("sinks/delivery.py", "sinks/receivers.py"),
             },
         ),
         (
             "judge",
             {
-                "endpoint/connection.py",
-                "endpoint/completion.py",
-                "metrics/replies/loose_json.py",
-                "offline/request.py",
-                "text/plain_yaml.py",
-                "verdict/processes/child.py",
+                *("endpoint/connection.py", "endpoint/completion.py", "metrics/replies/loose_json.py"),
+                *("offline/request.py", "text/plain_yaml.py", "verdict/processes/child.py"),
             },
         ),
     ],
 )
 def test_errors_are_defined_in_one_file(room: str, own: set[str]) -> None:
-    """Anyone who catches an error finds all of them in one place."""
+    """Public error classes are defined in one file of the package."""
     elsewhere = {
         str(file.relative_to(ROOT / room))
         for file in (ROOT / room).rglob("*.py")

@@ -19,7 +19,7 @@ METRICS = {name: build_metric(name) for name in ("relevance", "refusal")}
 
 @pytest.mark.parametrize("level", [1, 5.5])
 def test_an_objective_outside_the_scale_is_refused(level: float) -> None:
-    """All answers or none would meet it."""
+    """An objective that each answer, or none, would meet is refused."""
     settings = MonitorSettings.model_validate({"objectives": {"relevance": {"at_least": level}}})
     with pytest.raises(
         SettingsError, match=r"monitor\.objectives\.relevance\.at_least: must be above 1 and at most 5"
@@ -33,7 +33,7 @@ def test_an_objective_on_the_scale_is_none_of_the_detector_s_business() -> None:
 
 
 def test_more_refusals_are_called() -> None:
-    """Every tenth answer refuses, then every second: the share of one label is watched, up is worse."""
+    """A rise of refusals from a tenth to a half raises an alert about the label's share."""
     settings = MonitorSettings.model_validate(
         {"labels": [], "shares": {"refusal": []}, "label_shares": {"refusal": {"refused": "up"}}}
     )
@@ -41,7 +41,7 @@ def test_more_refusals_are_called() -> None:
     alerts = []
     for number in range(600):
         refused = number % (10 if number < 400 else 2) == 0
-        # answered 3, refused 0: the mean falls, too; the share has an alert of its own.
+        # answered is 3, refused 0: the mean falls too; the share has its own alert.
         result = scored(number, 0 if refused else 3, metric="refusal")
         alerts += monitor.observe(result, result.times.judged_at)
     shares = [alert for alert in alerts if alert.measure == "share_of_refused"]
@@ -50,7 +50,7 @@ def test_more_refusals_are_called() -> None:
 
 
 def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
-    """`{true: up}` has a boolean for its key; up and down are each for the worse."""
+    """YAML's booleans are accepted as label names."""
     given = yaml.safe_load("{toxicity: {true: up}, pii_leak: {false: down}}")
     settings = MonitorSettings.model_validate({"label_shares": given})
     assert settings.label_shares == {"toxicity": {"true": "up"}, "pii_leak": {"false": "down"}}
@@ -67,14 +67,14 @@ def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
     ],
 )
 def test_a_label_that_a_metric_does_not_give_is_refused(wanted: dict[str, Any], told: str) -> None:
-    """The error names those that it gives."""
+    """An unknown label is refused with the metric's labels."""
     settings = MonitorSettings.model_validate({"label_shares": wanted})
     with pytest.raises(SettingsError, match=told):
         monitor_config(settings, METRICS)
 
 
 def test_a_label_is_told_apart_by_its_number() -> None:
-    """Two labels of one number cannot be."""
+    """A label that shares its number with another is refused."""
     raw = (
         b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "user", "content": "{answer}"}]}'
     )
@@ -85,9 +85,9 @@ def test_a_label_is_told_apart_by_its_number() -> None:
 
 
 def test_a_rise_of_latency_is_for_the_worse() -> None:
-    """Of a scale of 60 s a fifth of min_drop's 0.1 of five points is 1.2 s: the smallest rise that is called.
+    """For latency a rise is worse, and no share of low values is watched.
 
-    No share of low values is watched: those are the quick answers.
+    The smallest rise is 60 s * 0.1 / 5 = 1.2 s: min_drop is 0.1 on a scale of five points.
     """
     named = {
         "latency": MetricSettings.model_validate({"code": "latency"}),

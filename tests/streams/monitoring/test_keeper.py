@@ -1,9 +1,10 @@
-"""Keepers come and go, and the alerts are those of one monitor that saw everything in one order."""
+"""Keepers on several workers give the alerts of one monitor that reads all observations in order."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
 
 import pytest
@@ -34,12 +35,12 @@ class Record:
 
 @dataclass
 class Broker:
-    """Topics in memory; what is written can be made to fail, or to end in a kill."""
+    """Topics in memory, whose writes can fail or kill the writer."""
 
     logs: dict[str, list[Record]] = field(default_factory=dict)
     alerts: list[Alert] = field(default_factory=list)
     kill_after: int | None = None
-    """Writes until the writer is killed."""
+    """Number of writes before the writer is killed."""
     finished_scores: int = 0
 
     async def finished(self) -> dict[int, int]:
@@ -80,7 +81,7 @@ class Broker:
             yield record
 
 
-def keeper(broker: Broker, owned: tuple[int, ...] = (0,)) -> Keeper:
+def keeper(broker: Broker, owned: Collection[int] = (0,)) -> Keeper:
     return Keeper(
         CONFIG,
         broker,  # type: ignore[arg-type]  # in the place of topics
@@ -94,7 +95,7 @@ def keeper(broker: Broker, owned: tuple[int, ...] = (0,)) -> Keeper:
 
 
 def results(random: Random) -> list[Scored]:
-    """Calm, a fall of one app, calm again."""
+    """Return good results with a fall of one app in between."""
     out = []
     for number in range(900):
         app = "ab"[number % 2]
@@ -104,7 +105,7 @@ def results(random: Random) -> list[Scored]:
 
 
 def undisturbed(broker: Broker) -> list[Alert]:
-    """What one monitor calls that reads the observations from their beginning to their end."""
+    """Return the alerts of one monitor that reads all observations in order."""
     alone = Monitor(CONFIG)
     records = broker.logs[OBSERVATIONS]
     return [
@@ -114,7 +115,7 @@ def undisturbed(broker: Broker) -> list[Alert]:
     ]
 
 
-def _moment(record: Record):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _moment(record: Record) -> datetime:
     return at(round((record.timestamp or 0) - START.timestamp()))
 
 
@@ -122,13 +123,16 @@ def _moment(record: Record):  # type: ignore[no-untyped-def]  # noqa: ANN202
 async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker dies between any two writes; another continues from the committed offset, some way back."""
+    """After kills between any writes, the alerts are those of one monitor.
+
+    Each next worker continues at or before the committed offset.
+    """
     monkeypatch.setattr(module, "SAVE_OBSERVATIONS", 100)
     random = seeded(seed)
     broker = Broker()
     for result in results(random):
         await broker.observation(result)
-    # Results come twice, as they do when a judge is killed: far apart, and one after the other.
+    # Some results are repeated, as after the kill of a judge.
     for result in results(seeded(seed))[800:]:
         await broker.observation(result)
     log = broker.logs[OBSERVATIONS]
@@ -145,7 +149,7 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
                     await worker._look()
         except KeyboardInterrupt:
             pass
-        # What was finished last may not have been committed.
+        # The last finished offsets may not be committed.
         committed = max(committed, offset - random.randint(0, 30))
         if offset == len(log):
             break
@@ -156,7 +160,7 @@ async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
 
 
 async def test_without_any_state_the_observations_are_read_again() -> None:
-    """The topic of state was lost: the partition's next owner sees the same."""
+    """If the state topic is lost, the next owner reads the observations again."""
     broker = Broker()
     for result in results(seeded(1)):
         await broker.observation(result)
@@ -170,7 +174,7 @@ async def test_without_any_state_the_observations_are_read_again() -> None:
 
 
 async def test_a_partition_that_comes_back_is_brought_up_to_date() -> None:
-    """Another worker had it for a while; what it called is not called again."""
+    """A partition that returns is read from where it left, and no alert is repeated."""
     broker = Broker()
     for result in results(seeded(2)):
         await broker.observation(result)
@@ -183,15 +187,13 @@ async def test_a_partition_that_comes_back_is_brought_up_to_date() -> None:
 
 
 async def test_a_release_without_observations_has_left_results_to_learn_from() -> None:
-    """The first observation finds a topic of results: the drop after the upgrade is called as if nothing had
-    been.
-    """
+    """After an upgrade from a release without observations, the monitor learns from the results."""
     broker = Broker()
     every = results(seeded(3))
     for result in every:
         broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
     broker.add(SCORES, b"", b"not a result", 0.0)
-    # The earlier release had finished 250, and this one another 100, when the first is observed.
+    # Before the first observation the earlier release finished 250 results, and this one another 100.
     broker.finished_scores = 350
     for result in every[250:]:
         await broker.observation(result)
@@ -204,9 +206,7 @@ async def test_a_release_without_observations_has_left_results_to_learn_from() -
 
 
 async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_time() -> None:
-    """Results of several partitions are forwarded in any order: what was judged earlier and comes later is
-    observed when it comes, no matter who looks.
-    """
+    """A result judged earlier and forwarded later is observed when it arrives, after a restart too."""
     every = results(seeded(6))
     order = [*every[40:80], *every[:40], *every[80:]]
     broker = Broker()
@@ -219,7 +219,7 @@ async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_ti
         await worker.handle(record)
     for result in order[10:]:
         await broker.observation(result)
-    # The first is killed before it has kept anything; meanwhile all results are finished.
+    # The first worker is killed before it saves; meanwhile all results are finished.
     broker.finished_scores = len(every)
     for record in broker.logs[OBSERVATIONS]:
         await later.handle(record)
@@ -228,7 +228,7 @@ async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_ti
 
 
 async def test_each_metric_learns_from_what_was_left_of_it() -> None:
-    """The partition's first observation is of another metric than the second."""
+    """Each metric learns from its own earlier results."""
     broker = Broker()
     for metric in ("coverage", "relevance"):
         for number in range(30):
@@ -239,28 +239,17 @@ async def test_each_metric_learns_from_what_was_left_of_it() -> None:
     for metric in ("relevance", "coverage"):
         await broker.observation(scored(99, 4, metric=metric, labels={}))
         await worker.handle(broker.logs[OBSERVATIONS][-1])
-    assert [(one.metric, one.scored) for one in worker.snapshot(at(99)).series] == [
-        ("coverage", 31),
-        ("relevance", 31),
-    ]
+    series = worker.snapshot(at(99)).series
+    assert [(one.metric, one.scored) for one in series] == [("coverage", 31), ("relevance", 31)]
 
 
 async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
-    """Two workers never show the same series."""
+    """A keeper shows only series of its partitions, and the next owner shows them before an observation."""
     broker = Broker()
     for result in results(seeded(4))[:100]:
         await broker.observation(result)
     owned = [0]
-    worker = Keeper(
-        CONFIG,
-        broker,  # type: ignore[arg-type]  # in the place of topics
-        broker,  # type: ignore[arg-type]
-        observations=OBSERVATIONS,
-        states=STATES,
-        scores=SCORES,
-        finished=broker.finished,
-        assigned=lambda: owned,
-    )
+    worker = keeper(broker, owned)
     for record in broker.logs[OBSERVATIONS]:
         await worker.handle(record)
     assert [one.scored for one in worker.snapshot(at(99)).series] == [100, 50, 50]
@@ -268,14 +257,14 @@ async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
     owned.clear()
     assert worker.snapshot(at(99)).series == ()
     await worker._look()
-    # Its next owner shows it before any observation has come.
+    # The next owner shows the series before an observation arrives.
     other = keeper(broker)
     await other._look()
     assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
 
 
 async def test_a_state_that_cannot_be_kept_or_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too large, of a later version, not ours: the series learns again, and the worker continues."""
+    """A state that is too large or unreadable is skipped, and its series learns again."""
     broker = Broker()
     for result in results(seeded(5))[:100]:
         await broker.observation(result)

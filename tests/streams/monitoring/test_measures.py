@@ -6,7 +6,7 @@ from streams.monitoring.measures import lowest_third, mean_of, share_at_most, sh
 
 
 def test_amount_goodness_and_back() -> None:
-    """A share of low scores that rises is worse; a mean that falls is."""
+    """A higher share of low scores is worse, and a lower mean is worse."""
     mean = mean_of(1, 5, min_drop=0.1)
     assert (mean.amount(4), mean.goodness(4), mean.reported(0.75)) == (4, 0.75, 4)
     share = share_at_most(2, min_rise=0.02)
@@ -16,7 +16,7 @@ def test_amount_goodness_and_back() -> None:
 
 
 def test_labels_and_booleans_are_watched_by_their_share() -> None:
-    """Fewer "yes" is worse, more "unsafe" is worse; True is 1."""
+    """A lower share of "yes" is worse, a higher share of "unsafe" is worse; True is 1."""
     yes = share_of("share_yes", ["yes"], worse="down", min_change=0.05)
     assert (yes.goodness(yes.amount("yes")), yes.goodness(yes.amount("no"))) == (1, 0)
     unsafe = share_of("share_unsafe", ["unsafe", "harmful"], worse="up", min_change=0.05)

@@ -14,38 +14,40 @@ from tests.streams.randomness import seeded
 from tests.streams.results import START, at, failed, numbered, scored, unscored
 
 PLAIN = MonitorConfig(labels=(), baseline_samples=20, shares={"relevance": (), "coverage": ()})
-"""The mean alone."""
+"""A configuration that watches the mean only."""
 
 
 def feed(monitor: Monitor, results: Iterable[Scored | Unscored | Failed]) -> list[Alert]:
-    """Let the monitor see each result when its answer was given."""
+    """Observe each result at the time of its answer."""
     return [alert for result in results for alert in monitor.observe(result, result.times.occurred_at)]
 
 
 def only(monitor: Monitor, now: datetime | None = None, **labels: str) -> SeriesSnapshot:
-    """Pick the one series of this part of the traffic."""
+    """Return the one series with these labels."""
     wanted = tuple(labels.items())
     (series,) = (s for s in monitor.snapshot(now or at(0)).series if s.labels == wanted)
     return series
 
 
 def calm(count: int, *, first: int = 0, **common: Any) -> list[Scored]:
-    """Make good results: 5, 5, 4, over and over."""
+    """Return good results with scores 5, 5, 4 in turn."""
     return [scored(n, 4 if n % 3 == 2 else 5, **common) for n in range(first, first + count)]
 
 
 def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
-    """A baseline of 4.67, then threes and twos: one alert, with its numbers, start and worst answers."""
+    """A drop gives one alert with its numbers, start time and worst examples.
+
+    The baseline is 4.67; then the scores are 3, 2, 1 in turn.
+    """
     monitor = Monitor(PLAIN)
     assert feed(monitor, calm(90)) == []
-    # From second 90, that is 14:01:30 UTC, the scores are 3, 2, 1, 3, 2, 1, ...
-    alerts = feed(monitor, [scored(n, 3 - n % 3) for n in range(90, 150)])
-    (alert,) = alerts
+    # From second 90 (14:01:30 UTC) the scores are 3, 2, 1, 3, 2, 1, ...
+    (alert,) = feed(monitor, [scored(n, 3 - n % 3) for n in range(90, 150)])
     assert (alert.kind, alert.metric, alert.labels, alert.model) == ("drop", "relevance", {}, "judge-1")
-    # The latest look was at 80, which hold 54 fives and 26 fours: 374 / 80.
+    # The baseline has the first 80 scores, 54 fives and 26 fours: 374 / 80.
     assert alert.baseline.mean == pytest.approx(4.675)
     assert alert.baseline.count == 80
-    # The 4 of second 89 is below what is tolerated too, so it may be taken for the first of the bad ones.
+    # The 4 at second 89 is below the tolerated mean too, so it may count as the start.
     assert at(85) <= alert.started_at <= at(90)
     assert alert.raised_at < at(105)
     assert alert.current.count == (alert.raised_at - alert.started_at).seconds + 1
@@ -58,17 +60,14 @@ def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
         f"relevance of all answers fell from 4.67 to {current.mean:.2f} (95% interval {current.low:.2f}-"
         f"{current.high:.2f}, {current.count} judged answers) since about 14:01 UTC; judge model judge-1"
     )
-    # The ones since are the events 92, 95, 98, ..., the twos 91, 94, 97, ...: the lowest first, then the
-    # latest.
+    # The ones are events 92, 95, 98, ..., the twos 91, 94, 97, ...: the lowest first, then the latest.
     last = (alert.raised_at - START).seconds
     ones, twos = range(92, last + 1, 3), range(91, last + 1, 3)
     assert alert.example_event_ids == tuple(f"e{n}" for n in [*ones[::-1], *twos[::-1]][:5])
 
 
 def test_the_same_drop_has_the_same_id() -> None:
-    """A monitor that sees the same results again calls the same alert, and a drop and
-    its recovery are two.
-    """
+    """The same results give the same alerts with the same ids; drop and recovery differ."""
     results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
     first, second = feed(Monitor(PLAIN), results), feed(Monitor(PLAIN), results)
     assert [alert.kind for alert in first] == ["drop", "recovered"]
@@ -85,7 +84,7 @@ def test_an_alert_links_to_its_incident_where_the_explorer_is_known() -> None:
 
 
 def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -> None:
-    """Good scores for long enough; the alert still tells when the drop had begun."""
+    """A recovery is raised after enough good scores with the drop's start; a later drop is a new alert."""
     monitor = Monitor(PLAIN)
     feed(monitor, calm(40))
     (drop,) = feed(monitor, [scored(n, 1) for n in range(40, 70)])
@@ -102,21 +101,16 @@ def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -
 
 
 def test_scores_around_the_limit_do_not_flap() -> None:
-    """After a drop the mean hovers at the tolerated one, 5,000 answers long: few changes, each 500 answers
-    apart.
-    """
+    """5,000 scores around the tolerated mean give at most 10 alerts."""
     random = seeded(4)
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     feed(monitor, [scored(n, 1) for n in range(50)])
     assert only(monitor).mean.state == "dropped"
-    kinds = [
-        alert.kind for alert in feed(monitor, (scored(n, random.choice([3, 5])) for n in range(50, 5050)))
-    ]
-    assert len(kinds) <= 10
+    assert len(feed(monitor, (scored(n, random.choice([3, 5])) for n in range(50, 5050)))) <= 10
 
 
 def test_a_target_takes_the_place_of_a_baseline() -> None:
-    """Nothing is learned: what is bad from the start is called, and the alert names the target."""
+    """With a target, bad scores from the start are a drop below the target."""
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     (alert,) = feed(monitor, [scored(n, 2) for n in range(40)])
     assert (alert.baseline.mean, alert.baseline.count) == (4.0, 0)
@@ -127,7 +121,7 @@ def test_a_target_takes_the_place_of_a_baseline() -> None:
 
 
 def test_each_label_value_is_watched_and_named() -> None:
-    """One app of three gets worse, the model stays: its series is called, and the other apps' are not."""
+    """Only the app that gets worse has an alert about its label."""
     monitor = Monitor(MonitorConfig(labels=("app", "model")))
     apps = ("support", "search", "docs")
 
@@ -144,7 +138,7 @@ def test_each_label_value_is_watched_and_named() -> None:
     assert {"app": "docs"} not in labels
     support = next(one for one in alerts if one.labels == {"app": "support"} and one.measure == "mean")
     assert support.summary.startswith("relevance of app=support fell from 4.5")
-    # A third of the allowed rate is the overall mean's and a third its share's; the last third is divided
+    # The overall mean has a third of the allowed rate and its share a third; the last third is divided
     # among the 7 other tests of an answer: the mix of the whole, and mean, share and mix of two labels.
     assert support.threshold == 20_000 * 3 * 7
     assert {series.labels for series in monitor.snapshot(at(0)).series} == {
@@ -155,7 +149,7 @@ def test_each_label_value_is_watched_and_named() -> None:
 
 
 def test_two_evaluators_are_never_blended() -> None:
-    """A new fingerprint, whose scores are lower by two points, is no drop: it starts a series of its own."""
+    """A new fingerprint starts its own series: its lower scores are no drop."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, calm(100)) == []
     assert feed(monitor, [scored(n, 3, fingerprint="f2") for n in range(100, 200)]) == []
@@ -176,7 +170,7 @@ def test_what_has_no_score_is_counted_and_not_averaged() -> None:
 
 
 def test_no_data_is_no_number() -> None:
-    """A series with failures only has no estimates, and after a quiet hour the window has none."""
+    """A series of failures has no estimates, and after an hour without results the window has none."""
     monitor = Monitor(PLAIN)
     feed(monitor, [failed(0)])
     series = only(monitor)
@@ -189,21 +183,18 @@ def test_no_data_is_no_number() -> None:
 
 
 def test_the_window_goes_by_the_answers_own_time() -> None:
-    """Late results count where their answers were given; older than the window, not at all.
-
-    From the future, as now.
-    """
+    """The window uses the time of the answer; a time in the future counts as now."""
     monitor = Monitor(PLAIN)
     for number, (score, seconds) in enumerate([(1, 0), (5, 7000), (3, 5000), (4, 9000)]):
         monitor.observe(scored(number, score, seconds=seconds), at(7200))
-    # The window reaches back from 7200 to 3600 (in steps of a minute): 5, 3 and the 4 from the future.
+    # The window is 3600 to 7200 (in steps of a minute): 5, 3 and the 4 from the future.
     window = only(monitor, at(7200)).window
     assert window is not None
     assert (window.count, window.mean) == (3, 4)
     overall = only(monitor, at(7200)).overall
     assert overall is not None
     assert overall.count == 4
-    # An hour after 5000, the 3 has left.
+    # An hour after 5000 the 3 is outside.
     window = only(monitor, at(8660)).window
     assert window is not None
     assert (window.count, window.mean) == (2, 4.5)
@@ -218,7 +209,7 @@ def test_recent_is_the_last_fifty() -> None:
 
 
 def test_the_mean_of_numbers_is_of_the_numbers_themselves() -> None:
-    """(0.2 + 0.6) / 2 = 0.4; their nearest whole numbers, 0 and 1, would give 0.5."""
+    """The mean of numbers uses the unrounded values: (0.2 + 0.6) / 2 = 0.4, not (0 + 1) / 2."""
     monitor = Monitor(MonitorConfig(labels=(), score_ranges={"fluency": (0.0, 1.0)}))
     feed(monitor, [numbered(0, 0.2, metric="fluency"), numbered(1, 0.6, metric="fluency")])
     overall = only(monitor).overall
@@ -227,7 +218,7 @@ def test_the_mean_of_numbers_is_of_the_numbers_themselves() -> None:
 
 
 def test_weights_reach_every_estimate() -> None:
-    """A 1 that was sampled with probability 1/4 stands for four: (5 + 4 * 1) / 5."""
+    """A 1 with probability 1/4 has weight 4 in each estimate: (5 + 4 * 1) / 5."""
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(0, 5), scored(1, 1, probability=0.25)])
     series = only(monitor, at(1))
@@ -244,33 +235,26 @@ def test_a_redelivered_result_counts_once() -> None:
 
 
 def test_remembered_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The id that was not seen for longest is forgotten first."""
+    """The least recently seen id is forgotten first."""
     monkeypatch.setattr("streams.monitoring.monitor.RECENT_RESULT_IDS", 2)
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(1, 5), scored(2, 5), scored(1, 5), scored(3, 5), scored(1, 5), scored(2, 5)])
-    # The third renews 1, the fourth pushes 2 out; 1 is still known, 2 no more.
+    # The third renews 1, the fourth evicts 2; 1 is still known, 2 is not.
     assert monitor.snapshot(at(0)).ignored == {"duplicate": 2}
     assert only(monitor).scored == 4
 
 
 def test_what_is_not_live_or_not_known_is_ignored_and_counted() -> None:
     monitor = Monitor(PLAIN)
-    feed(
-        monitor,
-        [
-            scored(1, 5, replay_id="last-week"),
-            scored(2, 5, metric="tone"),
-            scored(3, 0),  # relevance begins at 1
-            scored(4, 0, metric="coverage"),
-        ],
-    )
+    feed(monitor, [scored(1, 5, replay_id="last-week"), scored(2, 5, metric="tone")])
+    feed(monitor, [scored(3, 0), scored(4, 0, metric="coverage")])  # relevance begins at 1, coverage at 0
     snapshot = monitor.snapshot(at(0))
     assert snapshot.ignored == {"replay": 1, "unknown_metric": 1, "out_of_range": 1}
     assert [series.metric for series in snapshot.series] == ["coverage"]
 
 
 def test_label_values_without_bound_do_not_fill_the_memory() -> None:
-    """Beyond `max_series` a new label value has no series; the whole traffic still has every answer."""
+    """Above `max_series` a new label value gets no series; the overall series has each answer."""
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=4))
     feed(monitor, [scored(n, 5, labels={"app": f"a{n}"}) for n in range(10)])
     snapshot = monitor.snapshot(at(10))
@@ -280,23 +264,20 @@ def test_label_values_without_bound_do_not_fill_the_memory() -> None:
 
 
 def test_a_silent_series_makes_room() -> None:
-    """After a day silently a label value gives its place away; the whole traffic always gets one."""
+    """A label value without results for a day is replaced by a new one; the overall series stays."""
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=3))
     feed(monitor, [scored(1, 5, labels={"app": "old"}), scored(2, 5, labels={"app": "kept"})])
     later = SILENT_SECONDS + 1.5
     feed(
         monitor,
-        [
-            scored(3, 5, labels={"app": "new"}, seconds=later),
-            scored(4, 5, metric="coverage", seconds=later),
-        ],
+        [scored(3, 5, labels={"app": "new"}, seconds=later), scored(4, 5, metric="coverage", seconds=later)],
     )
     series = [(s.metric, s.labels) for s in monitor.snapshot(at(later)).series]
     assert series == [("coverage", ()), ("relevance", ()), ("relevance", (("app", "new"),))]
 
 
 def test_last_verdicts_are_bounded_and_safe_to_show() -> None:
-    """The latest first; a judge's text cannot move the cursor."""
+    """The last 50 verdicts are kept, newest first, with control characters escaped."""
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(n, 5) for n in range(60)])
     feed(monitor, [scored(60, 2, labels={"app": "a"}, justification="Bad\x1b[2J\nnews"), unscored(61)])
@@ -318,25 +299,27 @@ def test_hostile_labels_stay_on_the_summary_s_line() -> None:
 
 
 def test_a_start_before_what_is_remembered_is_dated_or_earlier() -> None:
-    """A small drop needs more answers than are remembered one by one: the alert admits it."""
+    """If a drop needs more samples than are kept, the alert says "or earlier"."""
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
-    # Fours, and every 50th a 3: mean 3.98, to be shown with bets that gain little from so small a difference.
+    # Fours, and each 50th a 3: mean 3.98, so small a difference that the evidence grows slowly.
     alert = feed(monitor, [scored(n, 3 if n % 50 == 0 else 4) for n in range(2000)])[0]
     assert "or earlier" in alert.summary
     assert alert.current.count == 500
 
 
 def test_yesterdays_start_has_its_date() -> None:
-    """Just after midnight a bare clock time would mislead."""
+    """A start on the previous day is shown with its date."""
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
-    results = [scored(n, 1, seconds=36_000 - 300 + n * 60) for n in range(20)]  # 10 hours on it is midnight
+    results = [
+        scored(n, 1, seconds=36_000 - 300 + n * 60) for n in range(20)
+    ]  # midnight is 10 hours after START
     (alert,) = feed(monitor, results)
     assert alert.raised_at.date() > START.date()
     assert "since about 2025-03-14 23:55 UTC" in alert.summary
 
 
 def test_a_series_at_the_bottom_has_nothing_to_fall_to() -> None:
-    """All ones from the start: the series says that it cannot see a fall, and never calls one."""
+    """A series of the lowest score has no tolerated mean and never drops."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, [scored(n, 1) for n in range(300)]) == []
     mean = only(monitor).mean
@@ -344,7 +327,7 @@ def test_a_series_at_the_bottom_has_nothing_to_fall_to() -> None:
 
 
 def test_an_uncertain_baseline_tolerates_more() -> None:
-    """Ones and fives in turn: the mean of 3 is known to about a point, and so much is tolerated, not 0.08."""
+    """A baseline of ones and fives tolerates about a point, not only 0.08."""
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(n, 1 + 4 * (n % 2)) for n in range(20)])
     tolerated = only(monitor).mean.tolerated
@@ -357,7 +340,7 @@ def test_an_uncertain_baseline_tolerates_more() -> None:
 
 
 def test_an_alert_and_a_snapshot_hold_what_the_schema_demands() -> None:
-    """What is called can be written and read again."""
+    """An alert and a result survive a round trip through JSON."""
     monitor = Monitor(PLAIN)
     (alert,) = feed(monitor, [*calm(40), *[scored(n, 1) for n in range(40, 70)]])
     assert Alert.model_validate_json(alert.model_dump_json()) == alert
@@ -397,11 +380,14 @@ def test_a_configuration_out_of_range_is_refused(values: dict[str, Any], message
 def test_the_thresholds_of_all_tests_add_up_to_the_allowed_rate(
     labels: tuple[str, ...], levels: tuple[float, ...]
 ) -> None:
-    """An answer enters the tests of the whole and of one series a label; a test alarms once in T."""
+    """The false alarm rates 1/T of all tests of an answer sum to the allowed rate at most.
+
+    An answer is tested in the overall series and in one series per label.
+    """
     config = MonitorConfig(labels=labels, shares={"relevance": levels})
     series = [config.rules("relevance"), *(config.rules("relevance", fixed_labels=1) for _ in labels)]
     rate = sum(1 / threshold for rules in series for threshold in rules.thresholds)
-    # With one label its series have no mix, and what that test would be allowed stays unused.
+    # With one label its series have no mix, so the rate of that test stays unused.
     assert rate <= 1 / 20_000 * (1 + 1e-9)
     if len(labels) != 1:
         assert rate == pytest.approx(1 / 20_000)

@@ -23,7 +23,7 @@ def sample(number: int, score: float, **fields: object) -> Sample:
 
 
 def run(series: Series, draw: Draw, numbers: range, random: Random) -> list[tuple[int, Change]]:
-    """Feed samples; give each change with the number of its sample."""
+    """Add samples; return each change with the number of its sample."""
     out = []
     for number in numbers:
         one = draw(random, number)
@@ -36,9 +36,7 @@ def good(random: Random, number: int) -> Sample:
 
 
 def test_a_shape_that_changes_while_the_mean_stays_is_called_by_a_share() -> None:
-    """Fours and fives become fives and ones: the mean stays at 4.5, the share of at most 2 goes from 0 to
-    12.5%.
-    """
+    """A share of low scores that rises from 0 to 12.5% is a drop, although the mean stays 4.5."""
     random, series = seeded(1), Series(RULES)
 
     def mild(random: Random, number: int) -> Sample:
@@ -57,8 +55,9 @@ def test_a_shape_that_changes_while_the_mean_stays_is_called_by_a_share() -> Non
 
 
 def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
-    """From 4.5 to 3, and after 500 answers there to 1.5: two drops, the second measured from the level of the
-    first.
+    """A second fall is a further drop, measured from the level of the first.
+
+    The mean falls from 4.5 to 3, and after 500 answers to 1.5.
     """
     random, series = seeded(2), Series(MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance"))
     assert run(series, good, range(500), random) == []
@@ -73,7 +72,10 @@ def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
 
 
 def test_a_change_of_the_mix_is_told_as_one_and_not_as_a_drop() -> None:
-    """App "weak" always had 3 where the other has 4.75; its share goes from a fifth to four fifths."""
+    """A change of the mix of parts is reported as such, not as a drop.
+
+    App "weak" always has 3 and the other 4.75; the share of "weak" goes from a fifth to four fifths.
+    """
     random, series = seeded(3), Series(RULES)
 
     def mixed(share: float) -> Draw:
@@ -87,7 +89,7 @@ def test_a_change_of_the_mix_is_told_as_one_and_not_as_a_drop() -> None:
     changes = run(series, mixed(0.8), range(2000, 2600), random)
     assert {change.measure.name for _, change in changes} == {"mix"}
     assert series.mean.state == "watching"
-    # The same answers with both apps worse by a point: that is a drop, whatever the mix.
+    # Both apps lower by a point: this is a drop.
     worse = run(
         series,
         lambda r, n: sample(n, r.choice([1, 2, 3] if n % 5 else [4, 4, 4, 3]), part=f"app={bool(n % 5)}"),
@@ -98,7 +100,7 @@ def test_a_change_of_the_mix_is_told_as_one_and_not_as_a_drop() -> None:
 
 
 def test_a_daily_swing_is_not_a_drop() -> None:
-    """Ten days of 240 answers with a swing of 0.4 points between night and day."""
+    """A daily swing of 0.4 points over ten days of 240 answers is not a drop."""
     random, series = seeded(4), Series(MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance"))
 
     def swinging(random: Random, number: int) -> Sample:
@@ -111,10 +113,7 @@ def test_a_daily_swing_is_not_a_drop() -> None:
 
 
 def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
-    """For an hour everything was sampled at 1 in 500.
-
-    Afterwards a drop is called as soon as without that hour.
-    """
+    """Samples of a policy with rate 1/500 do not delay a drop under the next policy."""
     delays = []
     for spoiled in (False, True):
         random, series = seeded(5), Series(RULES)
@@ -128,7 +127,7 @@ def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
 
 
 def test_a_stratum_without_answers_in_the_window_is_named() -> None:
-    """Gold answers, then none for more than an hour: the window says what it does not hold."""
+    """A stratum without answers in the window is listed as missing."""
     series = Series(RULES)
     series.add(sample(0, 5, stratum="gold"), START)
     series.add(sample(1, 5, stratum="default"), START)
@@ -153,7 +152,7 @@ def test_samples_by_record_key_say_that_the_interval_is_too_narrow() -> None:
     [pytest.param(cut, marks=pytest.mark.slow if cut != 1200 else ()) for cut in (30, 700, 1015, 1200, 1500)],
 )
 def test_a_series_that_was_put_away_calls_the_same_as_one_that_was_not(cut: int) -> None:
-    """A drop, a further fall and a recovery: put away and taken out at any point, nothing differs."""
+    """A restored series gives the same drop, further fall and recovery as an uninterrupted one."""
 
     def draw(random: Random, number: int) -> Sample:
         scores = GOOD if number < 1000 or number >= 1600 else [2, 3, 4] if number < 1300 else [1, 2]
@@ -174,7 +173,7 @@ def test_a_series_that_was_put_away_calls_the_same_as_one_that_was_not(cut: int)
 
 
 def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
-    """An upgrade adds a share: the others continue, and it begins to learn."""
+    """A measure added by an upgrade starts learning; the others continue."""
     few = Series(MonitorConfig(labels=("app",), shares={"relevance": ()}).rules("relevance"))
     run(few, good, range(200), seeded(7))
     more = Series(RULES)

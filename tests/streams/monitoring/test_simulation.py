@@ -1,4 +1,4 @@
-"""What the monitor promises, over many made-up streams; deterministic, since every seed is fixed."""
+"""Delay and false alarms of the monitor over simulated streams with fixed seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams.monitoring.watch import Change
 from tests.streams.randomness import seeded
 from tests.streams.results import START, scored
 
-# Lists of scores to draw from, with their means.
+# Scores to draw from, with their means.
 GOOD_RELEVANCE = [5] * 15 + [4] * 4 + [3]  # 4.7
 BAD_RELEVANCE = [1] * 4 + [2] * 9 + [3] * 6 + [4]  # 2.2
 GOOD_COVERAGE = [5] * 9 + [4] * 7 + [3] * 3 + [2]  # 4.2
@@ -29,7 +29,7 @@ LONGEST_DELAY = 25
 def run_series(
     good: list[int], bad: list[int], *, metric: str, length: int, random: Random
 ) -> tuple[Change | None, int]:
-    """Run the overall series with the default rules; give the first change and the number of its sample."""
+    """Run an overall series with the default rules; return the first change and its sample's number."""
     series = Series(MonitorConfig().rules(metric))
     for n in range(length):
         score = random.choice(good if n < length // 2 else bad)
@@ -46,7 +46,7 @@ def run_series(
 def test_a_drop_half_way_is_called_soon_and_never_before(
     metric: str, good: list[int], bad: list[int], length: int
 ) -> None:
-    """Of 100 runs, at least 99 call it within 25 judged answers, and at most 1 calls anything earlier."""
+    """At least 99 of 100 runs call the drop within 25 answers, and at most 1 calls one earlier."""
     delays = []
     early = 0
     for seed in range(100):
@@ -60,9 +60,7 @@ def test_a_drop_half_way_is_called_soon_and_never_before(
 
 
 def test_a_run_as_in_the_demo_through_the_whole_monitor() -> None:
-    """400 events, both metrics, three apps and two models: both overall series are called after the half,
-    only.
-    """
+    """In 400 events of two metrics both overall series drop after the half and not before."""
     for seed in range(8):
         random = seeded(seed)
         monitor = Monitor()
@@ -82,12 +80,12 @@ def test_a_run_as_in_the_demo_through_the_whole_monitor() -> None:
         assert set(overall) == {"relevance", "coverage"}
         for n, alert in overall.values():
             assert n < 200 + LONGEST_DELAY
-            # It began at 200, and a few scores before may look like its begin.
+            # The drop starts at 200; a few earlier scores may count as its start.
             assert abs(alert.started_at - (START + timedelta(seconds=200))) <= timedelta(seconds=8)
 
 
 def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
-    """Answers of three apps, that come in bursts of about five of one app; two apps are less good."""
+    """Yield answers of three apps in bursts of about five; two apps have lower scores."""
     scores = {
         "support": [5] * 12 + [4] * 5 + [3] * 2 + [2],  # 4.4
         "search": [5] * 10 + [4] * 6 + [3] * 3 + [1],  # 4.2
@@ -102,9 +100,7 @@ def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.slow
 def test_a_long_calm_run_stays_within_the_bound() -> None:
-    """30,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in
-    20,000.
-    """
+    """30,000 answers in bursts with unequal probabilities give at most one false alarm in 20,000."""
     random = seeded(1)
     monitor = Monitor(MonitorConfig(labels=("app",)))
     probabilities = {"support": 1.0, "search": 0.5, "docs": 0.25}
@@ -120,10 +116,9 @@ def test_a_long_calm_run_stays_within_the_bound() -> None:
 
 
 def test_learned_baselines_rarely_break_the_bound() -> None:
-    """100 series, each with a baseline of its own and 500 calm answers after it, with a bound of one in
-    1,000.
+    """100 series with 500 calm answers each stay within one false alarm in 1,000.
 
-    Without any room for the baseline's error the true mean would be below the learned one half of the time.
+    Without a margin for the baseline's error the true mean would be below the learned one half of the time.
     """
     config = MonitorConfig(labels=(), expected_samples_per_false_alarm=1000)
     drops = 0
@@ -133,5 +128,5 @@ def test_learned_baselines_rarely_break_the_bound() -> None:
         for n in range(560):
             changes = series.add(Sample(f"e{n}", random.choice(GOOD_COVERAGE), 1.0, START), START)
             drops += sum(change.kind == "drop" for change in changes)
-    # 100 * 500 / 1000 = 50 would be allowed.
+    # 100 * 500 / 1000 = 50 are allowed.
     assert drops <= 5

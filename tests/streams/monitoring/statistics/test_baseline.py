@@ -15,13 +15,13 @@ def test_it_looks_at_60_120_240_and_so_on() -> None:
     looks = [number for number in range(1, 1001) if baseline.add(0.75, 1.0)]
     assert looks == [60, 120, 240, 480, 960]
     assert baseline.looked_at.count == 960
-    # No spread: the interval is narrow enough for the smallest drop that matters to count.
+    # Equal scores: the interval is narrower than min_drop, so the margin is min_drop.
     assert baseline.tolerated == pytest.approx(0.73)
     assert baseline.margin == pytest.approx(0.02)
 
 
 def test_it_knows_more_with_every_doubling() -> None:
-    """Zeros and ones with mean 0.8: the tolerated mean rises towards 0.8 - 0.02."""
+    """For zeros and ones with mean 0.8 the tolerated mean rises towards 0.8 - 0.02."""
     random = seeded(3)
     baseline = GrowingBaseline(first=60, min_drop=0.02)
     values = [float(random.random() < 0.8) for _ in range(60 * 2**7)]
@@ -43,8 +43,9 @@ def test_a_decline_does_not_talk_it_down() -> None:
 
 
 def test_it_is_rarely_above_the_true_mean() -> None:
-    """Of 200 baselines of a skewed law, each looked at 5 times, at most 1% ever tolerate less than the true
-    mean.
+    """Of 200 baselines of a skewed distribution, at most 1% tolerate less than the true mean.
+
+    Each baseline is computed at 5 sample sizes.
     """
     harmed = 0
     for seed in range(200):
@@ -62,12 +63,7 @@ def test_it_continues_where_it_was_put_away(values: list[float], cut: int) -> No
     for value in values[:cut]:
         one.add(value, 0.5)
     two = GrowingBaseline(
-        first=20,
-        min_drop=0.1,
-        sums=one.sums,
-        tolerated=one.tolerated,
-        mean=one.mean,
-        looked_at=one.looked_at,
+        first=20, min_drop=0.1, sums=one.sums, tolerated=one.tolerated, mean=one.mean, looked_at=one.looked_at
     )
     for value in values[cut:]:
         assert one.add(value, 0.5) == two.add(value, 0.5)

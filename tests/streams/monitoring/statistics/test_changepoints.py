@@ -21,14 +21,14 @@ from tests.streams.randomness import seeded
     ],
 )
 def test_by_hand(oldest_first: list[int], expected: int) -> None:
-    """With 4.5 as the normal mean."""
+    """The normal mean is 4.5."""
     pairs = [(float(x), 1.0) for x in reversed(oldest_first)]
     assert samples_since_shift(pairs, normal_mean=4.5) == expected
 
 
 def test_weights_count() -> None:
-    """One 5 that stands for ten answers outweighs a 2 that stands for one."""
-    # Latest first: the 2: 2.5² / 1; with the heavy 5: 2.5 - 10 * 0.5 < 0; and so on back over heavy fives.
+    """A 5 with weight 10 outweighs a 2 with weight 1."""
+    # Latest first: the 2 alone is 2.5² / 1; with the heavy 5 the sum is 2.5 - 10 * 0.5 < 0.
     assert samples_since_shift([(2, 1), (5, 10), (2, 1)], normal_mean=4.5) == 1
     # Unweighted, the run of all three has (2.5 - 0.5 + 2.5)² / 3 = 6.75, more than 6.25.
     assert samples_since_shift([(2, 1), (5, 1), (2, 1)], normal_mean=4.5) == 3
@@ -38,8 +38,9 @@ def test_weights_count() -> None:
 def test_the_scale_of_the_weights_does_not_matter(
     samples: list[tuple[int, float]], normal_mean: float, power: float
 ) -> None:
-    """It is a number of the samples given, and a common factor (a power of two, so that it is exact) changes
-    nothing.
+    """The result is at most the number of samples, and a common factor of the weights changes nothing.
+
+    The factor is a power of two, so that it is exact.
     """
     factor = 2.0 ** round(power)
     since = samples_since_shift(samples, normal_mean=normal_mean)
@@ -48,7 +49,7 @@ def test_the_scale_of_the_weights_does_not_matter(
 
 
 def test_close_to_the_truth() -> None:
-    """Of 200 falls by 1.5 points, 40 answers old, nine in ten are placed within 6 answers."""
+    """Of 200 falls by 1.5 points, 40 samples ago, nine in ten are located within 6 samples."""
     off = []
     for seed in range(200):
         random = seeded(seed)

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from streams.monitoring.statistics.detectors import BETS, WEIGHTS, ShiryaevRobertsEDetector
 from tests.streams.randomness import seeded
 
-# A population: value, inclusion probability, share.
+# Value, inclusion probability and share of each stratum.
 Population = list[tuple[float, float, float]]
 
 
 def alarms(
     population: Population, *, tolerated_mean: float, threshold: float, samples: int, seed: int
 ) -> int:
-    """Count the alarms over judged samples of a population, each followed by a reset."""
+    """Count the alarms over samples of a population, with a reset after each."""
     random = seeded(seed)
     detector = ShiryaevRobertsEDetector(threshold=threshold)
     largest = max(1 / probability for _, probability, _ in population)
-    # The next judged answer comes from a stratum with a chance of share times inclusion probability.
+    # The next judged answer is from a stratum with a chance of share times inclusion probability.
     chances = [share * probability for _, probability, share in population]
     count = 0
     for value, probability, _ in random.choices(population, chances, k=samples):
@@ -41,19 +41,17 @@ def alarms(
 )
 @pytest.mark.parametrize("threshold", [50.0, 400.0])
 def test_false_alarms_stay_within_the_bound(population: Population, threshold: float) -> None:
-    """With the mean exactly at the tolerated one, the worst case, there is at most one alarm in T samples."""
+    """In the worst case, a mean equal to the tolerated one, there is at most one alarm in T samples."""
     # Each population has mean 0.8: 0.8; 0.6 + 0.15 + 0.05; 0.8; 0.8.
     samples = 12_000
     count = alarms(population, tolerated_mean=0.8, threshold=threshold, samples=samples, seed=5)
     allowed = samples / threshold
-    # Three standard deviations of a Poisson count above the bound (240 and 30 alarms).
+    # The bound (240 and 30 alarms) plus three standard deviations of a Poisson count.
     assert count <= allowed + 3 * allowed**0.5
 
 
 def test_unweighted_the_same_sampling_would_alarm_all_the_time() -> None:
-    """The weights are what keeps the bound: bad answers that are sampled more often look like a drop without
-    them.
-    """
+    """Without weights, oversampled bad answers give a false alarm."""
     random = seeded(5)
     detector = ShiryaevRobertsEDetector(threshold=400)
     # Judged: 0.8 * 0.05 = 0.04 good to 0.2 bad ones, a plain mean of 1/6.
@@ -62,16 +60,14 @@ def test_unweighted_the_same_sampling_would_alarm_all_the_time() -> None:
 
 
 def test_a_mean_above_the_tolerated_one_stays_calm() -> None:
-    """Nine tenths of a margin for the tolerated mean: no alarm in 20,000 samples."""
-    assert (
-        alarms([(1.0, 1.0, 0.9), (0.0, 1.0, 0.1)], tolerated_mean=0.8, threshold=1000, samples=20_000, seed=1)
-        == 0
-    )
+    """A mean of 0.9 over a tolerated 0.8 gives no alarm in 20,000 samples."""
+    calm: Population = [(1.0, 1.0, 0.9), (0.0, 1.0, 0.1)]
+    assert alarms(calm, tolerated_mean=0.8, threshold=1000, samples=20_000, seed=1) == 0
 
 
 @pytest.mark.parametrize(("drop", "at_most"), [(0.2, 200), (0.4, 60), (0.8, 14)])
 def test_a_drop_is_called_soon(drop: float, at_most: int) -> None:
-    """The larger the drop below the tolerated 0.8, the sooner; also after a long calm time."""
+    """The delay is shorter for a larger drop below the tolerated 0.8, also after a long calm run."""
     random = seeded(11)
     detector = ShiryaevRobertsEDetector(threshold=20_000)
     for _ in range(1000):
@@ -83,7 +79,7 @@ def test_a_drop_is_called_soon(drop: float, at_most: int) -> None:
 
 
 def test_a_tolerated_mean_that_follows_the_season_keeps_the_bound() -> None:
-    """The true mean swings between 0.7 and 0.9, and m with it: the worst case again, at every hour."""
+    """The bound holds if the tolerated mean follows a true mean between 0.7 and 0.9."""
     random = seeded(8)
     detector = ShiryaevRobertsEDetector(threshold=100)
     count = 0
@@ -92,12 +88,12 @@ def test_a_tolerated_mean_that_follows_the_season_keeps_the_bound() -> None:
         if detector.update(float(random.random() < mean), tolerated_mean=mean):
             count += 1
             detector.reset()
-    # 120 are allowed; three standard deviations of a Poisson count above.
+    # 120 are allowed, plus three standard deviations of a Poisson count.
     assert count <= 120 + 33
 
 
 def test_one_step_by_hand() -> None:
-    """All bets start from M = 0, so after one sample M = 1 + λ u (m - x)."""
+    """All bets start with M = 0, so after one sample M = 1 + λ u (m - x)."""
     detector = ShiryaevRobertsEDetector(threshold=100)
     assert not detector.update(0.25, tolerated_mean=0.5, share=0.5)
     # λ runs from 0.01 to 0.9 of 1 / (1 - 0.5) = 2, geometrically; u = 0.5, m - x = 0.25.
@@ -115,7 +111,7 @@ def test_one_step_by_hand() -> None:
 def test_the_statistic_is_finite_and_never_negative(
     samples: list[tuple[float, float, float]], threshold: float
 ) -> None:
-    """Whatever comes; an alarm is what the state says; and a reset forgets all evidence."""
+    """The statistic is finite and positive, an alarm equals the state's, and a reset clears the evidence."""
     detector = ShiryaevRobertsEDetector(threshold=threshold)
     for value, mean, share in samples:
         alarm = detector.update(value, tolerated_mean=mean, share=share)
@@ -130,7 +126,7 @@ def test_the_statistic_is_finite_and_never_negative(
 def test_a_detector_that_was_put_away_continues_as_if_it_had_not(
     before: list[float], after: list[float]
 ) -> None:
-    """Evidence and samples are all of its state."""
+    """A detector restored from evidence and samples continues as the original."""
     one = ShiryaevRobertsEDetector(threshold=50)
     for value in before:
         one.update(value, tolerated_mean=0.6)
@@ -141,7 +137,7 @@ def test_a_detector_that_was_put_away_continues_as_if_it_had_not(
 
 
 def test_nobody_has_to_reset_it() -> None:
-    """5,000 samples of the worst, and the statistic stops growing before it overflows."""
+    """Without a reset, 5,000 samples of the lowest value do not overflow the statistic."""
     detector = ShiryaevRobertsEDetector(threshold=100)
     for _ in range(5000):
         detector.update(0.0, tolerated_mean=0.9)

@@ -17,14 +17,14 @@ FIELDS = tuple(WeightedSums.__dataclass_fields__)
 
 
 def close(one: WeightedSums, other: WeightedSums) -> bool:
-    """Rounding aside, the sums are the same."""
+    """Tell whether the sums are equal up to rounding."""
     return all(
         getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-6) for name in FIELDS
     )
 
 
 def test_sums_by_hand() -> None:
-    """A score of 5 that was sure to be sampled and a 2 that was sampled with probability 1/4."""
+    """The sums of a score of 5 with probability 1 and a 2 with probability 1/4."""
     sums = WeightedSums.of([(5, 1.0), (2, 0.25)])
     # w = 1 and 4: sum w = 5, wx = 5 + 8, wx² = 25 + 16, w² = 1 + 16, w²x = 5 + 32, w²x² = 25 + 64.
     assert sums == WeightedSums(
@@ -44,7 +44,7 @@ def test_sums_by_hand() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=60), st.sampled_from([1.0, 0.3, 0.01]))
 def test_equal_weights_give_the_textbook_numbers(scores: list[int], probability: float) -> None:
-    """Whatever the common probability: the plain mean, s / sqrt(n), and every answer counts."""
+    """With equal probabilities the estimates are the plain mean, s / sqrt(n) and n."""
     sums = WeightedSums.of((score, probability) for score in scores)
     assert sums.mean == pytest.approx(fmean(scores))
     assert sums.standard_error == pytest.approx(stdev(scores) / sqrt(len(scores)), abs=1e-6)
@@ -55,7 +55,7 @@ def test_equal_weights_give_the_textbook_numbers(scores: list[int], probability:
 def test_merging_is_associative_and_order_does_not_matter(
     a: list[tuple[int, float]], b: list[tuple[int, float]], c: list[tuple[int, float]]
 ) -> None:
-    """However workers share the answers, the sums are the same."""
+    """Merging of sums is associative and commutative."""
     one, two, three = WeightedSums.of(a), WeightedSums.of(b), WeightedSums.of(c)
     assert close(one.merge(two).merge(three), one.merge(two.merge(three)))
     assert close(one.merge(two), two.merge(one))
@@ -65,7 +65,7 @@ def test_merging_is_associative_and_order_does_not_matter(
 
 @given(SAMPLES)
 def test_the_interval_holds_the_mean_and_stays_on_the_scale(samples: list[tuple[int, float]]) -> None:
-    """Without scores there is no interval; with any, it is never NaN and never leaves the scale."""
+    """The interval contains the mean and stays on the scale; without scores there is none."""
     sums = WeightedSums.of(samples)
     ends = sums.interval(lowest=0, highest=5)
     if ends is None or sums.mean is None:
@@ -76,7 +76,7 @@ def test_the_interval_holds_the_mean_and_stays_on_the_scale(samples: list[tuple[
 
 
 def test_no_scores_no_numbers() -> None:
-    """Nothing is not zero."""
+    """Without scores there is no estimate, not 0."""
     sums = WeightedSums()
     assert (sums.mean, sums.standard_error) == (None, None)
     assert sums.interval(lowest=1, highest=5) is None
@@ -85,15 +85,15 @@ def test_no_scores_no_numbers() -> None:
 
 
 def test_two_answers_say_next_to_nothing() -> None:
-    """With fewer than three answers' worth the interval is the whole scale."""
+    """With an effective count below three the interval is the whole scale."""
     assert WeightedSums.of([(5, 1.0), (5, 1.0)]).interval(lowest=1, highest=5) == (1, 5)
     assert WeightedSums.of([(5, 1.0)]).standard_error is None
-    # Ten answers, one of which stands for a thousand: the effective sample size is about 1.
+    # One of ten answers has weight 1,000: the effective count is about 1.
     assert WeightedSums.of([(5, 1.0)] * 9 + [(4, 0.001)]).interval(lowest=1, highest=5) == (1, 5)
 
 
 def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
-    """Ten times 5: the spread is 0, the interval is not, and it leaves room towards the middle alone."""
+    """Ten equal scores of 5 have spread 0, and an interval that extends towards the middle only."""
     sums = WeightedSums.of([(5, 1.0)] * 10)
     assert sums.standard_error == 0
     ends = sums.interval(lowest=1, highest=5)
@@ -106,7 +106,7 @@ def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
 
 
 def test_shares_have_wilsons_interval() -> None:
-    """Many zeros and ones of equal weight: the textbook's ends, to the third digit."""
+    """Many zeros and ones of equal weight have Wilson's interval."""
     ends = WeightedSums.of([(1, 1.0)] * 970 + [(0, 1.0)] * 30).interval(lowest=0, highest=1)
     # Wilson for 970 of 1,000 with z = 1.96: (0.97 + 0.0019208 ± 1.96 sqrt(0.0000291 + 0.00000096)) /
     # 1.0038416.
@@ -136,19 +136,19 @@ def test_student_quantile_of_the_normal_limit() -> None:
         ([70, 17, 8, 3, 2], [1.0], 60),
         ([97, 0, 0, 0, 3], [1.0], 100),
         ([20, 25, 25, 20, 10], [1.0, 0.2, 0.05], 60),
-        # Good scores, very unequal weights: the spread seen is that of a few answers.
+        # Good scores with very unequal weights: a few answers determine the spread.
         ([97, 0, 0, 0, 3], [1.0, 0.1, 0.01], 500),
     ],
 )
 def test_coverage_is_near_nominal(weights: list[int], rates: list[float], size: int) -> None:
-    """Of 400 intervals of 95%, at least 92% hold the true mean (fixed seed; 93% give or take chance)."""
+    """Of 400 intervals of 95%, at least 92% contain the true mean (fixed seed; about 93% are expected)."""
     random = seeded(7)
     scores = [5, 4, 3, 2, 1]
     truth = sum(s * w for s, w in zip(scores, weights, strict=True)) / sum(weights)
     held = 0
     for _ in range(400):
         drawn = random.choices(scores, weights, k=size)
-        # Strata of equal size in the traffic: the judged answers come from each by its rate.
+        # The strata have equal traffic, so judged answers are drawn from each by its rate.
         judged = zip(drawn, random.choices(rates, rates, k=size), strict=True)
         ends = WeightedSums.of(judged).interval(lowest=1, highest=5)
         assert ends is not None
@@ -157,7 +157,7 @@ def test_coverage_is_near_nominal(weights: list[int], rates: list[float], size: 
 
 
 def test_weighting_takes_away_what_the_sampling_added() -> None:
-    """Bad answers are sampled ten times as often; the mean is that of the traffic all the same."""
+    """Weighting removes the bias of sampling bad answers ten times as often."""
     random = seeded(3)
     # 80% of the answers score 5 and are judged with probability 0.1; 20% score 1 and are all judged: mean
     # 4.2.

@@ -6,24 +6,21 @@ from streams.monitoring.statistics.mix import MOST_PARTS, Mix
 
 
 def test_a_part_that_was_always_weaker_has_its_own_level() -> None:
-    """300 answers of 0.9 and 100 of 0.5: the mean is 0.8.
-
-    With shrinkage the offsets are near 0.1 and -0.3.
-    """
+    """300 values of 0.9 and 100 of 0.5 have mean 0.8; the offsets are near 0.1 and -0.3, shrunk."""
     mix = Mix()
     for number in range(400):
         weak = number % 4 == 0
         mix.add("weak" if weak else "good", 0.5 if weak else 0.9, 1.0, count=number)
     mix.refit(400)
-    # n/(n+30): 300/330 * 0.1 = 0.0909 and 100/130 * -0.3 = -0.2308; their weighted mean is 0.0105, which is
-    # taken off.
+    # n/(n+30): 300/330 * 0.1 = 0.0909 and 100/130 * -0.3 = -0.2308; their weighted mean, 0.0105, is
+    # subtracted.
     assert mix.offset("good") == pytest.approx(0.0804, abs=1e-3)
     assert mix.offset("weak") == pytest.approx(-0.2413, abs=1e-3)
     assert mix.offset("unknown") == 0
 
 
 def test_a_new_part_that_is_worse_is_not_excused() -> None:
-    """A new model appears after 1,000 answers: until there are 4,000 it is compared with the whole."""
+    """A part that appears after 1,000 samples has no offset of its own until there are 4,000."""
     mix = Mix()
     for number in range(1000):
         mix.add("old", 0.9, 1.0, count=number)

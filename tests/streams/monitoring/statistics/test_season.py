@@ -12,7 +12,7 @@ MIDNIGHT = 1_772_409_600.0  # Monday, 2 March 2026, 00:00 UTC
 
 
 def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
-    """Learn from days whose mean is 0.8, with `swing` above it at midnight and as much below at noon."""
+    """Return a season that learned `days` with mean 0.8, `swing` higher at midnight and lower at noon."""
     random = seeded(1)
     season = Season()
     for number in range(days * 24 * per_hour):
@@ -23,7 +23,7 @@ def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
 
 
 def test_without_a_swing_it_predicts_none() -> None:
-    """Two weeks of a steady mean: every hour is like the others, give or take two percent."""
+    """After two weeks of a steady mean each hour's offset and error are below 0.02."""
     season = fed(14, swing=0.0)
     swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600) for hour in range(24)]
     assert max(abs(one.offset) for one in swings) < 0.02
@@ -31,14 +31,14 @@ def test_without_a_swing_it_predicts_none() -> None:
 
 
 def test_a_daily_swing_is_learned() -> None:
-    """An amplitude of 0.05: midnight is above the mean, noon below, by about that."""
+    """An amplitude of 0.05 is learned: midnight is above the mean, noon below."""
     season = fed(14, swing=0.05)
     assert season.swing(MIDNIGHT + 14 * DAY).offset == pytest.approx(0.05, abs=0.015)
     assert season.swing(MIDNIGHT + 14.5 * DAY).offset == pytest.approx(-0.05, abs=0.015)
 
 
 def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
-    """Six hours of the first morning: the evening's mean may be another."""
+    """An hour without samples has a larger error."""
     season = Season()
     for number in range(6 * 60):
         season.add(MIDNIGHT + number * 60, 0.8 if number % 2 else 1.0, 1.0)
@@ -53,7 +53,7 @@ def test_before_the_first_hour_is_over_nothing_is_predicted() -> None:
 
 
 def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
-    """What belongs to a drop is not learned as a habit of the hour."""
+    """Samples of the open hour can be discarded, so that a drop is not learned as seasonal."""
     one, two = fed(3, swing=0.0), fed(3, swing=0.0)
     one.add(MIDNIGHT + 3 * DAY, 0.8, 1.0)
     for number in range(100):

@@ -8,7 +8,7 @@ from streams.monitoring.statistics.weights import MOST_POLICIES, RelativeWeights
 
 
 def test_a_tiny_rate_once_does_not_deafen_what_follows() -> None:
-    """A policy with a rate of 1 in 1,000 is replaced: under the new one a weight of 2 counts fully again."""
+    """The largest weight is kept per policy: under a new policy a weight of 2 counts fully."""
     weights = RelativeWeights()
     assert weights.share("a", 1000) == 1
     assert weights.share("a", 2) == 0.002
@@ -17,13 +17,14 @@ def test_a_tiny_rate_once_does_not_deafen_what_follows() -> None:
 
 
 def test_a_lowered_policy_begins_with_the_largest_weight_of_its_base_over_the_factor() -> None:
-    """Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a 4 counts a tenth
-    from the first one on.
+    """A lowered policy starts with the largest weight of its base divided by the factor.
+
+    Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a weight of 4 has share 1/10.
     """
     weights = RelativeWeights([("p", 10.0)])
     assert weights.share("p*1/4", 4) == pytest.approx(0.1)
-    assert weights.share("p*0", 5) == pytest.approx(0.5)  # a factor that is none: as the base
-    assert weights.share("q*1/4", 4) == 1  # nothing is known of q
+    assert weights.share("p*0", 5) == pytest.approx(0.5)  # an invalid factor: as the base
+    assert weights.share("q*1/4", 4) == 1  # q is unknown
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(1, 1e9)), max_size=60))
@@ -37,7 +38,7 @@ def test_shares_are_above_0_and_at_most_1_and_survive_a_restart(samples: list[tu
 
 
 def test_remembered_policies_are_bounded() -> None:
-    """The one that was not seen for longest is forgotten."""
+    """The least recently used policy is forgotten."""
     weights = RelativeWeights()
     for number in range(MOST_POLICIES + 5):
         weights.share(f"p{number}", 3)
