@@ -35,7 +35,7 @@ def problem(**fields: Any) -> str:
     ],
 )
 def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> None:
-    """`config show`, `config check` and standard error show addresses."""
+    """An address with a secret is refused without quoting it, because commands print addresses."""
     said = problem(base_url=address)
     assert SECRET not in said
     assert said.startswith("base_url: ")
@@ -52,7 +52,7 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> N
     ],
 )
 def test_addresses_of_other_services_hold_no_secret_either(address: str) -> None:
-    """Registry, sinks and webhooks; brokers have none."""
+    """Addresses of a registry, a sink or a webhook, and broker lists, are checked too."""
     with pytest.raises(ValidationError) as caught:
         RegistrySettings(url=address)
     assert SECRET not in "\n".join(explain(caught.value, RegistrySettings))
@@ -62,7 +62,7 @@ def test_addresses_of_other_services_hold_no_secret_either(address: str) -> None
 
 
 def test_an_address_may_name_a_version() -> None:
-    """Azure asks for one."""
+    """An address may have a version, as Azure requires."""
     address = "https://a.openai.azure.com/openai/v1?api-version=2026-01-01"
     assert EndpointSettings(name="a", model="m", base_url=address).base_url == address
 
@@ -80,7 +80,7 @@ def test_an_address_may_name_a_version() -> None:
     ],
 )
 def test_a_parameter_that_is_a_secret_is_refused(parameters: dict[str, Any]) -> None:
-    """Every result repeats the parameters."""
+    """A secret among the parameters is refused, because each result repeats them."""
     said = problem(parameters=parameters)
     assert "published in every result" in said
     assert SECRET not in said
@@ -88,7 +88,7 @@ def test_a_parameter_that_is_a_secret_is_refused(parameters: dict[str, Any]) -> 
 
 
 def test_ordinary_parameters_are_taken() -> None:
-    """Tokens that are counted, and keys of caches, are no secrets."""
+    """Token counts and cache keys are not secrets."""
     given = {
         "temperature": 0,
         "max_tokens": 5,
@@ -112,5 +112,5 @@ def test_ordinary_parameters_are_taken() -> None:
     ],
 )
 def test_a_key_in_the_clear_is_told(address: str, has_key: bool, warned: bool) -> None:
-    """Only to another machine, and only where there is one."""
+    """A key over http is reported, if it is sent to another machine."""
     assert sends_key_in_the_clear(address, has_key=has_key) is warned

@@ -1,4 +1,4 @@
-"""Dates of certificates, and a context that follows its files."""
+"""Validity dates of certificates, and TLS contexts that follow their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streams.settings.certificates import RotatingContext, validity_of
     ("begins", "ends"),
     [
         (datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2049, 12, 31, tzinfo=UTC)),
-        # From 2050 on a date has four digits (RFC 5280, section 4.1.2.5).
+        # From 2050 a year has four digits (RFC 5280, section 4.1.2.5).
         (datetime(2051, 1, 1, tzinfo=UTC), datetime(2060, 6, 7, tzinfo=UTC)),
     ],
 )
@@ -50,7 +50,7 @@ def _wrap(context: ssl.SSLContext) -> ssl.SSLContext:
 
 
 def test_new_connections_have_the_new_files(tmp_path: Path) -> None:
-    """A change counts from the next connection on; files that do not hold leave the old ones in force."""
+    """A changed file applies to the next connection; an invalid file leaves the old context in force."""
     file = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(file)
 
@@ -73,7 +73,7 @@ def test_new_connections_have_the_new_files(tmp_path: Path) -> None:
 
 
 def test_a_link_that_leads_elsewhere_counts(tmp_path: Path) -> None:
-    """Mounted secrets change by a symbolic link of their folder."""
+    """A changed symbolic link of the folder applies too, as mounted secrets change that way."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         trustme.CA().cert_pem.write_to_path(tmp_path / name / "ca.pem")

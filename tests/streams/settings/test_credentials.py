@@ -1,4 +1,4 @@
-"""Where secrets come from."""
+"""Sources of secrets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def revealed(secret: SecretStr | None) -> str | None:
 
 
 def test_each_place(tmp_path: Path) -> None:
-    """The value itself, a variable, a file with a line end, or nowhere."""
+    """A secret is a value, a variable, a file with its line end removed, or absent."""
     file = tmp_path / "key"
     file.write_text("from-file\n")
     assert revealed(resolve_secret("p", value=SecretStr("given"))) == "given"

@@ -1,11 +1,13 @@
-"""Loading the settings: sources, precedence, and every way to get them wrong."""
+"""Loading of settings: sources, precedence and errors."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from judge.metrics.registry import NAMED
 from streams.errors import SettingsError
 from streams.settings import SecuritySettings, Settings, load_settings
 
@@ -25,7 +27,7 @@ def problems(folder: Path, text: str, env: dict[str, str] | None = None) -> tupl
 
 
 def test_defaults_alone_are_valid() -> None:
-    """Without file and environment there are settings, with both built-in metrics."""
+    """Without file and environment the settings are the defaults, with both built-in metrics."""
     settings = load_settings(None, {})
     assert settings == Settings()
     assert list(settings.metrics) == ["coverage", "relevance"]
@@ -34,7 +36,7 @@ def test_defaults_alone_are_valid() -> None:
 
 
 def test_the_file_is_read(tmp_path: Path) -> None:
-    """The documented example, without what does not exist yet."""
+    """The settings of a file are read and normalized."""
     settings = load_settings(
         write(
             tmp_path,
@@ -54,7 +56,7 @@ def test_the_file_is_read(tmp_path: Path) -> None:
         {},
     )
     assert settings.kafka.bootstrap_servers == "kafka:9092,other:9093"
-    # YAML's 1 and true are the texts that an event's labels become.
+    # YAML's 1 and true become the texts of an event's labels.
     assert settings.sampling.rules[0].when == {"tenant": ("gold",), "tier": ("1", "true")}
     assert settings.metrics["tone"].prompt_pack == tmp_path / "packs/tone.md"
     assert settings.metrics["tone"].score_range == (1, 5)
@@ -68,7 +70,7 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path, text: str) -> None:
 
 
 def test_environment_overrides_the_file(tmp_path: Path) -> None:
-    """Text is taken as it stands, numbers, lists and mappings are read as YAML or JSON."""
+    """Variables override the file; numbers, lists and mappings are parsed as YAML or JSON."""
     file = write(tmp_path, "kafka: {group_id: a, commit_interval_seconds: 2}\nsampling: {default_rate: 0.5}")
     settings = load_settings(
         file,
@@ -100,7 +102,7 @@ def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_password_from_the_environment_stays_text() -> None:
-    """A password of digits is not read as a number, and does not show itself."""
+    """A password of digits stays text and is not in the repr."""
     settings = load_settings(
         None,
         {
@@ -114,62 +116,22 @@ def test_a_password_from_the_environment_stays_text() -> None:
     assert "0123" not in repr(settings)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("sampling: {defualt_rate: 1}", "sampling.defualt_rate is not a setting; did you mean default_rate?"),
-        ("smapling: {}", "smapling is not a setting; did you mean sampling?"),
-        (
-            "kafka: {security: {xyz: 1}}",
-            "kafka.security.xyz is not a setting; there are: " + ", ".join(SecuritySettings.model_fields),
-        ),
-        (
-            "metrics: {coverage: {when: {hass: [reference]}}}",
-            "metrics.coverage.when.hass is not a setting; did you mean has?",
-        ),
-        (
-            "sampling: {rules: [{name: a, when: {x: y}, raet: 1, rate: 1}]}",
-            "sampling.rules.0.raet is not a setting; did you mean rate?",
-        ),
-        ("judge: {max_in_flight: 0}", "judge.max_in_flight: must be at least 1 (got 0); raise it"),
-        ("judge: {max_in_flight: many}",
-            "judge.max_in_flight: must be a whole number (got 'many'); write a whole number"),
-        ("judge: {max_in_flight: 1.5}",
-            "judge.max_in_flight: must be a whole number (got 1.5); write it without a fraction"),
-        ("judge: {timeout_seconds: .nan}",
-            "judge.timeout_seconds: must be a finite number (got nan); write a number"),
-        ("sampling: {default_rate: 1.5}",
-            "sampling.default_rate: must be a share from 0 to 1 (got 1.5); for 1.5% write 0.015"),
-        ("telemetry: {log_level: loud}", (
-                "telemetry.log_level: must be one of debug, info, warning, error (got 'loud'); choose "
-                "one of them"
-            )),
-        ("sampling: {key: record-key}", (
-                "sampling.key: must be one of auto, record_key (got 'record-key'); did you mean "
-                "record_key?"
-            )),
-        ("kafka: [1]", "kafka: must be a mapping (got a list); write a mapping"),
-        ("judge: {endpoints: [{name: a}]}", "judge.endpoints.0.model: is required (got nothing); add it"),
-        (
-            "kafka: {bootstrap_servers: kafka}",
-            ("kafka.bootstrap_servers: must be host:port, or several separated by commas (got 'kafka'); "
-             'write for example "kafka:9092"'),
-        ),
-        (
-            "ingest: {mapping: {question: 'a['}}",
-            ("ingest.mapping.question: is not valid JMESPath, Invalid jmespath expression: Incomplete "
-             "expression: (got 'a['); correct the expression"),
-        ),
-        ("ingest: {mapping: {anser: a}}",
-            "ingest.mapping.anser: is not a field of an event; did you mean answer?"),
-    ],
-)  # fmt: skip
+def refused() -> list[tuple[str, str]]:
+    """Return each text in refused.txt with the lines of its problems."""
+    text = (Path(__file__).parent / "refused.txt").read_text(encoding="utf-8")
+    text = text.replace("<metrics>", ", ".join(NAMED))
+    text = text.replace("<fields>", ", ".join(SecuritySettings.model_fields))
+    return re.findall(r"^(\S.*)\n((?:    .*\n)+)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("text", "expected"), refused())
 def test_each_problem_names_path_limit_value_and_remedy(tmp_path: Path, text: str, expected: str) -> None:
-    assert problems(tmp_path, text) == (expected,)
+    """Invalid and contradictory settings are reported with path, limit, value and remedy."""
+    assert "".join(f"    {problem}\n" for problem in problems(tmp_path, text)) == expected
 
 
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
-    """One run of `config check` says everything that can be said, from file and environment."""
+    """All problems of file and environment are reported together."""
     found = problems(
         tmp_path,
         "sampling: {default_rate: -1}\njudge: {max_in_flight: 0}\nkafka: {security: {protocol: SASL_SSL}}",
@@ -275,7 +237,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
     ],
 )
 def test_no_message_shows_a_secret(tmp_path: Path, text: str, env: dict[str, str]) -> None:
-    """Whatever is wrong beside or with a secret, its value is not in the words."""
+    """No error message contains the value of a secret."""
     with pytest.raises(SettingsError) as caught:
         load_settings(write(tmp_path, text), env)
     assert SECRET not in str(caught.value)
@@ -284,12 +246,10 @@ def test_no_message_shows_a_secret(tmp_path: Path, text: str, env: dict[str, str
 
 def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
     found = problems(tmp_path, f"judge: {{endpoints: [{{name: a, model: m, api_key: {SECRET}}}]}}")
-    assert found == (
-        (
-            "judge.endpoints.0.api_key: must not be in the file; use api_key_env (an environment "
-            "variable's name) "
-            "or api_key_file, and replace this one: it has been exposed"
-        ),
+    (problem,) = found
+    assert problem == (
+        "judge.endpoints.0.api_key: must not be in the file; use api_key_env (an environment variable's "
+        "name) or api_key_file, and replace this one: it has been exposed"
     )
 
 
@@ -297,14 +257,14 @@ def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
     ("escape", "code"), [("\\0", "0000"), ("\\e", "001B"), ("\\x7f", "007F"), ("\\ud800", "D800")]
 )
 def test_a_control_character_is_refused_where_it_stands(tmp_path: Path, escape: str, code: str) -> None:
-    """No file, host or group has one: it would fail later, with words of the system's."""
+    """A control character in any text is refused with its path."""
     found = problems(tmp_path, f'store: {{path: "a{escape}b"}}\nmonitor: {{labels: ["x{escape}"]}}')
     assert f"store.path: has the control character U+{code}; remove it" in found
     assert f"monitor.labels.0: has the control character U+{code}; remove it" in found
 
 
 def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
-    """One problem for each of its values; the first 50 are told."""
+    """The first 50 problems are listed, and the rest counted."""
     found = problems(tmp_path, f"telemetry: {{labels: [{', '.join(['{}'] * 3_000)}]}}")
     assert len(found) == 51
     assert found[-1] == "and 2950 more problems; correct these first"
