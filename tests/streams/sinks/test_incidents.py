@@ -1,4 +1,4 @@
-"""Incidents at an address of a team's own: once when one begins, once when it is over, until taken."""
+"""The incident webhook: one request when an incident begins and one when it ends, retried until accepted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Topic:
-    """The alerts topic, and how often it was read."""
+    """The topic of alerts, and how often it was read."""
 
     alerts: list[Alert]
     readings: int = 0
@@ -51,7 +51,7 @@ class Outbox:
 
 @dataclass
 class Server:
-    """Answers with the statuses it was given, then with 200."""
+    """Answers with the given statuses, then with 200."""
 
     statuses: list[int] = field(default_factory=list)
     asked: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
@@ -71,7 +71,7 @@ OVER = [
 
 
 async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float = 0) -> Outbox:
-    """Have an agent take alerts, in an instant; at `now` seconds after the first."""
+    """Handle alerts at `now` seconds after the first, with a clock that does not wait."""
     app = web.Application()
     app.router.add_post("/", server.take)
     outbox: Any = Outbox()
@@ -105,7 +105,7 @@ async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float 
 
 
 async def test_an_incident_is_told_once_and_once_when_it_is_over() -> None:
-    """Of four alerts, by two workers that share them: two requests; the first names what fell with it."""
+    """Four alerts of an incident on two workers give two requests; the first lists its parts."""
     server, topic = Server(), Topic([*ALERTS, *OVER])
     await told([ALERTS[0], OVER[0]], Topic(ALERTS), server)
     await told([ALERTS[1]], Topic(ALERTS), server)
@@ -121,7 +121,7 @@ async def test_an_incident_is_told_once_and_once_when_it_is_over() -> None:
 
 
 async def test_a_request_is_signed_over_time_and_body() -> None:
-    """As those of the webhook for verdicts are."""
+    """The request is signed like those of the webhook for verdicts."""
     server = Server()
     await told(ALERTS[:1], Topic(ALERTS), server)
     ((headers, body),) = server.asked
@@ -131,7 +131,7 @@ async def test_a_request_is_signed_over_time_and_body() -> None:
 
 
 async def test_it_is_repeated_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three answers that pass, then a 200."""
+    """A request is retried after 503, 429 and 500."""
     monkeypatch.setattr(delivery, "FIRST_WAIT_SECONDS", 0.001)
     server = Server([503, 429, 500])
     outbox = await told(ALERTS[:1], Topic(ALERTS), server)
@@ -140,7 +140,7 @@ async def test_it_is_repeated_until_it_is_taken(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_what_is_refused_is_set_aside() -> None:
-    """With the sink's name."""
+    """A refused request becomes a dead letter that names the sink."""
     outbox = await told(ALERTS[:1], Topic(ALERTS), Server([400]))
     ((reason, detail),) = outbox.letters
     assert reason == "unroutable"
@@ -148,7 +148,7 @@ async def test_what_is_refused_is_set_aside() -> None:
 
 
 async def test_a_burst_reads_the_topic_once() -> None:
-    """Alerts wait for others of their cause: the second of two finds both read."""
+    """The alerts of one cause are read together, so the topic is read once."""
     topic, server = Topic(ALERTS), Server()
     await told(ALERTS, topic, server, now=SETTLE_SECONDS + 10)
     assert topic.readings == 1
@@ -156,7 +156,7 @@ async def test_a_burst_reads_the_topic_once() -> None:
 
 
 async def test_old_alerts_are_no_news() -> None:
-    """A sink that is new reads the topic from its beginning."""
+    """Alerts older than two days are not sent, because a new sink reads the topic from its start."""
     server = Server()
     await told(ALERTS, Topic(ALERTS), server, now=2 * 86_400)
     assert server.asked == []

@@ -1,4 +1,4 @@
-"""A verdict as a log event that any OTLP receiver reads."""
+"""Verdicts as OTLP log events and spans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def attributes_of(result: AnyResult) -> dict[str, Any]:
 
 
 def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
-    """Beside the span it is about, with the id by which receivers drop duplicates."""
+    """A verdict has its span's ids, its score and explanation, and the id for deduplication."""
     result = scored(1, 4, probability=0.25, labels={"app": "shop"}, seconds=0.453029).model_copy(
         update={"trace_id": TRACE, "span_id": SPAN}
     )
@@ -46,7 +46,7 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
 
 
 def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
-    """And what went wrong as its explanation."""
+    """A failed verdict has an error type, the error as explanation, and no score."""
     found = attributes_of(failed(1))
     assert found["error.type"] == "content_refused"
     assert found["gen_ai.evaluation.explanation"] == "the filter said no"
@@ -57,14 +57,14 @@ def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
     ("kind", "value", "label"), [("label", "polite", "polite"), ("boolean", True, "true")]
 )
 def test_a_label_stands_beside_its_number(kind: str, value: str | bool, label: str) -> None:
-    """What a number means on such a scale, only its label says."""
+    """A label or boolean is given beside its number."""
     found = attributes_of(scored(1, 4).model_copy(update={"kind": kind, "value": value}))
     assert found["gen_ai.evaluation.score.label"] == label
     assert found["gen_ai.evaluation.score.value"] == 4
 
 
 def test_an_unscored_verdict_has_a_label_and_no_score() -> None:
-    """Nothing that could be taken for a low score."""
+    """An unscored verdict has a label and no score."""
     found = attributes_of(unscored(1))
     assert found["gen_ai.evaluation.score.label"] == "unscored: no_claims"
     assert not {"gen_ai.evaluation.score.value", "error.type"} & found.keys()
@@ -72,14 +72,14 @@ def test_an_unscored_verdict_has_a_label_and_no_score() -> None:
 
 @pytest.mark.parametrize("trace_id", [None, "short"])
 def test_an_answer_without_a_trace_gives_an_event_without_one(trace_id: str | None) -> None:
-    """An id of another form would have a Collector refuse the whole request."""
+    """A trace id of another form is left out, because a Collector would refuse the request."""
     result = scored(1, 4).model_copy(update={"trace_id": trace_id})
     (record,) = spans(log_request([evaluation(result)], version="1"))
     assert record.trace_id == ""
 
 
 def asked(**call: Any) -> AnyResult:
-    """Make the result of a call that took 2 of the 5 seconds between sampling and result."""
+    """Return the result of a call that took 2 of the 5 seconds between sampling and result."""
     judge = JudgeCall(endpoint="east", model_asked="gpt-4.1", model_answered="gpt-4.1-2025", tries=2, **call)
     return scored(1, 4).model_copy(
         update={
@@ -94,7 +94,7 @@ def asked(**call: Any) -> AnyResult:
 
 
 def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
-    """The judging, linked to the judged span, and within it the call, with the attributes of a model's."""
+    """Judging is a span linked to the judged span, with the model call as its child."""
     result = asked()
     value = trace_request([evaluation(result)], version="1.2.3")
     judging, call = spans(value)
@@ -120,19 +120,19 @@ def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
     (of_service,) = OwnTraces.FromString(value).resource_spans
     ((link,), ()) = (one.links for one in of_service.scope_spans[0].spans)
     assert (link.trace_id.hex(), link.span_id.hex()) == (TRACE, SPAN)
-    assert trace_request([evaluation(result)], version="1.2.3") == value  # the same again
+    assert trace_request([evaluation(result)], version="1.2.3") == value  # deterministic
 
 
 @pytest.mark.parametrize("result", [asked(cached=True), failed(1), unscored(2)])
 def test_without_a_call_there_is_the_judging_alone(result: AnyResult) -> None:
-    """From the cache, or without a reply; a failed one has an error."""
+    """A cached or failed verdict has no call span; a failed one has an error."""
     (judging,) = spans(trace_request([evaluation(result)], version="1"))
     assert judging.name == "evaluate relevance"
     assert judging.error == ("error" if result.status == "failed" else None)
 
 
 def test_our_own_spans_are_not_judged() -> None:
-    """Where a Collector sends them to the topic that we read."""
+    """The reader skips judgestream's own spans."""
     reader = OtlpReader(unit="trace", max_event_bytes=100_000)
     (trace,) = reader.spans(trace_request([evaluation(asked())], version="1")).values()
     assert reader.read(trace).why_none == "ours"

@@ -1,6 +1,4 @@
-"""What each receiver is sent, and what happens to its answers, against servers on loopback that answer as
-documented.
-"""
+"""Requests to each receiver and the handling of its answers, against servers that answer as documented."""
 
 from __future__ import annotations
 
@@ -26,6 +24,7 @@ from streams.sinks.delivery import Delivery, Http, RefusedError
 from streams.sinks.evaluation import Evaluation, evaluation
 from streams.sinks.otlp import log_request
 from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
+from tests.loopback import on_loopback
 from tests.streams.results import failed, scored, unscored
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -38,7 +37,7 @@ def traced(number: int, score: int = 4) -> Evaluation:
 
 @dataclass
 class Server:
-    """Answers from a list, then with 200; keeps what it was asked."""
+    """Answers from a list, then with 200, and records requests."""
 
     answers: list[Answer] = field(default_factory=list)
     asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
@@ -54,7 +53,7 @@ class Server:
 
 @dataclass
 class Way:
-    """A delivery to such a server, and what was counted."""
+    """A delivery to the server, and its outcomes."""
 
     delivery: Delivery[Any]
     outcomes: dict[str, int]
@@ -64,22 +63,17 @@ class Way:
 async def way(server: Server, receiver: Receiver, batch: int = 10) -> AsyncIterator[Way]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
     outcomes: dict[str, int] = {}
 
-    def told(outcome: str, count: int) -> None:
-        outcomes[outcome] = outcomes.get(outcome, 0) + count
+    def count(outcome: str, number: int) -> None:
+        outcomes[outcome] = outcomes.get(outcome, 0) + number
 
-    call = Http(f"http://127.0.0.1:{runner.addresses[0][1]}", 5)
-    made = Delivery("test", receiver, call, batch=batch, linger_seconds=0, on_outcome=told)
-    try:
-        yield Way(made, outcomes)
-    finally:
-        await made.close()
-        await runner.cleanup()
+    async with on_loopback(app) as address:
+        made = Delivery("test", receiver, Http(address, 5), batch=batch, linger_seconds=0, on_outcome=count)
+        try:
+            yield Way(made, outcomes)
+        finally:
+            await made.close()
 
 
 @pytest.fixture(autouse=True)
@@ -88,35 +82,26 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_langfuse_gets_scores_that_update_by_id() -> None:
-    """With Basic credentials; what has no score or no trace is not a score there."""
+    """Langfuse gets scores with their ids and Basic authentication.
+
+    Results without a score or a trace are skipped.
+    """
     server = Server([(202, {})])
     async with way(server, Langfuse("pk", "sk")) as one:
-        await asyncio.gather(
-            *(
-                one.delivery.put(each)
-                for each in (traced(1), evaluation(unscored(2)), evaluation(scored(3, 1)))
-            )
-        )
+        results = (traced(1), evaluation(unscored(2)), evaluation(scored(3, 1)))
+        await asyncio.gather(*map(one.delivery.put, results))
     ((method, path, headers, _),) = server.asked
     assert (method, path) == ("POST", "/api/public/scores")
     assert headers["Authorization"] == "Basic " + base64.b64encode(b"pk:sk").decode()
     ((score,),) = server.bodies()
     assert score["id"] == traced(1).result.result_id
-    assert {
-        name: score[name] for name in ("traceId", "observationId", "name", "value", "dataType", "comment")
-    } == {
-        "traceId": TRACE,
-        "observationId": SPAN,
-        "name": "relevance",
-        "value": 4.0,
-        "dataType": "NUMERIC",
-        "comment": "Because.",
-    }
+    wanted = {"traceId": TRACE, "observationId": SPAN, "name": "relevance", "value": 4.0}
+    assert score.items() >= (wanted | {"dataType": "NUMERIC", "comment": "Because."}).items()
     assert one.outcomes == {"delivered": 1, "skipped": 2, "refused": 0}
 
 
 async def test_of_a_207_only_what_it_names_is_refused() -> None:
-    """The batch is not sent again."""
+    """Of a 207 only the listed errors are refused, and the batch is not sent again."""
     first, second = traced(1), traced(2)
     server = Server([(207, {"errors": [{"index": 1, "message": "no such config", "status": 404}]})])
     async with way(server, Langfuse("pk", "sk")) as one:
@@ -125,38 +110,29 @@ async def test_of_a_207_only_what_it_names_is_refused() -> None:
         )
     assert taken is None
     assert isinstance(refused, RefusedError)
-    assert str(refused) == "status 404"  # its words may quote the verdict
+    assert str(refused) == "status 404"  # without the message, which may quote the verdict
     assert len(server.asked) == 1
 
 
 async def test_phoenix_gets_annotations_of_spans() -> None:
-    """With an identifier, so that the same verdict again updates; asynchronously there."""
+    """Phoenix gets span annotations with an identifier, so that a repetition updates them."""
     server = Server()
     async with way(server, Phoenix("key")) as one:
         await one.delivery.put(traced(1))
-        await one.delivery.put(evaluation(scored(2, 3)))  # about no span
+        await one.delivery.put(evaluation(scored(2, 3)))  # without a span
     ((_, path, headers, _),) = server.asked
     assert path == "/v1/span_annotations?sync=false"
     assert headers["Authorization"] == "Bearer key"
     (annotation,) = server.bodies()[0]["data"]
-    assert (annotation["span_id"], annotation["name"], annotation["annotator_kind"]) == (
-        SPAN,
-        "relevance",
-        "LLM",
-    )
+    about = {"span_id": SPAN, "name": "relevance", "annotator_kind": "LLM", "identifier": "judgestream"}
+    assert annotation.items() >= about.items()
     assert annotation["result"] == {"score": 4.0, "label": "scored", "explanation": "Because."}
-    assert annotation["identifier"] == "judgestream"
 
 
 async def test_mlflow_gets_an_assessment_once() -> None:
-    """It has no idempotency: what the trace holds is looked up first."""
-    known = {
-        "trace": {
-            "trace_info": {
-                "assessments": [{"metadata": {"judgestream.result_id": traced(2).result.result_id}}]
-            }
-        }
-    }
+    """An assessment is sent only if the trace does not have it, because MLflow has no idempotency."""
+    assessments = [{"metadata": {"judgestream.result_id": traced(2).result.result_id}}]
+    known = {"trace": {"trace_info": {"assessments": assessments}}}
     server = Server([(200, {}), (200, {}), (200, known)])
     async with way(server, Mlflow(), batch=1) as one:
         await one.delivery.put(traced(1))
@@ -168,29 +144,24 @@ async def test_mlflow_gets_an_assessment_once() -> None:
         ("GET", trace),
     ]
     assessment = server.bodies()[0]["assessment"]
-    assert (assessment["assessment_name"], assessment["feedback"], assessment["rationale"]) == (
-        "relevance",
-        {"value": 4.0},
-        "Because.",
-    )
+    wanted = {"assessment_name": "relevance", "feedback": {"value": 4.0}, "rationale": "Because."}
+    assert assessment.items() >= wanted.items()
 
 
 async def test_a_webhook_is_signed_over_time_and_body() -> None:
-    """So that a receiver can tell ours from others, and an old request from a new one."""
+    """A webhook is signed over time and body."""
     server = Server()
     async with way(server, Webhook("secret", lambda: 1000.7)) as one:
         await asyncio.gather(one.delivery.put(traced(1)), one.delivery.put(evaluation(failed(2))))
     ((_, _, headers, body),) = server.asked
     signature = hmac.new(b"secret", b"1000." + body, hashlib.sha256).hexdigest()
-    assert (headers["X-Judgestream-Timestamp"], headers["X-Judgestream-Signature"]) == (
-        "1000",
-        f"sha256={signature}",
-    )
+    assert headers["X-Judgestream-Timestamp"] == "1000"
+    assert headers["X-Judgestream-Signature"] == f"sha256={signature}"
     assert [result["status"] for result in json.loads(body)["results"]] == ["scored", "failed"]
 
 
 async def test_a_collector_gets_otlp_by_http() -> None:
-    """A request in Protobuf with all that waited."""
+    """A Collector gets all pending verdicts in one Protobuf request."""
     server = Server()
     async with way(server, OtlpHttp(partial(log_request, version="1"))) as one:
         await asyncio.gather(*(one.delivery.put(traced(number)) for number in range(3)))
@@ -201,7 +172,7 @@ async def test_a_collector_gets_otlp_by_http() -> None:
 
 @pytest.mark.parametrize("status", [500, 503, 429, 401])
 async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
-    """Nothing is lost while a receiver is down, or its key is wrong; meanwhile the sink says so."""
+    """A temporary error or a wrong key is retried until success."""
     server = Server([(status, {}), (status, {}), (200, {})])
     async with way(server, Webhook("s", lambda: 0)) as one:
         await one.delivery.put(traced(1))
@@ -211,7 +182,7 @@ async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
 
 
 async def test_what_will_not_pass_is_refused() -> None:
-    """With the status: what the receiver says may quote the verdict."""
+    """A permanent error is refused with its status only, because the message may quote the verdict."""
     async with way(Server([(422, {"detail": "bad span"})]), Phoenix()) as one:
         with pytest.raises(RefusedError, match=r"^HTTP 422$"):
             await one.delivery.put(traced(1))
@@ -244,7 +215,10 @@ class Record:
 
 
 async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None:
-    """The dead letter names the sink; what is not a result is one, too."""
+    """A refused verdict becomes a dead letter that names the sink, and other sinks get it.
+
+    A record that is not a result becomes a dead letter too.
+    """
     taken: list[str] = []
 
     async def take(one: Evaluation) -> None:

@@ -1,4 +1,4 @@
-"""Records as a consumer gives them, from results and tasks as the tests make them."""
+"""Records of results and tasks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ TOPICS = TopicSettings()
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record."""
-
     topic: str
     partition: int
     offset: int
@@ -25,7 +23,7 @@ class Record:
 
 
 def result_record(result: Scored | Unscored | Failed, offset: int = 0, **extra: Any) -> Record:
-    """Put a result on its topic; further fields as a newer writer may add them."""
+    """Return the record of a result, with additional fields of a newer writer."""
     import orjson
 
     value = result.model_dump(mode="json") | extra
@@ -41,7 +39,7 @@ def task_record(
     context: dict[str, str] | None = None,
     offset: int = 0,
 ) -> Record:
-    """Put the task of a result on its topic."""
+    """Return the record of a result's task."""
     task = JudgeTask(
         result_id=result.result_id,
         event_id=result.event_id,

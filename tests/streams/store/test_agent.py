@@ -1,4 +1,4 @@
-"""The store beside a broker: killed, damaged or with a full disk it ends with what the topics have."""
+"""The store's agent with a broker: after a kill, damage or a full disk the store equals the topics."""
 
 from __future__ import annotations
 
@@ -88,16 +88,14 @@ def _records(first: int, end: int) -> list[Record]:
 async def test_a_store_that_is_killed_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At any moment, over and over: in the end each result and text is there once, and so is what came
-    meanwhile.
-    """
-    monkeypatch.setattr(following, "MAX_RECORDS", 300)  # many transactions, so that it ends between two
+    """After repeated kills each result and text is stored exactly once."""
+    monkeypatch.setattr(following, "MAX_RECORDS", 300)  # many transactions, so that a kill falls between two
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, 3_000)) as (broker, producer):
         for seconds in (0.02, 0.1, 0.3):
             async with _running(_agent(path, broker)):
                 await asyncio.sleep(seconds)
-        await _send(producer, _records(2_990, 3_100))  # ten of them for the second time
+        await _send(producer, _records(2_990, 3_100))  # ten of them are repeated
         agent = _agent(path, broker)
         async with _running(agent):
             await until(lambda: _count(path) == 3_100, "all results", deadline_seconds=30)
@@ -108,10 +106,7 @@ async def test_a_store_that_is_killed_goes_on_where_it_was(
 
 
 async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path) -> None:
-    """Before the start or while it runs.
-
-    What was damaged is set aside and the agent says no word to the others.
-    """
+    """A damaged file is set aside and rebuilt, before the start and at run time."""
     path = tmp_path / "store.sqlite3"
     path.write_bytes(b"\0garbage" * 1_000)
     async with _broker(_records(0, 50)) as (broker, producer), _running(_agent(path, broker)):
@@ -125,7 +120,7 @@ async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path)
 
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent says so, keeps trying and loses nothing."""
+    """A full disk is reported and retried, without loss."""
     path = tmp_path / "store.sqlite3"
     full = [True]
     write = Writer.write
@@ -148,7 +143,7 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:
-    """A topic that is not there is no trouble."""
+    """Missing topics are no trouble."""
     path = tmp_path / "store.sqlite3"
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
         agent = _agent(path, broker)

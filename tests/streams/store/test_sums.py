@@ -1,4 +1,4 @@
-"""Sums that the store keeps say the same as the single verdicts, whichever of them answer."""
+"""The store's sums equal the sums of its verdicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILTERS = [
 
 
 def _results() -> list[Scored]:
-    """More than three days of answers, a few an hour, of two apps and three models; some have no labels."""
+    """Return 400 answers over 80 hours, of two apps and three models; a tenth has no labels."""
     random = Random(1)
     return [
         scored(
@@ -58,10 +58,10 @@ def _fits(result: Scored, wanted: Filter) -> bool:
 
 @pytest.mark.parametrize("forgotten_hours", [0, 27])
 def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) -> None:
-    """With and without labels, over whole and broken hours and days, and after the oldest are gone."""
+    """Sums equal the verdicts', for labels, whole and partial hours and days, and after retention."""
     writer = Writer(tmp_path / "s")
     results = _results()
-    for start in range(0, len(results), 50):  # in no order of time: every batch adds to cells that are there
+    for start in range(0, len(results), 50):  # unordered in time: batches add to existing cells
         writer.write(batch_of(*map(result_record, results[start : start + 50], range(50))))
     # Retention rounds down to the hour.
     cut = milliseconds(at(forgotten_hours * 3600))

@@ -1,4 +1,4 @@
-"""Which texts have some words."""
+"""Full-text search."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.streams.store.records import batch_of, task_record
     ("limit", "asked", "found"),
     [
         (9, (), None),
-        (9, ("dust",), [5, 4, 3, 2, 1]),  # the begin of a word is enough
+        (9, ("dust",), [5, 4, 3, 2, 1]),  # a prefix of a word matches
         (9, ("dust", "wren"), [4]),
         (9, ("dustw",), [5, 3]),
-        (2, ("dust",), [4, 2]),  # enough texts have the very word: the latest of these
+        (2, ("dust",), [4, 2]),  # enough texts have the exact word: the latest ones
         (2, ("dustw",), [5, 3]),
     ],
 )

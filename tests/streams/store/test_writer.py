@@ -1,4 +1,4 @@
-"""What goes in is there once, with where to continue reading; a file that cannot be used is rebuilt."""
+"""Results are stored once, with the read positions, and an unusable file is rebuilt."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 from streams.store import sums, verdicts
 from streams.store.database import file_bytes, open_reader, open_writer, set_aside
+from streams.store.decoding import Decoder
 from streams.store.filters import Filter
 from streams.store.items import milliseconds, text_item
 from streams.store.packing import pack, unpack, unpacked
@@ -22,7 +23,7 @@ from streams.store.retention import forget_older, keep_below
 from streams.store.schema import DAY_MS, HOUR_MS
 from streams.store.writer import MAX_GROUPED_VALUES, Writer
 from tests.streams.results import at, failed, numbered, scored, unscored
-from tests.streams.store.records import Record, batch_of, result_record, task_record
+from tests.streams.store.records import TOPICS, Record, batch_of, result_record, task_record
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def _count(path: Path, table: str = "verdicts") -> int:
 
 
 def test_a_result_that_comes_twice_is_there_once(path: Path) -> None:
-    """In one batch or in two: the first stays, as every reader of the topic is told to do."""
+    """A repeated result is stored once, as the first, within a batch or across batches."""
     writer = Writer(path)
     first, again = scored(1, 4), scored(1, 2)
     assert writer.write(batch_of(result_record(first, 0), result_record(again, 1))) == 1
@@ -45,12 +46,12 @@ def test_a_result_that_comes_twice_is_there_once(path: Path) -> None:
     with Reader(path).asking() as asking:
         rows = verdicts.page(asking, Filter(), order="newest", limit=10).rows
         assert [(row["event_id"], row["score"]) for row in rows] == [("e1", 4)]
-        # What is summed is counted once, too.
+        # The sums count it once too.
         assert sums.count(asking, Filter()) == 1
 
 
 def test_positions_are_those_of_the_last_batch(path: Path) -> None:
-    """They are written with the records, survive a restart and never go back."""
+    """Positions are written with the records, survive a restart and never decrease."""
     writer = Writer(path)
     writer.write(batch_of(result_record(scored(1, 4), 7)))
     writer.write(batch_of(result_record(scored(2, 4), 3)))
@@ -59,9 +60,7 @@ def test_positions_are_those_of_the_last_batch(path: Path) -> None:
 
 
 def test_a_batch_that_fails_leaves_nothing(path: Path) -> None:
-    """Neither records nor positions, and what was learnt for it is forgotten: the next batch is written
-    whole.
-    """
+    """A failed batch writes no records and no positions, and the next batch is written completely."""
     writer = Writer(path)
     writer.connection.execute("PRAGMA max_page_count = 60")
     labels = {"app": "a"}
@@ -80,7 +79,7 @@ def test_a_batch_that_fails_leaves_nothing(path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
 def test_a_damaged_file_is_set_aside(path: Path, content: bytes) -> None:
-    """It is told from other trouble, moved away, and a new one takes its place."""
+    """A damaged file raises StoreDamagedError, is set aside and replaced."""
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(StoreDamagedError, match="damaged"):
@@ -91,7 +90,7 @@ def test_a_damaged_file_is_set_aside(path: Path, content: bytes) -> None:
 
 
 def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alone(path: Path) -> None:
-    """A version is one of ours; a database of another party is never written to."""
+    """A file of another version counts as damaged; another program's database is not written."""
     Writer(path).close()
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 999")
@@ -108,14 +107,14 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
 
 
 def test_a_store_that_is_not_there_is_told_so(path: Path) -> None:
-    """A reader makes no file."""
+    """A reader of a missing store raises an error and creates no file."""
     with pytest.raises(StoreMissingError, match="--agents store"), Reader(path).asking():
         pass
     assert not path.exists()
 
 
 def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -> None:
-    """After a rebuild nobody continues looking at what was set aside."""
+    """A reader opens the new file after a rebuild."""
     writer = Writer(path)
     writer.write(batch_of(result_record(scored(1, 4))))
     reader = Reader(path)
@@ -129,7 +128,7 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -
 
 
 def test_a_question_that_takes_too_long_is_broken_off(path: Path) -> None:
-    """No page holds a thread forever."""
+    """A query that exceeds its time is interrupted."""
     Writer(path).close()
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(TooSlowError, match=r"0\.01 s"), Reader(path, longest_seconds=0.01).asking() as asking:
@@ -137,7 +136,7 @@ def test_a_question_that_takes_too_long_is_broken_off(path: Path) -> None:
 
 
 def test_records_that_are_not_what_belongs_there_are_left_out(path: Path) -> None:
-    """The others of the batch are written, and reading continues behind them."""
+    """Unreadable records are skipped, and the others of the batch are written."""
     bad = [Record("qa.scores", 0, number, value) for number, value in enumerate((b"{", b"{}", b"\xff", None))]
     batch = batch_of(*bad, result_record(scored(1, 4), 4))
     assert batch.unreadable == 3
@@ -147,7 +146,7 @@ def test_records_that_are_not_what_belongs_there_are_left_out(path: Path) -> Non
 
 
 def test_hostile_texts_are_kept_as_they_are(path: Path) -> None:
-    """Lone surrogates, NUL and quotation marks neither stop a batch nor change the SQL."""
+    """Lone surrogates, NUL and quotes neither stop a batch nor change the SQL."""
     evil = "'; DROP TABLE verdicts; --\0\ud800\u202e"
     result = scored(1, 1, labels={"app'\0": evil.replace("\ud800", "")})
     task = task_record(result, answer="x")
@@ -164,7 +163,7 @@ def test_hostile_texts_are_kept_as_they_are(path: Path) -> None:
 
 
 def test_texts_are_kept_as_the_settings_say(path: Path) -> None:
-    """Whole, or the first 300 characters of each; without any the task topics are not even read."""
+    """Texts are stored whole or as the first 300 characters; with `none` task topics are not read."""
     result = scored(1, 3)
     long = task_record(result, answer="a" * 1_000, context={"Page-1": "p" * 1_000})
     writer = Writer(path)
@@ -176,17 +175,14 @@ def test_texts_are_kept_as_the_settings_say(path: Path) -> None:
         assert found["texts"]["answer"] == "a" * 300
         assert found["texts"]["context"] == {"Page-1": "p" * 300}
         assert found["texts"]["excerpt"] is True
-    from streams.settings import TopicSettings
-    from streams.store.decoding import Decoder
-
-    assert Decoder(TopicSettings(), ("coverage",), "none").topics == ["qa.scores", "qa.alerts", "qa.labels"]
-    assert "judge.tasks.coverage" in Decoder(TopicSettings(), ("coverage",), "full").topics
+    assert Decoder(TOPICS, ("coverage",), "none").topics == ["qa.scores", "qa.alerts", "qa.labels"]
+    assert "judge.tasks.coverage" in Decoder(TOPICS, ("coverage",), "full").topics
 
 
 def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
-    """To the hour.
+    """Retention deletes verdicts, texts and sums up to the hour.
 
-    Sums of the day that is cut are those of its remaining hours, and words find nothing that is gone.
+    The sums of a partly deleted day are those of its remaining hours.
     """
     writer = Writer(path)
     start = milliseconds(at(0)) - milliseconds(at(0)) % DAY_MS
@@ -204,7 +200,7 @@ def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
         assert sums.count(asking, Filter()) == 1
         assert verdicts.one(asking, old.result_id) is None
         assert sums.count(asking, Filter(correction="x")) == 0
-    # Texts go by the time of their sampling, which the tests set to the start.
+    # Texts are deleted by their sampling time, which is START in these tests.
     assert forget_older(writer, milliseconds(at(0)) + 2 * HOUR_MS) == 1
     with Reader(path).asking() as asking:
         assert sums.count(asking, Filter(words=("vanished",))) == 0
@@ -212,7 +208,7 @@ def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
 
 
 def test_what_is_too_much_goes_oldest_first(path: Path) -> None:
-    """Texts first; verdicts only where that was not enough; the file itself becomes smaller."""
+    """Above the size limit texts are deleted first, then verdicts, and the file shrinks."""
     noise = Random(1)
     writer = Writer(path)
     for number in range(300):
@@ -232,12 +228,12 @@ def test_what_is_too_much_goes_oldest_first(path: Path) -> None:
 
 @given(st.binary(max_size=2_000))
 def test_packing_loses_nothing(data: bytes) -> None:
-    """What comes out is what went in."""
+    """Unpacking gives the packed bytes."""
     assert unpack(pack(data)) == data
 
 
 def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(path: Path) -> None:
-    """A user's name as a label does not make a sum a user."""
+    """A label with too many values has no sums and can be filtered by."""
     writer = Writer(path)
     users = MAX_GROUPED_VALUES + 50
     results = [scored(number, 3, labels={"app": "a", "user": f"u{number}"}) for number in range(users)]
@@ -250,7 +246,7 @@ def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(path:
 
 
 def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(path: Path) -> None:
-    """0.23456 is listed as it is; in the sums it is 0.235, so that these stay fewer than the verdicts."""
+    """A number is stored exactly and summed rounded to three digits: 0.23456 counts as 0.235."""
     writer = Writer(path)
     writer.write(batch_of(result_record(numbered(1, 0.23456), 0), result_record(numbered(2, 0.2351), 1)))
     writer.close()
@@ -259,15 +255,14 @@ def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(path: Path) -> Non
         assert [row["score"] for row in rows] == [0.23456, 0.2351]
         [point] = sums.series(asking, Filter(), since=0, until=milliseconds(at(86_400)), step=DAY_MS)
         assert point.sums.mean == pytest.approx(0.235)
-    assert _count(path, "cells") == 2  # one an hour, one a day
+    assert _count(path, "cells") == 2  # one per hour, one per day
 
 
 def test_every_status_has_its_place(path: Path) -> None:
-    """What was not scored is counted, and averaged by nothing."""
+    """Unscored and failed results are counted and excluded from means."""
     writer = Writer(path)
-    writer.write(
-        batch_of(result_record(scored(1, 4), 0), result_record(unscored(2), 1), result_record(failed(3), 2))
-    )
+    records = [result_record(scored(1, 4), 0), result_record(unscored(2), 1), result_record(failed(3), 2)]
+    writer.write(batch_of(*records))
     with Reader(path).asking() as asking:
         one = sums.distribution(asking, Filter())["relevance"]
         assert one["statuses"] == {"scored": 1, "unscored": 1, "failed": 1}
@@ -277,7 +272,7 @@ def test_every_status_has_its_place(path: Path) -> None:
 
 
 def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
-    """Conversation, calls of tools, another answer, named texts: each under its name, cut like the rest."""
+    """Messages, tool calls, other answer and named fields are stored, truncated as the texts."""
     task = {
         "result_id": "0" * 32,
         "question": "q",

@@ -1,4 +1,4 @@
-"""The port against clients that hold connections, name hosts of their own, or speak no HTTP."""
+"""The port against clients that hold connections, name foreign hosts or send no HTTP."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def served(
 
 
 async def sent(port: int, data: bytes) -> bytes:
-    """What comes back before the connection ends."""
+    """Send data; return all bytes until the connection ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -56,14 +56,19 @@ async def sent(port: int, data: bytes) -> bytes:
             await writer.wait_closed()
 
 
+async def status_of(port: int, target: bytes, host: bytes = b"a") -> bytes:
+    answer = await sent(port, b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (target, host))
+    return answer.split(b" ", 2)[1]
+
+
 async def test_probes_are_answered_while_others_hold_every_connection() -> None:
-    """The oldest connection without a request gives way, and a probe sends its request at once."""
+    """The oldest connection without a request is closed for a new one, so probes are answered."""
     async with served() as port:
         held = [
             await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * connections.MAX_CONNECTIONS)
         ]
         for _, writer in held[::2]:
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-")  # headers that never end
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-")  # incomplete headers
         for _ in range(20):
             assert (await sent(port, PROBE)).startswith(b"HTTP/1.1 200")
         for _, writer in held:
@@ -72,7 +77,7 @@ async def test_probes_are_answered_while_others_hold_every_connection() -> None:
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-A: "])
 async def test_a_request_that_does_not_come_is_not_waited_for(begun: bytes) -> None:
-    """Neither one that never begins nor one that comes drop by drop."""
+    """A connection without a complete request is closed at the timeout."""
     async with served(request_seconds=0.3) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(begun)
@@ -99,7 +104,7 @@ async def test_a_request_that_does_not_come_is_not_waited_for(begun: bytes) -> N
     ],
 )
 async def test_what_is_no_request_gets_an_answer_that_tells_nothing(data: bytes) -> None:
-    """Security headers as everywhere, and neither the server's version nor what was sent."""
+    """An invalid request gets security headers, and neither the server's version nor its own content."""
     async with served() as port:
         answer = await sent(port, data)
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -122,18 +127,11 @@ async def test_what_is_no_request_gets_an_answer_that_tells_nothing(data: bytes)
     ],
 )
 async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> None:
-    """A page elsewhere whose name is made to lead here must not read this one.
-
-    Probes are answered under any name.
-    """
+    """A foreign Host is refused, against DNS rebinding; probes accept each host."""
     async with served() as port:
         for path in (b"/", b"/status.json", b"/metrics"):
-            answer = await sent(
-                port, b"GET " + path + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
-            )
-            assert answer.split(b" ", 2)[1] == status
-        probe = await sent(port, b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
-        assert probe.split(b" ", 2)[1] == b"200"
+            assert await status_of(port, path, host) == status
+        assert await status_of(port, b"/healthz", host) == b"200"
 
 
 @pytest.mark.parametrize(
@@ -148,26 +146,18 @@ async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> Non
     ],
 )
 async def test_an_address_as_target_counts_before_the_host(target: bytes, status: bytes) -> None:
-    """The header Host is not looked at by a server that was asked for a whole address."""
+    """An absolute target overrides the Host header."""
     async with served() as port:
-        answer = await sent(
-            port, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )
-        assert answer.split(b" ", 2)[1] == status
+        assert await status_of(port, target, b"localhost") == status
 
 
 async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metrics and probes do; `kubectl port-forward` comes from the machine itself."""
-
-    async def status(port: int, path: bytes) -> bytes:
-        answer = await sent(port, b"GET " + path + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        return answer.split(b" ", 2)[1]
-
+    """A page limited to the own machine refuses other addresses; metrics and probes do not."""
     async with served(near_page=True) as port:
-        assert [await status(port, path) for path in (b"/", b"/status.json")] == [b"200", b"200"]
+        assert [await status_of(port, path) for path in (b"/", b"/status.json")] == [b"200", b"200"]
         monkeypatch.setattr(listening, "is_loopback", lambda _: False)
-        assert [await status(port, path) for path in (b"/", b"/status.json")] == [b"403", b"403"]
-        assert [await status(port, path) for path in (b"/metrics", b"/healthz")] == [b"200", b"200"]
+        assert [await status_of(port, path) for path in (b"/", b"/status.json")] == [b"403", b"403"]
+        assert [await status_of(port, path) for path in (b"/metrics", b"/healthz")] == [b"200", b"200"]
 
 
 @pytest.mark.parametrize(
@@ -197,8 +187,5 @@ async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.M
     ],
 )
 def test_whose_name_it_is(headers: list[str], is_own: bool) -> None:
-    """Addresses, names without a dot and private domains are nobody's to register.
-
-    Others are named in the settings.
-    """
+    """Addresses, names without a dot, private domains and configured hosts are own hosts."""
     assert is_own_host(headers, ("page.example.com", "*.pages.example.com")) is is_own

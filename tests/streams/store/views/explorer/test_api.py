@@ -1,4 +1,4 @@
-"""What the explorer answers, to whom, and what it refuses."""
+"""The explorer's API: filters, answers and access."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
 async def explorer(
     path: Path, *, auth: BasicAuth | None = None, refusal: str | None = None
 ) -> AsyncIterator[tuple[ClientSession, str]]:
-    """Serve a store on loopback; give a client and the address."""
+    """Serve a store on loopback; yield a client and the address."""
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
     shown = Explorer(
         Reader(path),
@@ -49,7 +49,7 @@ async def explorer(
 
 
 def fill(path: Path) -> None:
-    """Store twenty scored answers (1, 2, 3, 4, 5 in turns), one without claims and one that failed."""
+    """Store twenty scored answers (1, 2, 3, 4, 5 in turn), one unscored and one failed."""
     writer = Writer(path)
     results: list[Any] = [
         scored(
@@ -96,7 +96,7 @@ async def _get(session: ClientSession, url: str, path: str, status: int = 200) -
     ],
 )
 async def test_filters(tmp_path: Path, query: str, count: int, first: int | None) -> None:
-    """Each parameter narrows the list, the count and every chart alike."""
+    """Each parameter filters list, count and charts in the same way."""
     path = tmp_path / "s"
     fill(path)
     async with explorer(path) as (session, url):
@@ -125,14 +125,14 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
     ],
 )
 async def test_a_filter_that_cannot_be_understood_is_told(tmp_path: Path, query: str, says: str) -> None:
-    """With the parameter, the value and what is allowed."""
+    """An invalid parameter is named with the allowed values."""
     fill(tmp_path / "s")
     async with explorer(tmp_path / "s") as (session, url):
         assert says in (await _get(session, url, f"/explore/api/verdicts?{query}", 400))["error"]
 
 
 async def test_a_verdict_with_all_that_is_known(tmp_path: Path) -> None:
-    """Texts, links with escaped values, other verdicts; one that is not there is told so."""
+    """A verdict has its texts, links and range; an unknown id is a 404."""
     fill(tmp_path / "s")
     result = scored(0, 1, seconds=0.0)
     async with explorer(tmp_path / "s") as (session, url):
@@ -147,7 +147,7 @@ async def test_a_verdict_with_all_that_is_known(tmp_path: Path) -> None:
 
 
 def test_links_escape_what_an_event_says() -> None:
-    """A trace id changes no other part of the address."""
+    """Values of an event are escaped in links."""
     links = Links(_TRACES, None, "qa.scores")
     source = {"topic": "t", "partition": 0, "offset": 1}
     made = links.of(
@@ -158,7 +158,7 @@ def test_links_escape_what_an_event_says() -> None:
 
 
 async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
-    """A store that was never written is not an error of the page."""
+    """A missing store gives 503 with the remedy."""
     async with explorer(tmp_path / "none") as (session, url):
         assert "--agents store" in (await _get(session, url, "/explore/api/choices", 503))["error"]
 
@@ -171,9 +171,9 @@ async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
 
 
 async def test_who_gets_in(tmp_path: Path) -> None:
-    """With a password all of it is behind it; without one, requests that name another machine are refused.
+    """All pages require the password; without one, requests for another host are refused.
 
-    Nothing is written.
+    Writing methods are not allowed.
     """
     fill(tmp_path / "s")
     auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": "p"}), {})
@@ -197,9 +197,7 @@ async def test_who_gets_in(tmp_path: Path) -> None:
 
 
 def test_the_hour_before_a_start_is_in_the_store(tmp_path: Path) -> None:
-    """The line is the mean of the latest 50 answers, as the monitor has it while it runs: of 1, 2, ..., 5 in
-    turns, 3.
-    """
+    """The chart before the worker's start is the mean of the latest 50 answers: of 1 to 5 in turn, 3."""
     from streams.worker.port.past import earlier_points
 
     fill(tmp_path / "s")

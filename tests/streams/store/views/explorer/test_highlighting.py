@@ -1,4 +1,4 @@
-"""Where evidence stands in the texts: pieces lose no character, and each knows its items."""
+"""Evidence is located in the texts without losing a character."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _item(number: int, *spans: tuple[str, int, int]) -> Item:
 
 
 def test_a_text_is_cut_where_items_begin_and_end() -> None:
-    """Items may overlap: "bc" is 1, "cd" is 2, so "c" is both."""
+    """Items may overlap: "bc" is 1, "cd" is 2, so "c" has both."""
     items = [_item(1, ("answer", 1, 3)), _item(2, ("answer", 2, 4)), _item(3, ("reference", 0, 5))]
     assert pieces("abcde", "answer", items) == [("a", []), ("b", [1]), ("c", [1, 2]), ("d", [2]), ("e", [])]
     assert pieces("", "answer", items) == []
@@ -29,9 +29,7 @@ _SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12
 
 @given(st.text(max_size=30), _SPANS)
 def test_pieces_are_the_text(text: str, spans: list[tuple[int, int]]) -> None:
-    """Whatever a judge gives as places, nothing is lost or doubled, and a place is marked exactly as far as
-    it goes.
-    """
+    """The pieces concatenate to the text, and each character has exactly the items that span it."""
     items = [
         _item(number, ("answer", start, end)) for number, (start, end) in enumerate(spans, 1) if start < end
     ]
@@ -43,10 +41,7 @@ def test_pieces_are_the_text(text: str, spans: list[tuple[int, int]]) -> None:
 
 
 def test_claims_and_facts_are_read() -> None:
-    """A claim counts when it is supported and relevant.
-
-    Its page is found by its number, however it is written.
-    """
+    """A claim is upheld if it is supported and relevant; its page is found by number."""
     claim = {
         "claim_span": "x", "claim_start": 0, "claim_end": 4, "pages": [7], "supported": True,
         "relevant": True, "page": 7,
@@ -74,6 +69,6 @@ def test_claims_and_facts_are_read() -> None:
     ],
 )
 def test_evidence_of_another_form_shows_nothing_and_breaks_nothing(evidence: Any) -> None:
-    """Prompt packs publish evidence of their own."""
+    """Evidence of another form, as prompt packs have, gives no spans."""
     for item in items_of(evidence):
         assert item.spans == ()

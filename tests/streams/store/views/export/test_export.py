@@ -1,13 +1,11 @@
-"""Verdicts as files: the same rows in each format, with the labels that people gave.
-
-Views that agree with the estimators.
-"""
+"""Verdicts as files, and SQL views that agree with the estimators."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -16,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from streams.cli.main import run as run_command
 from streams.errors import ExportError
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import verdicts
@@ -25,10 +22,17 @@ from streams.store.reader import Reader
 from streams.store.views.export.files import lines, sql, write_days, write_stream
 from streams.store.views.export.rows import COLUMNS, flat
 from streams.store.writer import Writer
+from tests.streams.cli.test_main import call
 from tests.streams.results import scored
 from tests.streams.store.records import batch_of, result_record
 from tests.streams.store.views.explorer.test_api import fill
 from tests.toolbox import python_with, run
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -37,7 +41,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
-    """JSON lines and CSV hold the same; a missing score is null or empty, never 0."""
+    """JSON lines and CSV have the same rows; a missing score is null or empty, not 0."""
     fill(tmp_path / "s")
     rows = _rows(tmp_path / "s")
     assert len(rows) == 22
@@ -56,10 +60,7 @@ def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
-    """By the day of the answer (UTC), each with its heading once.
-
-    A folder with something in it is left alone.
-    """
+    """There is one file per UTC day of the answer; a folder that is not empty is refused."""
     writer = Writer(tmp_path / "s")
     for number in range(6):
         writer.write(batch_of(result_record(scored(number, 3, seconds=number * 43_200.0), number)))
@@ -67,71 +68,47 @@ def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
     folder = tmp_path / "out"
     assert write_days(_rows(tmp_path / "s"), folder, form) == 6
     files = sorted(folder.glob("*/*"))
-    assert [file.parent.name for file in files] == [
-        "day=2025-03-14",
-        "day=2025-03-15",
-        "day=2025-03-16",
-        "day=2025-03-17",
-    ]
+    assert [file.parent.name for file in files] == [f"day=2025-03-{day}" for day in (14, 15, 16, 17)]
     heading = form == "csv"
     assert [len(file.read_text().splitlines()) - heading for file in files] == [1, 2, 2, 1]
     with pytest.raises(ExportError, match="not empty"):
         write_days([], folder, form)
 
 
-def _call(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        run_command(arguments)
-    return int(str(ended.value.code))
-
-
-def test_the_commands_read_the_store(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Export with filters, show by event and by result, and what each says where there is nothing."""
-    for name in [name for name in __import__("os").environ if name.startswith("JUDGESTREAM_")]:
-        monkeypatch.delenv(name)
+def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`export`, `show` and `incident` read the store, with filters and errors."""
     fill(tmp_path / "s")
     store = ("--store", str(tmp_path / "s"))
-    assert _call("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv") == 0
+    assert call("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv") == 0
     assert len(capsys.readouterr().out.splitlines()) == 11
-    assert _call("export", *store, "--since", "yesterday") == 2
+    assert call("export", *store, "--since", "yesterday") == 2
     assert "--since must be a time" in capsys.readouterr().err
-    assert _call("export", *store, "--format", "parquet") == 2
+    assert call("export", *store, "--format", "parquet") == 2
     assert "--output" in capsys.readouterr().err
-    assert _call("export", "--views", "clickhouse", "--bootstrap-servers", "kafka:9092") == 0
+    assert call("export", "--views", "clickhouse", "--bootstrap-servers", "kafka:9092") == 0
     assert "kafka_broker_list = 'kafka:9092', kafka_topic_list = 'qa.scores'" in capsys.readouterr().out
-    assert _call("show", "e0", *store) == 0
+    assert call("show", "e0", *store) == 0
     said = capsys.readouterr().out
     assert "question:\n    Where is the Dustwren?" in said
     assert "relevance 1: Because." in said
-    assert _call("show", scored(0, 1, seconds=0.0).result_id, "--json", *store) == 0
+    assert call("show", scored(0, 1, seconds=0.0).result_id, "--json", *store) == 0
     assert json.loads(capsys.readouterr().out)["texts"]["answer"] == "In the cupboard."
-    assert _call("show", "nobody", *store) == 1
+    assert call("show", "nobody", *store) == 1
     assert "no verdict on nobody" in capsys.readouterr().err
-    assert _call("incident", *store) == 0
+    assert call("incident", *store) == 0
     assert "the store has no drops" in capsys.readouterr().out
-    assert _call("show", "e0", "--store", str(tmp_path / "none")) == 1
+    assert call("show", "e0", "--store", str(tmp_path / "none")) == 1
     assert "--agents store" in capsys.readouterr().err
 
 
-def test_hostile_texts_move_no_cursor(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Escape sequences of an event are shown as such."""
-    for name in [name for name in __import__("os").environ if name.startswith("JUDGESTREAM_")]:
-        monkeypatch.delenv(name)
+def test_hostile_texts_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences of an event are escaped."""
     writer = Writer(tmp_path / "s")
     evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
-    writer.write(
-        batch_of(
-            result_record(
-                scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07"), evidence=evidence
-            )
-        )
-    )
+    result = scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
+    writer.write(batch_of(result_record(result, evidence=evidence)))
     writer.close()
-    assert _call("show", "e1", "--store", str(tmp_path / "s")) == 0
+    assert call("show", "e1", "--store", str(tmp_path / "s")) == 0
     assert re.search(r"[\x00-\x08\x0b-\x1f\u202e]", capsys.readouterr().out) is None
 
 
@@ -161,9 +138,7 @@ print(json.dumps({view: ask(view) for view in ("mean_by_day", "mean_by_label", "
 
 @pytest.mark.tools
 def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
-    """Mean, interval and effective sample size by day and by label, with weights that differ and parts of 1
-    to 200 answers.
-    """
+    """DuckDB's views give the estimators' mean, interval and effective count, with unequal weights."""
     noise = random.Random(5)
     samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
     writer = Writer(tmp_path / "s")
@@ -180,7 +155,7 @@ def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
     rows, folder = tmp_path / "rows.jsonl", tmp_path / "out"
     with rows.open("w") as stream:
         write_stream(_rows(tmp_path / "s"), stream, "jsonl")
-    # DuckDB is an extra: it is taken from where the tools are, the rest is this Python's own.
+    # DuckDB is an extra: it is imported from the tools' Python, the rest from this one.
     home = run(
         python, "-c", "import duckdb, pathlib; print(pathlib.Path(duckdb.__file__).parents[1])"
     ).strip()
@@ -222,21 +197,16 @@ print(session.query("SELECT judged, mean FROM judgestream.mean_by_day FORMAT JSO
 
 @pytest.mark.tools
 def test_clickhouse_keeps_the_first_of_a_result(tmp_path: Path) -> None:
-    """In a real ClickHouse (chdb): a redelivered result is there once, with what its first record said.
+    """In ClickHouse (chdb) a redelivered result is stored once, as its first record.
 
-    chdb has no Kafka engine: a table with the same columns and the offset stands for the queue; all else is
-    as shipped.
+    chdb has no Kafka engine: a table with the same columns and the offset replaces the queue.
     """
     first, second = scored(1, 4, labels={"app": "it's"}), scored(2, 2, probability=0.5)
+    lowered = second.model_dump(mode="json") | {"corrections": [{"kind": "score_lowered", "detail": ""}]}
     records = [
         (0, first.model_dump_json()),
         (5, scored(1, 1).model_dump_json()),
-        (
-            9,
-            json.dumps(
-                second.model_dump(mode="json") | {"corrections": [{"kind": "score_lowered", "detail": ""}]}
-            ),
-        ),
+        (9, json.dumps(lowered)),
         (3, scored(1, 2).model_dump_json()),
     ]
     statements = list(lines(sql("clickhouse", brokers="k:9092", topic="qa.scores")))

@@ -1,4 +1,4 @@
-"""What explains a fall: by hand, and over simulated drops of four kinds."""
+"""Causes of a fall, by hand and over simulated drops of five kinds."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _draw(
     lost: Callable[[Labels], float] = lambda _: 0.0,
     further: Labels | None = None,
 ) -> list[Answer]:
-    """Judge answers on a scale of 1 to 5.
+    """Return answers judged on a scale of 1 to 5.
 
-    `apps` gives each app's mean and share, `lost` the points that labels lose.
+    `apps` has each app's mean and share; `lost` returns the points that labels lose.
     """
     answers = []
     for _ in range(_JUDGED):
@@ -87,10 +87,9 @@ def find(before: list[Answer], after: list[Answer]) -> Finding:
 def test_simulated_drops_have_the_right_cause(
     drop: Callable[[Random], tuple[list[Answer], list[Answer], set[object]]],
 ) -> None:
-    """In 95% of runs exactly the right causes are named, and a change of the mix is never called a fall
-    within.
+    """In 95% of runs the exact causes are found; a change of the mix is never a fall within a part.
 
-    `python -m benchmarks.causes` does it 200 times.
+    `python -m benchmarks.causes` runs 200 of each kind.
     """
     right = wrongly_within = 0
     for seed in range(_RUNS):
@@ -103,7 +102,7 @@ def test_simulated_drops_have_the_right_cause(
 
 
 def test_traffic_that_is_replaced_is_a_change_of_the_mix() -> None:
-    """One app's answers followed by another's: nothing got worse within either."""
+    """Traffic of one app replaced by another's is a change of the mix."""
     noise = Random(1)
     before, after = _draw(noise, apps={"expertqa": (4.4, 1.0)}), _draw(noise, apps={"nq": (2.4, 1.0)})
     assert found_in(find(before, after)) == {("mix", "app", "nq")}
@@ -146,7 +145,7 @@ _ANSWERS = st.lists(
 @settings(max_examples=60)
 @given(_ANSWERS, _ANSWERS)
 def test_any_answers_have_a_finding(before: list[Answer], after: list[Answer]) -> None:
-    """However few there are, and with whatever labels."""
+    """Any answers, few or many, have a finding."""
     finding = find(before, after)
     assert len(finding.causes) <= 4
     assert finding.low <= finding.fall <= finding.high

@@ -1,4 +1,4 @@
-"""Drops that begin together are one incident."""
+"""Drops that start together are one incident."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ESTIMATE = Estimate(mean=3, low=2, high=4, count=50, effective_count=50)
 def alert(
     name: str, raised: float, *, started: float = 0, kind: str = "drop", labels: Any = (), **further: Any
 ) -> Alert:
-    """Make an alert that was raised this many seconds after the start."""
+    """Return an alert that was raised this many seconds after START."""
     return Alert.model_validate(
         {
             "alert_id": f"{name:0>32}", "kind": kind, "metric": "relevance", "labels": dict(labels),
@@ -35,9 +35,9 @@ def _apps(*names: str) -> list[dict[str, str]]:
 
 
 def test_one_cause_is_one_incident_in_whatever_order_its_alerts_come() -> None:
-    """Two metrics, all of the traffic and three apps, each repeated.
+    """Alerts of two metrics and three apps are one incident, in any order and repeated.
 
-    An id that follows from the first alert.
+    The id is that of the first alert.
     """
     alerts = [alert("1", 30), alert("2", 31, metric="coverage")]
     alerts += [
@@ -65,18 +65,18 @@ def test_an_incident_ends_when_its_last_series_has_recovered() -> None:
 
 @pytest.mark.parametrize(("later", "incidents"), [(QUIET, 1), (QUIET + timedelta(seconds=1), 2)])
 def test_a_drop_that_begins_much_later_is_another_incident(later: timedelta, incidents: int) -> None:
-    """Counted from the latest word of the one before: what falls again at once falls for the same reason."""
+    """A drop more than QUIET after the last alert of an incident is another incident."""
     begin = 30 + later.total_seconds()
     assert len(group([alert("1", 30), alert("2", begin + 5, started=begin, metric="coverage")])) == incidents
 
 
 def test_a_recovery_without_its_drop_is_nothing() -> None:
-    """The drop may be older than what the store keeps."""
+    """A recovery without its drop, which may be deleted, is no incident."""
     assert group([alert("1", 30, kind="recovered")]) == []
 
 
 def test_each_alert_leads_to_its_incident() -> None:
-    """A drop and a recovery of the first, the drop of the second; by the incident's own id, too."""
+    """An incident is found by the id of each of its alerts and by its own."""
     first = [alert("1", 30), alert("2", 40, metric="coverage"), alert("3", 200, kind="recovered")]
     incidents = group([*first, alert("4", 9_000, started=8_900)])[::-1]
     assert [find(incidents, one.alert_id) for one in first] == [incidents[1]] * 3
@@ -86,7 +86,10 @@ def test_each_alert_leads_to_its_incident() -> None:
 
 
 def test_the_latest_is_the_one_that_goes_on() -> None:
-    """Relevance fell twice and is over both times; coverage fell in the first alone and is not over."""
+    """`latest` finds the latest incident that has not ended, else the latest one.
+
+    Relevance fell twice and recovered twice; coverage fell in the first incident and has not recovered.
+    """
     alerts = [alert("1", 30), alert("2", 40, metric="coverage"), alert("3", 200, kind="recovered")]
     alerts += [alert("4", 9_000, started=8_900), alert("5", 9_100, kind="recovered")]
     second, first = incidents = group(alerts)[::-1]

@@ -1,7 +1,4 @@
-"""The report of an incident: cause, examples, what its answers have in common.
-
-Also where texts are hostile.
-"""
+"""The report of an incident."""
 
 from __future__ import annotations
 
@@ -21,9 +18,7 @@ _EVIL = "[x](javascript:alert(1)) <script> `"
 
 
 def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
-    """Store answers of which those of prompt_version v8 score 1 in place of 5, and the two alerts that
-    follow.
-    """
+    """Store answers whose prompt_version v8 scores 1 instead of 5, and the two alerts about them."""
     writer = Writer(path)
     missed = {
         "facts": [{"item": "The bin holds 420 ml.", "matched": False}, {"item": _EVIL, "matched": False}]
@@ -51,7 +46,7 @@ def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
 
 
 def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
-    """The worst and the latest before, what was missed, what was corrected, all from one question."""
+    """The report has the cause, the worst answers, those before, missed facts and corrections."""
     fill(tmp_path / "s")
     with Reader(tmp_path / "s").asking() as asking:
         [incident] = known_incidents(asking)
@@ -68,7 +63,7 @@ def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
 
 
 def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
-    """No link, no markup and no code from an event; links to the explorer where it is named."""
+    """Markdown escapes links, markup and code of events, and links to the explorer."""
     fill(tmp_path / "s")
     with Reader(tmp_path / "s").asking() as asking:
         report = report_on(asking, known_incidents(asking)[0], ranges={}, product_labels=("prompt_version",))

@@ -1,4 +1,4 @@
-"""Whom a person is asked about, what is taken from whom, and labels as files."""
+"""The review queue, its access control, and labels as files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RESULT = scored(7, 3, seconds=420.0)
 
 
 def put(path: Path, label: Label) -> None:
-    """Do what the store's agent does with a record of the labels' topic."""
+    """Store a label, as the store's agent does."""
     writer = Writer(path)
     writer.write(batch_of(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode())))
     writer.close()
@@ -48,7 +48,7 @@ def put(path: Path, label: Label) -> None:
 
 @asynccontextmanager
 async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Label]]]:
-    """Serve the review page; labels go to a list and to the store."""
+    """Serve the review page; labels are written to a list and to the store."""
     published: list[Label] = []
 
     async def publish(label: Label) -> None:
@@ -74,7 +74,7 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
 
 
 def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tmp_path: Path) -> None:
-    """4 of 20 have the chance 0.2; from 300 random places on each verdict comes up in about a fifth."""
+    """A random sample of 4 of 20 has probability 0.2, and each verdict is drawn."""
     fill(tmp_path / "s")
     times: dict[str, int] = {}
     with Reader(tmp_path / "s").asking() as asking:
@@ -93,9 +93,9 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
 
 
 def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Path) -> None:
-    """Half of ten at most are corrected ones.
+    """At most half of a doubt queue is corrected verdicts.
 
-    The rest are the lowest and the highest in turns, none twice.
+    The rest are the lowest and the highest scores in turn, without repetition.
     """
     writer = Writer(tmp_path / "s")
     for number in range(40):
@@ -127,7 +127,7 @@ async def _send(session: ClientSession, url: str, token: str, body: Any, **heade
 
 
 async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path) -> None:
-    """And with the judge's own score, so that the two can be compared; the queue then knows it."""
+    """A label has its selection and the judge's score, and marks its verdict as labelled."""
     fill(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
         async with session.get(f"{url}/review/api/queue?kind=random&size=20&metric=relevance") as answer:
@@ -145,21 +145,14 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
 
 
 async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
-    """Another site's request, a form, a wrong token and another host's name are refused.
-
-    So is a score off the scale.
-    """
+    """Labels of another site, a form, a wrong token or another host, and invalid scores, are refused."""
     fill(tmp_path / "s")
     body = {"result_id": _RESULT.result_id, "score": 1}
     async with review(tmp_path / "s") as (session, url, published):
         async with session.get(f"{url}/review/api/queue") as answer:
             token = (await answer.json())["token"]
-        for refused in (
-            {TOKEN_HEADER: "guess"},
-            {"Origin": "https://evil.example"},
-            {"Sec-Fetch-Site": "cross-site"},
-            {"Content-Type": "text/plain"},
-        ):
+        foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
+        for refused in ({TOKEN_HEADER: "guess"}, {"Content-Type": "text/plain"}, *foreign):
             assert (await _send(session, url, token, body, **refused))[0] == 403
         async with session.post(
             f"{url}/review/api/label", data=b"{}", headers={"Host": "evil.example"}
@@ -181,7 +174,7 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
 
 
 def of_kinds(path: Path) -> dict[str, str]:
-    """Store a verdict of each kind; gives their ids by metric."""
+    """Store a verdict of each kind; return their ids by metric."""
     found = {"refusal": ("label", "partly", 1), "toxicity": ("boolean", True, 0), "near": ("number", 0.4, 0)}
     results = [
         scored(100, score, metric=metric).model_copy(update={"kind": kind, "value": value})
@@ -195,10 +188,7 @@ def of_kinds(path: Path) -> dict[str, str]:
 
 
 async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
-    """A label, true or false, a number: with the number that it stands for, beside what the judge said.
-
-    What the metric cannot give is refused, with what it can.
-    """
+    """A label, boolean or number is stored with its score; values outside the metric are refused."""
     ids = of_kinds(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
         async with session.get(f"{url}/review/api/queue") as answer:
@@ -235,7 +225,7 @@ async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) -> None:
-    """As a spreadsheet writes them, too; true and false need no settings, labels do."""
+    """Labels of each kind survive export and import; only label names need the settings."""
     path, ids = tmp_path / "s", of_kinds(tmp_path / "s")
     table = "result_id,score\n" + "".join(
         f"{ids[metric]},{score}\n"
@@ -264,10 +254,10 @@ def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) ->
 
 
 def test_kappa_is_the_agreement_beyond_chance() -> None:
-    """Cohen's own example of the formula: 20 + 15 of 50 alike, 0.5 by chance: (0.7 - 0.5) / 0.5 = 0.4.
+    """Cohen's example: 20 + 15 of 50 alike, 0.5 by chance: (0.7 - 0.5) / 0.5 = 0.4.
 
-    Numbers 1, 2, 3 against 2, 2, 3: squares apart 1/3 on average. Expected: the means of squares are 14/3 and
-    17/3, less twice 2 * 7/3: 1. So 1 - 1/3.
+    Numbers 1, 2, 3 against 2, 2, 3: the mean squared difference is 1/3. Expected: the means of squares are
+    14/3 and 17/3, less twice 2 * 7/3: 1. So 1 - 1/3.
     """
     names = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
     assert kappa(names) == pytest.approx(0.4)
@@ -277,7 +267,7 @@ def test_kappa_is_the_agreement_beyond_chance() -> None:
 
 
 def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> None:
-    """By how verdicts were chosen; what cannot be said counts nowhere."""
+    """Agreement uses each person's latest label, per selection, without "cannot say"."""
 
     def label(result: str, who: str, value: str | None, kind: str = "random") -> dict[str, Any]:
         return {
@@ -293,10 +283,8 @@ def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> No
         label("2", "ann", None),
         label("3", "ann", "answered", "doubt"),
     ]
-    assert [(one.selection, one.labels, one.same) for one in agreements(said)] == [
-        ("doubt", 1, 1),
-        ("random", 2, 1),
-    ]
+    found = [(one.selection, one.labels, one.same) for one in agreements(said)]
+    assert found == [("doubt", 1, 1), ("random", 2, 1)]
 
 
 def _exported(path: Path, form: str) -> str:
@@ -306,19 +294,14 @@ def _exported(path: Path, form: str) -> str:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 async def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: str) -> None:
-    """A note of several lines, quotes and a formula; importing the export a second time adds nothing."""
+    """Notes with lines, quotes and formulas survive; importing an export again adds nothing."""
     fill(tmp_path / "s")
     path = tmp_path / "s"
     lines = [
         {"result_id": _RESULT.result_id, "score": 2, "note": 'a "b",\nc'},
-        {
-            "event_id": "e3",
-            "metric": "relevance",
-            "score": None,
-            "note": "unsure",
-            "labelled_at": "2026-01-01T00:00:00Z",
-        },
-    ]
+        {"event_id": "e3", "metric": "relevance", "score": None, "note": "unsure",
+            "labelled_at": "2026-01-01T00:00:00Z"},
+    ]  # fmt: skip
     data = "\n".join(json.dumps(line) for line in lines).encode()
     with Reader(path).asking() as asking:
         labels = read_labels(data, asking, who="bob")
