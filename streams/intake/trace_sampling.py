@@ -95,7 +95,9 @@ class TracePushDown:
         """Decide, and count the record's traces if it is skipped."""
         key, value = record.key, record.value
         roots = None
-        if key and (trace_id := trace_id_of(key)) and not self._sampler.keeps_id(trace_id, key):
+        if key and (trace_id := trace_id_of(key)):
+            if self._sampler.keeps_id(trace_id, key):
+                return True
             roots = self._reader.roots(value, trace_id)
         if roots is None:
             roots = 0
