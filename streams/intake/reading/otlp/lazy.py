@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):  # noqa: N801 - a decorator
-    """Works a value out when it is asked for, and keeps it in the instance's own dictionary."""
+    """Computes a value at its first use and stores it in the instance's dictionary."""
 
     def __init__(self, work: Callable[[Any], T]) -> None:
         self._work = work

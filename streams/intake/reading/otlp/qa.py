@@ -17,15 +17,14 @@ from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import Trace
 
 QUESTION_FROM: Final = "question_from"
-"""Label: attribute (the application set it), input (what the outermost step was given), variable (of a
-prompt's template), query (of a retriever), prompt (cut out of the last user message) or message (that message
-whole)."""
+"""Label: attribute (set by the application), input (of the outermost step), variable (of a prompt template),
+query (of a retriever), prompt (extracted from the last user message) or message (that whole message)."""
 CONTEXT_FROM: Final = "context_from"
 """Label: attribute, retrieval, variable or prompt; absent without pages."""
 INSTRUMENTATION: Final = "instrumentation"
 """Label: the family of instrumentations, as `families` names it."""
 TRACE_PARTS: Final = "trace_parts"
-"""Label: incomplete where the root, or the parent of a span, was not there when the trace was closed."""
+"""Label: incomplete where the root, or the parent of a span, was missing when the trace was closed."""
 
 _RESOURCE_LABELS: Final = {
     "service.name": "app",
@@ -40,17 +39,17 @@ MAX_TOOL_CALLS: Final = 100
 
 
 class Found(NamedTuple):
-    """A value and where it was found."""
+    """A value and its source."""
 
     value: Any
     source: str
 
 
 def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None]:
-    """Find the question, and the user message taken apart where there is one.
+    """Find the question, and split the last user message into question and pages.
 
-    In this order: what the application set; what the outermost step around the answer was given; a variable
-    of a prompt's template; a retriever's query; the last user message, cut at its marks.
+    In this order: the application's attribute; the input of the outermost step around the answer; a variable
+    of a prompt template; a question marked in the last user message; a retriever's query; that whole message.
     """
     around = [*trace.around(answer), answer]
     prompt = next(_prompts(trace, answer), None)
@@ -66,7 +65,7 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
         if asked is not None:
             return Found(asked, "variable"), prompt
     if prompt is not None and prompt.is_cut:
-        # Surer than the query of a retriever, which often is rewritten from the question.
+        # More reliable than a retriever's query, which is often rewritten from the question.
         return Found(prompt.question, "prompt"), prompt
     for step in trace.of_kind("retrieval"):
         if step.query is not None:
@@ -75,17 +74,17 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
 
 
 def _with(field: Field, steps: Iterable[Step]) -> list[Step]:
-    """Give the steps that carry a field, which mostly are none."""
+    """Select the steps that carry a field; most traces have none."""
     return [step for step in steps if field in step.fields]
 
 
 def _prompts(trace: Trace, answer: Step) -> Iterator[Prompt]:
-    """The user's last words, taken apart when they are asked for."""
+    """Split the last user messages, each when it is needed."""
     return (open_prompt(text) for text in _user_messages(trace, answer) if text)
 
 
 def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
-    """The user's last words as the answer's own step heard them, else as the last model in it did."""
+    """The last user message of the answer's step, then those of the models within it, the last one first."""
     yield answer.last_question
     within = [step for step in trace.models if any(one is answer for one in trace.around(step))]
     for step in reversed(within or trace.models):
@@ -95,8 +94,8 @@ def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
 def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | None:
     """Find the pages that the answer may cite.
 
-    In this order: what the application set; what reranking left, else what retrievers found; a variable of a
-    prompt's template; pages marked within the user message.
+    In this order: the application's attribute; the reranked documents, else the retrieved ones; a variable of
+    a prompt template; pages marked in the user message or in a system instruction.
     """
     for step in _with("context", (answer, *trace.judged)):
         if (stated := step.context) is not None:
@@ -114,7 +113,7 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
                 return Found(pages, "variable")
     if prompt is not None and prompt.pages:
         return Found(prompt.pages, "prompt")
-    # A workflow is given the bare question, and a model within it the pages.
+    # A workflow's input is the question alone; the pages are in the prompt of a model within it.
     within = next((one.pages for one in _prompts(trace, answer) if one.pages), None)
     within = within or next((told for one in _heard_by(trace, answer) if (told := pages_told(one))), None)
     return None if within is None else Found(within, "prompt")
@@ -127,16 +126,16 @@ def _heard_by(trace: Trace, answer: Step) -> Iterator[str]:
 
 
 def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
-    """Write the conversation: what the answer's step heard, else the last model within it, and the answer.
+    """Write the conversation: the messages to the answer's step, else to its last model, and the answer.
 
-    The last MAX_MESSAGES of them, with the system instruction always among them.
+    At most MAX_MESSAGES: the system instruction and the last of the others.
     """
     within = [
         step for step in trace.models if any(one is answer for one in trace.around(step)) and step.heard
     ]
     speaker = within[-1] if within and not answer.heard else answer
     turns = [*speaker.heard, *(speaker.said or (Turn("assistant", answer.answer or ""),))]
-    if turns[0].role != "system":  # an agent is given the question, and its model the instruction, too
+    if turns[0].role != "system":  # only the model within an agent has the instruction
         told = (step.heard[0] for step in reversed(within) if step.heard[0].role == "system")
         turns = [*islice(told, 1), *turns]
     if len(turns) > MAX_MESSAGES:
@@ -146,7 +145,7 @@ def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
 
 
 def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
-    """Write the tools that ran, or else the calls that models asked for."""
+    """Write the tools that ran, else the calls that models requested."""
     ran = [step.tool for step in trace.of_kind("tool")]
     if ran:
         calls = [
@@ -155,7 +154,7 @@ def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
             if one is not None
         ]
         return calls[:MAX_TOOL_CALLS]
-    # What a later call heard repeats what an earlier one said: one of the steps knows it all.
+    # A later call repeats the messages of earlier ones, so the last step with tool calls has them all.
     exchanges = ((*step.heard, *step.said) for step in (*trace.models[::-1], answer))
     turns = next((turns for turns in exchanges if any(turn.tool_calls for turn in turns)), ())
     results = {turn.call_id: turn.text for turn in turns if turn.role == "tool" and turn.call_id}
@@ -167,7 +166,7 @@ def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
 
 
 def labels_of(trace: Trace, answer: Step, found: Sequence[tuple[str, Found | None]]) -> dict[str, str]:
-    """Gather the labels: of the service, the answer's span and those around it, and the sources of texts."""
+    """Collect the labels of the service and of the spans, and the sources of question and context."""
     labels: dict[str, str] = {}
     for name, source in found:
         if source is not None:
@@ -197,10 +196,10 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
     """Write the fields of the event that a trace, or one span of it, becomes.
 
     Args:
-        trace: The trace, or the part of it that is looked at.
+        trace: The trace, or a part of it.
         answer: The step whose output is the answer.
-        event_id: What identifies the event.
-        joined: Whether the trace is all that came of it, so that what lacks is worth a label.
+        event_id: Id of the event.
+        joined: Whether the trace was joined, so that missing spans get a label.
 
     Returns:
         Fields of `QAEvent` by name.
@@ -232,9 +231,9 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
 
 
 def tracestate_of(trace: Trace, answer: Step) -> str | None:
-    """Give the tracestate with the sampler's entry: the answer's own, else the root's, else any span's.
+    """Select the tracestate with a threshold: the answer's, else the root's, else the first of the spans.
 
-    Some samplers write it on roots alone.
+    Some samplers write it on roots only.
     """
     root = () if trace.root is None else (trace.root,)
     states = [step.span.tracestate for step in (answer, *root, *trace.steps) if step.span.tracestate]
@@ -249,5 +248,5 @@ def _moment(nanoseconds: int) -> datetime | None:
 
 
 def capture_hints(families: Sequence[str]) -> Mapping[str, str]:
-    """Say, by family, how the capture of content is switched on."""
+    """By family, how to switch on the capture of content."""
     return {one.name: one.capture for one in FAMILIES if one.name in families and one.capture}

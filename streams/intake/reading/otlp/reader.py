@@ -1,4 +1,4 @@
-"""Traces in, events out: the whole way from a request's bytes, by the settings."""
+"""Reads the bytes of OTLP requests into events, by the settings."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from streams.intake.reading.trace import normal_tracestate
 
 _SPAN_PARTS: Final = 8
 _LONG_CHARS: Final = 1_000
-"""Of an attribute that may be JSON as text."""
+"""From this length on an attribute is searched for JSON."""
 Unit = Literal["trace", "span"]
-"""trace: one event a trace, whose spans are joined; span: one event a model's call, without a join."""
+"""trace: one event for each trace, whose spans are joined; span: one event for each model call, no join."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a trace, or the part of it in one record, becomes.
+    """The events of a trace, or of its part in one record.
 
     Args:
-        events: Its events; at most one for unit trace.
-        why_none: Why there is none.
-        silent: Families whose models answered without recorded content.
+        events: The events; at most one for unit trace.
+        why_none: Reason where there is no event.
+        silent: Families whose model calls have no recorded content.
     """
 
     events: tuple[QAEvent, ...] = ()
@@ -46,7 +46,7 @@ class Reading:
 
 
 def parts_of(spans: Iterable[Span]) -> int:
-    """Count the parts of what was gathered of a trace, as `beside.parts_of` does those of a record."""
+    """Count the parts of a joined trace, as `beside.parts_of` counts those of a record."""
     parts = 0
     for span in spans:
         parts += _SPAN_PARTS + len(span.attributes) + EVENT_PARTS * len(span.events)
@@ -60,13 +60,12 @@ class OtlpReader:
     """Reads OTLP requests as the section `ingest` of the settings says.
 
     Args:
-        unit: What becomes one event.
+        unit: One event for each trace or each model call.
         max_event_bytes: Larger records are refused.
-        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); what it does not name is
-            found as `qa` says.
+        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); `qa` finds the other fields.
 
     Raises:
-        SettingsError: The mapping does not hold.
+        SettingsError: The mapping is invalid.
     """
 
     def __init__(self, *, unit: Unit, max_event_bytes: int, mapping: Mapping[str, str] | None = None) -> None:
@@ -75,14 +74,14 @@ class OtlpReader:
         self._mapper = Mapper(mapping) if mapping else None
 
     def heads(self, value: bytes | None, key: bytes | None = None) -> list[Head]:
-        """Read what sampling looks at.
+        """Read the ids, tracestates and roots that sampling needs.
 
         Args:
             value: The record's value.
-            key: Its key; where it is the trace id, not all of the record is parsed.
+            key: The record's key; if it is the trace id, the record is searched and not parsed.
 
         Raises:
-            DecodeError: The record is no OTLP request.
+            DecodeError: The record is not an OTLP request.
         """
         value = self._checked(value)
         trace_id = trace_id_of(key)
@@ -90,7 +89,7 @@ class OtlpReader:
         return wire.heads(value) if trace_id is None or roots is None else [Head(trace_id.hex(), "", roots)]
 
     def roots(self, value: bytes | None, trace_id: bytes) -> int | None:
-        """Count the roots of a keyed record's trace; None where that needs more than its id, see `heads`.
+        """Count the roots of a keyed record's trace; None where only `heads` can count them.
 
         Args:
             value: The record's value.
@@ -99,7 +98,7 @@ class OtlpReader:
         return count_roots(value, trace_id) if value and len(value) <= self._max_event_bytes else None
 
     def spans(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
-        """Read a record's spans by trace id; those without a trace id are left out.
+        """Read a record's spans by trace id; spans without a trace id are omitted.
 
         Args:
             value: The record's value.
@@ -123,7 +122,7 @@ class OtlpReader:
         """Make events of the spans of one trace.
 
         Raises:
-            DecodeError: What was found is not an event, or an expression of the mapping fails.
+            DecodeError: The fields are not a valid event, or an expression of the mapping fails.
         """
         try:
             trace = Trace(spans)
@@ -152,7 +151,7 @@ class OtlpReader:
             and (step.kind == "model" or step.attributes.get("judgestream.answer"))
             and not any(
                 one.kind == "model" for one in trace.around(step)
-            )  # one call that two layers recorded
+            )  # two instrumentations recorded the same call
         ]
 
     def _event(self, trace: Trace, answer: Step) -> QAEvent:
@@ -175,7 +174,9 @@ class OtlpReader:
         assert self._mapper is not None  # noqa: S101 - for the type checker
         document = {**normalised(trace, answer), "labels": fields["labels"]}
         found = self._mapper.apply(document, self._mapper.targets)
-        found = {name: value for name, value in found.items() if value is not None}  # else as it was found
+        found = {
+            name: value for name, value in found.items() if value is not None
+        }  # a null keeps the value that `qa` found
         if "labels" in found:
             found["labels"] = normal_labels(found["labels"])
         return found

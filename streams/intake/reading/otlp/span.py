@@ -1,4 +1,4 @@
-"""A span as it was read, whatever the encoding; a log record of a model call is read as a span, too."""
+"""The form of spans for both encodings; log records of model calls are read as spans, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 Attributes = Mapping[str, Any]
-"""Name to text, number, truth value, list or mapping; None for what is no such thing."""
+"""Name to text, number, truth value, list or mapping; None for a value of another type."""
 
 
 class SpanEvent(NamedTuple):
@@ -21,17 +21,17 @@ class Span(NamedTuple):
 
     Args:
         trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
-        span_id: 16 of them.
-        parent_id: The parent's; empty for a root.
+        span_id: 16 lower-case hexadecimal digits.
+        parent_id: The parent's span id; empty for a root.
         tracestate: As W3C writes it; empty for none.
         name: The span's name, or the event's name of a log record.
         scope: Name of the instrumentation.
         resource: Attributes of the service.
-        attributes: Its own.
+        attributes: Attributes of the span.
         start: Nanoseconds since the epoch; 0 where unknown.
         end: As `start`.
-        events: Its events.
-        error: What its status says of an error; None without one.
+        events: Events of the span.
+        error: The message of a status that is an error; None for another status.
         is_log: Whether a log record was read.
     """
 
@@ -51,11 +51,11 @@ class Span(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What sampling looks at of the spans that a record holds of one trace.
+    """The part that sampling reads of a record's spans of one trace.
 
     Args:
         trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
-        tracestate: As W3C writes it, of the first span that has one; empty for none.
+        tracestate: The first tracestate of the spans, as W3C writes it; empty for none.
         roots: Spans without a parent.
     """
 
@@ -65,5 +65,5 @@ class Head(NamedTuple):
 
 
 def has_root(spans: Iterable[Span]) -> bool:
-    """Whether the span that the others stem from is among them; a log's record is none."""
+    """Whether the root span is among them; a log record is not a root."""
     return any(not span.parent_id and not span.is_log for span in spans)

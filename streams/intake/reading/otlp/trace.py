@@ -1,9 +1,8 @@
-"""A trace in one form for all families, and the answer in it. Pure."""
+"""A trace in one form for all families, and its answer. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from streams.intake.reading.otlp.families.family import Kind
@@ -12,29 +11,21 @@ from streams.intake.reading.otlp.span import Span, SpanEvent
 from streams.intake.reading.otlp.steps.step import Step
 
 MAX_DEPTH: Final = 200
-"""Spans within spans; deeper ones count as this deep."""
+"""Greatest depth of nested spans; deeper spans count as this deep."""
 _RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chain": 2, "other": 3}
 _APART: Final[frozenset[Kind]] = frozenset({"evaluation"})
 
 NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
 """Why a trace becomes no event. ours: a judgestream worker's own; no_model: it has no model call; no_content:
-the model's answer was not recorded; no_answer: they called tools, were cut short, or only
+the model's answer was not recorded; no_answer: the models called tools, ended early, or only
 evaluated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A step and where it stands."""
-
-    step: Step
-    depth: int
-
-
 class Trace:
-    """The steps of a trace as far as they arrived.
+    """The steps of a trace that have arrived.
 
     Args:
-        spans: Its spans and log records, in any order; a span that came twice counts once.
+        spans: Its spans and log records, in any order; a span that arrives twice counts once.
     """
 
     def __init__(self, spans: Iterable[Span]) -> None:
@@ -43,19 +34,19 @@ class Trace:
 
     @lazy
     def root(self) -> Step | None:
-        """The span without a parent; None where it has not come."""
+        """The span without a parent; None before it arrives."""
         roots = [step for step in self.steps if not step.span.parent_id and not step.span.is_log]
         return min(roots, key=lambda step: step.span.start, default=None)
 
     @property
     def complete(self) -> bool:
-        """Whether the root and the parent of every other span are here."""
+        """Whether the root and the parent of every other span have arrived."""
         return self.root is not None and all(
             not step.span.parent_id or step.span.parent_id in self._by_id for step in self.steps
         )
 
     def ancestors(self, step: Step) -> list[Step]:
-        """The spans around one, the outermost first."""
+        """The enclosing spans, the outermost first."""
         found: list[Step] = []
         seen = {step.span.span_id}
         parent = self._by_id.get(step.span.parent_id)
@@ -70,12 +61,12 @@ class Trace:
         return {step.span.span_id: self.ancestors(step) for step in self.steps}
 
     def around(self, step: Step) -> list[Step]:
-        """As `ancestors`, worked out once."""
+        """As `ancestors`, computed once."""
         return self._around[step.span.span_id]
 
     @lazy
     def judged(self) -> tuple[Step, ...]:
-        """The steps that belong to the application's work: neither a worker's nor within an evaluation."""
+        """The application's steps, without those of a judgestream worker and within evaluations."""
         apart = {step.span.span_id for step in self.steps if step.kind in _APART or step.is_ours}
         if not apart:
             return self.steps
@@ -87,7 +78,7 @@ class Trace:
 
     @lazy
     def models(self) -> tuple[Step, ...]:
-        """The calls of models, in the order of their ends."""
+        """The model calls, by end time."""
         found = [step for step in self.judged if step.kind in {"model", "agent"}]
         return tuple(sorted(found, key=lambda step: step.span.end))
 
@@ -95,9 +86,8 @@ class Trace:
     def answer(self) -> Step | None:
         """The step whose output is the application's answer: the outermost workflow, agent or model.
 
-        A step of a chain counts only where a model answered within it, or where none took part at all and it
-        was asked something. Among equals the last to end is the answer: what came before were drafts and
-        plans.
+        A step of a chain qualifies only if a model answered within it, or if the trace has no model and the
+        step has a question. Of equal steps the last to end is the answer: earlier ones are drafts and plans.
         """
         told = [step for step in self.judged if step.attributes.get("judgestream.answer")]
         around_models = {one.span.span_id for model in self.models for one in (*self.around(model), model)}
@@ -108,7 +98,7 @@ class Trace:
             and (step.kind != "chain" or step.span.span_id in around_models or not self.models)
         ]
         able.sort(key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end))
-        for step in able:  # most outputs are never looked at
+        for step in able:  # most outputs are never read
             if step.answer is not None and (
                 self.models
                 or step.kind != "chain"
@@ -120,7 +110,7 @@ class Trace:
 
     @property
     def why_no_answer(self) -> NoAnswer:
-        """Why there is no answer."""
+        """The reason why the trace has no answer."""
         if self.steps and not self.judged and any(step.is_ours for step in self.steps):
             return "ours"
         if not self.models:
@@ -129,16 +119,16 @@ class Trace:
 
     @property
     def silent_families(self) -> tuple[str, ...]:
-        """The families whose models answered without content."""
+        """Families whose model calls have no recorded content."""
         return tuple(dict.fromkeys(step.family for step in self.models if step.lacks_content and step.family))
 
     def of_kind(self, *kinds: Kind) -> Sequence[Step]:
-        """The judged steps of some kinds, in the order of their starts."""
+        """The judged steps of some kinds, by start time."""
         return sorted((step for step in self.judged if step.kind in kinds), key=lambda step: step.span.start)
 
 
 def merge(spans: Iterable[Span]) -> list[Span]:
-    """Bring together what has the same span id: a span that came twice, and the log records of a span."""
+    """Merge spans and log records with the same span id."""
     by_id: dict[str, list[Span]] = {}
     for index, span in enumerate(spans):
         by_id.setdefault(span.span_id or f"#{index}", []).append(span)
@@ -146,7 +136,7 @@ def merge(spans: Iterable[Span]) -> list[Span]:
 
 
 def _merged(same: Sequence[Span]) -> Span:
-    """The fuller of a span that came twice; log records become its events, each once."""
+    """Keep the copy of a span with the most attributes; each log record becomes one event of it."""
     logs = [one for one in same if one.is_log]
     whole = max((one for one in same if not one.is_log), key=lambda one: len(one.attributes), default=None)
     known = logs.pop(0) if whole is None else whole
@@ -161,7 +151,7 @@ def _merged(same: Sequence[Span]) -> Span:
 
 
 def _content(name: str, attributes: Mapping[str, Any]) -> str:
-    """What tells an event from another, in a form that can be looked up."""
+    """The content of an event as a hashable key."""
     return repr((name, attributes))
 
 

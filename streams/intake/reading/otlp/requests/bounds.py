@@ -1,4 +1,4 @@
-"""How much one OTLP request may hold: an empty span takes two bytes, and what is made of it a kilobyte."""
+"""Limits of one OTLP request: an empty span takes two bytes, and its Python object a kilobyte."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from streams.errors import DecodeError
 MAX_SPANS: Final = 20_000
 """Spans and log records, with their scopes and resources. A Collector's batch has 8,192 by default."""
 MAX_PARTS: Final = 100_000
-"""Attributes, with what is within them, and events."""
+"""Attributes, their nested values, and events."""
 MAX_OBJECTS: Final = 250_000
-"""Opening brackets of a request in JSON: an attribute has two, and more than 30 bytes."""
+"""Opening brackets of a request in JSON; an attribute has two in at least 30 bytes."""
 EVENT_PARTS: Final = 4
-"""What an event of a span counts for."""
+"""Parts that an event of a span counts as."""
 
 
 class Budget:
-    """What is left of what a request, or a trace of several, may hold.
+    """Counts the objects of a request against a limit.
 
     Args:
-        limit: How much it may be.
-        of: Of what.
+        limit: Greatest number.
+        of: Names what is counted.
     """
 
     def __init__(self, limit: int, of: str) -> None:
@@ -29,10 +29,10 @@ class Budget:
         self._of = of
 
     def take(self, count: int) -> None:
-        """Count something before it is read.
+        """Count objects before they are read.
 
         Raises:
-            DecodeError: It is too much.
+            DecodeError: The limit is exceeded.
         """
         self._left -= count
         if self._left < 0:
@@ -44,19 +44,19 @@ class Budget:
 
 
 def spans_budget() -> Budget:
-    """For spans, log records, scopes and resources."""
+    """A budget for spans, log records, scopes and resources."""
     return Budget(MAX_SPANS, "spans, scopes and resources")
 
 
 def parts_budget() -> Budget:
-    """For attributes and events."""
+    """A budget for attributes and events."""
     return Budget(MAX_PARTS, "attributes and events")
 
 
 def check_objects(value: bytes) -> None:
-    """Refuse a request in JSON that would become too many objects.
+    """Refuse a request in JSON with too many objects.
 
     Raises:
-        DecodeError: It would.
+        DecodeError: It has more than MAX_OBJECTS.
     """
     Budget(MAX_OBJECTS, "objects in JSON").take(value.count(b"{") + value.count(b"["))

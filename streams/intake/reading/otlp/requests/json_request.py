@@ -1,4 +1,4 @@
-"""What OTLP/JSON looks like to msgspec, which skips what is not named here.
+"""The schema of OTLP/JSON for msgspec, which skips the fields that it does not name.
 
 Any field may be null, as some exporters write it.
 """
@@ -17,9 +17,9 @@ from streams.intake.reading.otlp.requests.bounds import check_objects
 T = TypeVar("T")
 
 NOTHING: Final = msgspec.Raw(b"null")
-"""What may hold anything stays as it was written: msgspec takes 13 microseconds for a number like 1e308."""
+"""Fields of any type stay raw: msgspec takes 13 microseconds for a number like 1e308."""
 _Number = msgspec.Raw
-"""64-bit integers are texts in the JSON form of Protobuf; receivers take numbers, too."""
+"""64-bit integers are texts in the JSON form of Protobuf; receivers accept numbers, too."""
 
 
 class Scope(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -111,7 +111,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class JsonHead(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What of a span or log record sampling looks at."""
+    """The fields of a span or log record that sampling needs."""
 
     trace_id: str | None = ""
     trace_state: str | None = ""
@@ -119,21 +119,21 @@ class JsonHead(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ScopeHeads(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The same of one instrumentation."""
+    """The heads of one instrumentation."""
 
     spans: list[JsonHead] | None = None
     log_records: list[JsonHead] | None = None
 
 
 class ResourceHeads(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The same of one service."""
+    """The heads of one service."""
 
     scope_spans: list[ScopeHeads] | None = None
     scope_logs: list[ScopeHeads] | None = None
 
 
 class HeadsRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The same of a request."""
+    """The heads of a request."""
 
     resource_spans: list[ResourceHeads] | None = None
     resource_logs: list[ResourceHeads] | None = None
@@ -144,10 +144,10 @@ HEADS: Final = msgspec.json.Decoder(HeadsRequest)
 
 
 def json_request(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
-    """Read a request, whose fields may also have the names that the schema gives them (`resource_spans`).
+    """Read a request; its fields may also have their names in the Protobuf schema (`resource_spans`).
 
     Raises:
-        DecodeError: It is no OTLP request of spans or of log records, or holds too many objects.
+        DecodeError: It is not an OTLP request of spans or of log records, or has too many objects.
     """
     check_objects(value)
     try:
@@ -172,7 +172,7 @@ def _by_schema(decoder: msgspec.json.Decoder[T], raw: dict[str, Any]) -> T:
 
 
 def _renamed(value: Any) -> Any:
-    """Write the names of fields as OTLP/JSON does; names of attributes are no fields, but values of `key`."""
+    """Convert the names of fields to those of OTLP/JSON; names of attributes are values, and stay."""
     if isinstance(value, dict):
         return {_camel(name.split("_")): _renamed(inner) for name, inner in value.items()}
     return [_renamed(item) for item in value] if isinstance(value, list) else value

@@ -18,7 +18,7 @@ from streams.intake.reading.otlp.span import Attributes, Span, SpanEvent
 ERROR: Final = 2
 """Status code of a span that failed."""
 Keep = Callable[[str], bool]
-"""Says of a trace id whether its spans are wanted."""
+"""Selects trace ids whose spans are read."""
 
 
 def _json_value(raw: Any, budget: Budget) -> Any:
@@ -45,7 +45,7 @@ def _read(written: msgspec.Raw) -> Any:
     try:
         return orjson.loads(bytes(written))
     except orjson.JSONDecodeError:
-        return None  # a number that no float can hold
+        return None  # a number out of the range of a float
 
 
 def _own_attributes(written: msgspec.Raw, budget: Budget) -> dict[str, Any]:
@@ -76,15 +76,15 @@ def identifier(value: str | None) -> str:
 
 
 def json_spans(request: Request, keep: Keep, budget: Budget) -> Iterator[Span]:
-    """Give the spans of a request, and its log records as spans, in its order.
+    """Read the spans of a request, and its log records as spans, in order.
 
     Args:
         request: The request.
-        keep: Says of a trace id whether its spans are wanted.
+        keep: Selects trace ids.
         budget: Counts attributes and events.
 
     Raises:
-        DecodeError: There are too many of them, or too many spans.
+        DecodeError: There are too many spans, attributes or events.
     """
     count = spans_budget()
     for of_resource in request.resource_spans or ():

@@ -17,17 +17,17 @@ def log_span(
     body: Any,
     at: int,
 ) -> Span:
-    """Make a span of what a log record holds.
+    """Make a span of a log record.
 
     Args:
         trace_id: The trace's id.
-        span_id: Of the span that it belongs to.
-        event_name: The event's name; older ones have it among the attributes.
+        span_id: Id of the span that it belongs to.
+        event_name: The event's name; older instrumentations write it as an attribute.
         scope: Name of the instrumentation.
         resource: Attributes of the service.
-        attributes: Its own.
+        attributes: Attributes of the log record.
         body: Its body.
-        at: When it was written, in nanoseconds since the epoch.
+        at: Its time in nanoseconds since the epoch.
     """
     name = event_name or attributes.get("event.name")
     if isinstance(body, dict):
@@ -58,7 +58,7 @@ def _tracestate(attributes: dict[str, Any]) -> str:
 
 
 def _of_body(body: dict[str, Any]) -> dict[str, Any]:
-    """What a log record's body holds that others write as attributes."""
+    """The content of a log record's body, under the names that others use for attributes."""
     found = {name: value for name, value in body.items() if name.startswith("gen_ai.")}
     for name in ("input", "output"):  # AWS Distro for OpenTelemetry
         exchanged = body.get(name)

@@ -1,7 +1,7 @@
-"""The Protobuf messages of OTLP, as far as they are read.
+"""The Protobuf messages of OTLP, with the fields that are read.
 
-Declared here in place of the generated package: what is not declared is skipped by the parser in C, which is
-most of what a trace holds. Field numbers are those of opentelemetry-proto 1.x, which are stable:
+Declared here in place of the generated package: the parser in C skips the fields that are not declared, most
+of a trace. Field numbers are those of opentelemetry-proto 1.x, which are stable:
 `trace/v1/trace.proto`, `logs/v1/logs.proto`, `common/v1/common.proto`, `resource/v1/resource.proto`.
 """
 
@@ -25,7 +25,7 @@ _SCALARS: Final[dict[str, int]] = {
 }
 
 # Message: field name -> (number, type); `*` marks a repeated field, a capital letter another message of this
-# table. Text is declared as bytes wherever a foreign encoding must not make the whole record unreadable.
+# table. Text is declared as bytes, so that one text that is not UTF-8 does not make the record unreadable.
 _MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "AnyValue": {
         "string_value": (1, "bytes"),
@@ -71,8 +71,8 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "ScopeLogs": {"scope": (1, "Scope"), "log_records": (2, "*LogRecord")},
     "ResourceLogs": {"resource": (1, "Resource"), "scope_logs": (2, "*ScopeLogs")},
     "Logs": {"resource_logs": (1, "*ResourceLogs")},
-    # What sampling looks at, and no more. Both kinds of request have the same outer fields; a log record has
-    # other types under a span's numbers, which the parser then takes for unknown fields.
+    # The fields that sampling needs. Both kinds of request have the same outer fields; a log record has
+    # other types under a span's numbers, which the parser treats as unknown fields.
     "Head": {"trace_id": (1, "bytes"), "trace_state": (3, "bytes"), "parent_span_id": (4, "bytes")},
     "ScopeHeads": {"heads": (2, "*Head")},
     "ResourceHeads": {"scopes": (2, "*ScopeHeads")},

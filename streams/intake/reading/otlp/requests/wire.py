@@ -1,8 +1,8 @@
 """The two encodings of an OTLP request, Protobuf and JSON, of spans and of log records. Pure.
 
-Which one it is, its first byte says: a Protobuf request begins with the tag of its first field (0x0a), a JSON
-one with a brace. Whether it holds spans or log records shows in the ids: a span has a trace id of 16 bytes
-under number 1.
+The first byte identifies the encoding: a Protobuf request begins with the tag of its first field (0x0a), a
+JSON request with a brace. The ids distinguish spans from log records: a span has a trace id of 16 bytes under
+number 1.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TRACE_ID_BYTES: Final = 16
 
 
 def heads(value: bytes) -> list[Head]:
-    """Read what sampling looks at, by trace: ids, tracestate, and how many roots there are.
+    """Read the ids, tracestate and number of roots of each trace, for sampling.
 
     Args:
         value: A request in either encoding.
 
     Raises:
-        DecodeError: It is no OTLP request, or holds more than `bounds` says.
+        DecodeError: It is not an OTLP request, or exceeds the limits of `bounds`.
     """
     if _is_json(value):
         return _gathered(_json_heads(json_request(HEADS, value)))
@@ -46,7 +46,7 @@ def heads(value: bytes) -> list[Head]:
 
 
 def _span_heads(value: bytes) -> list[Head]:
-    """As `heads`, of spans in Protobuf: this runs on every record, so each span costs a comparison or two."""
+    """As `heads`, for spans in Protobuf. It may run on every record, so the work for each span is small."""
     traces: dict[bytes, list[Any]] = {}
     last = b""
     gathered: list[Any] = ["", 0]
@@ -105,22 +105,22 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
 
     Args:
         value: A request in either encoding.
-        keep: Says of a trace id whether its spans are wanted; the others cost next to nothing.
+        keep: Selects trace ids; other spans are not read.
 
     Returns:
         Its spans, or its log records as spans, in the request's order.
 
     Raises:
-        DecodeError: It is no OTLP request, or holds more than `bounds` says.
+        DecodeError: It is not an OTLP request, or exceeds the limits of `bounds`.
     """
     budget = parts_budget()
     if _is_json(value):
         return list(json_spans(json_request(REQUEST, value), keep, budget))
     try:
         traces = Traces.FromString(value)
-    except ProtobufError as error:  # a log record's trace id stands where a span has its attributes
+    except ProtobufError as error:  # a log record's trace id has the field number of a span's attributes
         if _span_heads(value):
-            raise _no_request(value, error) from None  # `heads` decided on its spans
+            raise _no_request(value, error) from None  # it has spans, whose heads are readable
         traces = None
     found = None if traces is None else _protobuf_spans(traces, keep, budget)
     if found is not None:
@@ -131,7 +131,7 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
 
 
 def _count(resources: Any, scopes: Callable[[Any], Any], held: Callable[[Any], Any]) -> None:
-    """Refuse more than `bounds` says, before anything is made of them."""
+    """Refuse more than `bounds` allows, before any object is built."""
     budget = spans_budget()
     budget.take(len(resources))
     for resource in resources:
@@ -143,8 +143,8 @@ def _count(resources: Any, scopes: Callable[[Any], Any], held: Callable[[Any], A
 def _is_json(value: bytes) -> bool:
     if value[:1] == b"{":
         return True
-    # A line feed is both white space of JSON and the first tag of a Protobuf request, which a brace rarely
-    # follows.
+    # A line feed is white space in JSON and the first tag of a Protobuf request; a brace rarely follows the
+    # tag.
     return value[:1] in b" \t\r\n" and value[:64].lstrip()[:1] == b"{" and _not_protobuf(value)
 
 
@@ -203,12 +203,12 @@ def _attributes(pairs: Sequence[Any], budget: Budget) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _name(raw: bytes) -> str:
-    """An attribute's name; there are few of them, and they come again and again."""
+    """An attribute's name; the same few names recur."""
     return _text(raw)
 
 
 def _protobuf_spans(request: Any, keep: Keep, budget: Budget) -> list[Span] | None:
-    """Give the spans that are wanted; None where none has a trace id."""
+    """Read the selected spans; None where no span has a trace id."""
     _count(request.resource_spans, attrgetter("scope_spans"), attrgetter("spans"))
     found: list[Span] = []
     has_spans = False

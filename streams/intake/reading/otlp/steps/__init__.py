@@ -1,1 +1,1 @@
-"""What one span says, read with the tables of its families into words that are the same for all of them."""
+"""One span, read by the tables of its families into one form for all of them."""

@@ -1,4 +1,4 @@
-"""The events of a span, and log records as events, that hold content. Pure."""
+"""Events of a span, and log records as events, with content. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FOUND_TEXT: Final = "db.query.result.document"
 
 
 def with_details(span: Span) -> Mapping[str, Any]:
-    """Give the attributes of a span with those of the event that holds its details."""
+    """Add the attributes of a span's event with details to its own."""
     merged: dict[str, Any] = {}
     for event in span.events:
         if event.name == _DETAILS:
@@ -36,7 +36,7 @@ def with_details(span: Span) -> Mapping[str, Any]:
 
 
 def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]:
-    """Read the messages that a span's events of these names hold."""
+    """Read the messages in a span's events of these names."""
     own = [SpanEvent(span.name, span.attributes)] if span.is_log and span.name in names else []
     for event in (*own, *span.events):
         if event.name not in names:
@@ -55,7 +55,7 @@ def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]
 
 
 def tool_events(span: Span) -> tuple[Any, Any]:
-    """Read what a tool was given and gave back from its span's events, as Strands writes them."""
+    """Read a tool's input and output from its span's events, as Strands writes them."""
     found: dict[str, Any] = {}
     for event in span.events:
         name = {"gen_ai.tool.message": "content", "gen_ai.choice": "message"}.get(event.name)
@@ -66,7 +66,7 @@ def tool_events(span: Span) -> tuple[Any, Any]:
 
 
 def found_documents(span: Span) -> tuple[Document, ...]:
-    """Read the documents that a span's events name."""
+    """Read the documents in a span's events."""
     return tuple(
         Document(text, str(event.attributes.get("db.query.result.id", "")))
         for event in span.events

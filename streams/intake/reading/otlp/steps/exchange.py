@@ -1,4 +1,4 @@
-"""What a span was given and gave back, as messages. Pure."""
+"""The input and output of a span as messages. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.intake.reading.otlp.steps.events import HEARD_EVENTS, SAID_EVENTS, 
 from streams.intake.reading.otlp.steps.values import Values, turns_of
 
 _REQUEST: Final = ("args", "instructions", "contents", "system")
-"""What a call of a function, or a request to a model, has and a step's input has not."""
+"""Keys of a function call or of a request to a model, which a step's own input does not have."""
 _CONVERSATIONS: Final = (
     "messages",
     "contents",
@@ -30,14 +30,14 @@ _CONVERSATIONS: Final = (
 
 
 def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-    """Read the messages that a span was given, and those that it gave back."""
+    """Read the messages of a span's input and output."""
     heard = values.turns("heard", "heard_flat", "user")
     said = values.turns("said", "said_flat", "assistant")
     if span.events or span.is_log:
         heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
         said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
     tells = kind in {"model", "agent"}
-    if not tells:  # a step of the application is given a structure of its own, which is no message
+    if not tells:  # the input of an application's step is a structure, not a message
         heard = [turn for turn in heard if not turn.text.startswith("{")]
     else:
         heard = heard or _told(values.first("given"), "user", question_in)
@@ -59,7 +59,7 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
 
 
 def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
-    """Read the input or output of a step as a conversation: what is none is its words."""
+    """Read the input or output of a step as a conversation; other structures become one message."""
     opened = loaded(value)
     if isinstance(opened, dict) and not is_conversation(opened) and opened.keys().isdisjoint(_REQUEST):
         text = words(opened)
@@ -69,13 +69,13 @@ def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Tur
 
 
 def spoken(turns: Iterable[Turn]) -> str | None:
-    """The words of the first answer (the others are alternatives); several messages in a row count as one."""
+    """The text of the last message of the assistant; None where it has none."""
     texts = [turn.text for turn in turns if turn.role not in {"tool", "user", "system"} and turn.text.strip()]
     return texts[-1] if texts else None
 
 
 def is_conversation(value: Any) -> bool:
-    """Tell messages from other input or output of a step."""
+    """Distinguish messages from other input or output of a step."""
     if isinstance(value, dict):
         return any(name in value for name in _CONVERSATIONS)
     return bool(value) and isinstance(value[0], dict | list) and not _has_words(value[0])

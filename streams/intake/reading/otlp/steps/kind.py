@@ -1,4 +1,4 @@
-"""What a span stands for. Pure."""
+"""The kind of a span. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
 
 
 def kind_of(span: Span, values: Values) -> Kind:
-    """Tell what a span stands for."""
+    """Determine the kind of a span."""
     for name, kinds in values.shape.kinds:
         value = loaded(values.attributes[name])
         kind = kinds.get(value.lower()) if isinstance(value, str) else None
@@ -40,7 +40,7 @@ def kind_of(span: Span, values: Values) -> Kind:
 
 
 def _refined(kind: Kind, span: Span, values: Values) -> Kind:
-    # Traceloop calls a retriever's span a task, and says what it does beside it.
+    # Traceloop marks a retriever's span as a task; the operation's name is more specific.
     operation = values.attributes.get("gen_ai.operation.name")
     if kind == "chain" and operation in ("vector_db_retrieve", "retrieval"):
         return "retrieval"
@@ -50,7 +50,7 @@ def _refined(kind: Kind, span: Span, values: Values) -> Kind:
 
 
 def _guessed(span: Span, values: Values) -> Kind:
-    """Tell the kind by what only spans of that kind carry."""
+    """Determine the kind by attributes that only spans of that kind have."""
     names, own = values.attributes.keys(), span.name
     if own == _EVALUATION or any(name.startswith("gen_ai.evaluation.") for name in names):
         return "evaluation"

@@ -1,4 +1,4 @@
-"""What a span says of tenant, prompt, agent and the like. Pure."""
+"""The labels of a span: tenant, prompt, agent and others. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams.intake.reading.otlp.steps.values import Values
 
 
 def labels_of(values: Values) -> dict[str, str]:
-    """Read the labels of a span; the first table that knows one is believed."""
+    """Read the labels of a span; the first table with a label has precedence."""
     found: dict[str, str] = {}
     for own, maps in values.shape.labels:
         pairs: list[tuple[str, Any]] = [(label, values.attributes[name]) for name, label in own]

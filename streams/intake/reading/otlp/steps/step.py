@@ -1,4 +1,4 @@
-"""What one span says, in words that are the same for all families. Pure."""
+"""One span in one form for all families. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 
 
 class Step:
-    """One span, read. Each part is read when it is asked for, and once.
+    """One span. Its parts are read when they are needed.
 
     Args:
         span: The span; log records of the same span id are among its events.
@@ -44,21 +44,21 @@ class Step:
         self.fields: frozenset[Field] = shape.fields
         self._values = Values(self.attributes, shape)
 
-    # What it is
+    # Kind
 
     @lazy
     def kind(self) -> Kind:
-        """What the span stands for."""
+        """The kind of the span."""
         return kind_of(self.span, self._values)
 
     @property
     def family(self) -> str:
-        """The first family whose attributes it carries; empty for none."""
+        """The first family whose attributes it has; empty for none."""
         return self._values.shape.family
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a span or log record of a judgestream worker, which is not judged."""
+        """Whether a judgestream worker wrote it; such spans are not judged."""
         return (
             self.span.scope.partition(".")[0] == LAST_WORD
             or self.span.resource.get("service.name") == LAST_WORD
@@ -67,14 +67,14 @@ class Step:
 
     @property
     def may_answer(self) -> bool:
-        """Whether it is of a kind whose output can be the application's answer."""
+        """Whether the output of its kind can be the application's answer."""
         return self.kind in _ANSWERING
 
     @lazy
     def lacks_content(self) -> bool:
-        """Whether a model or agent ran here without an error, and what it said was not recorded.
+        """Whether a model or agent ran without an error and its output was not recorded.
 
-        An empty answer is a recorded one.
+        An empty answer counts as recorded.
         """
         return (
             self.kind in {"model", "agent"}
@@ -86,9 +86,9 @@ class Step:
 
     @lazy
     def searches(self) -> bool:
-        """Whether it retrieves: by its kind, or a step or tool by its name.
+        """Whether it retrieves documents, by its kind; a step or tool by its name.
 
-        In the second case its output has to be documents.
+        The output of a step or tool must then be documents.
         """
         if self.kind not in {"chain", "tool"}:
             return self.kind in _SEARCHING
@@ -97,7 +97,7 @@ class Step:
             named += self._values.text("tool_name") or ""
         return _SEARCH_WORDS.search(named) is not None
 
-    # What was said
+    # Messages
 
     @lazy
     def _messages(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
@@ -105,22 +105,22 @@ class Step:
 
     @property
     def heard(self) -> tuple[Turn, ...]:
-        """The messages that a model or agent was given."""
+        """The messages to a model or agent."""
         return self._messages[0]
 
     @property
     def said(self) -> tuple[Turn, ...]:
-        """The messages that it gave back."""
+        """The messages from it."""
         return self._messages[1]
 
     @lazy
     def answer(self) -> str | None:
-        """The words that came out; None where there are none, or only calls of tools."""
+        """The text of the output; None for no text, or only tool calls."""
         own = self._values.text("answer")
         if own is not None:
             return own
         if self.kind == "agent":
-            # What the agent says of its result, rather than the last message within it.
+            # The agent's result comes before the last message within it.
             return self._gave() or spoken(self.said)
         if self.kind == "model":
             return spoken(self.said) or self._gave()
@@ -132,9 +132,9 @@ class Step:
 
     @lazy
     def asked(self) -> str | None:
-        """The words that went into a step of the application.
+        """The text of the input of an application's step.
 
-        None for a model's call, as messages are no question.
+        None for a model call, whose messages are not a question.
         """
         if self.kind == "model":
             return None
@@ -151,7 +151,7 @@ class Step:
         spoken = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
         return spoken[-1] if spoken else None
 
-    # What the application says outright
+    # Attributes that the application sets
 
     @property
     def question(self) -> str | None:
@@ -169,11 +169,11 @@ class Step:
         """The context, as the application set it."""
         return self._values.first("context")
 
-    # What was found
+    # Retrieval and tools
 
     @lazy
     def documents(self) -> tuple[Document, ...]:
-        """The documents that a retriever or reranker gave back."""
+        """The documents that a retriever or reranker returned."""
         if not self.searches:
             return ()
         if self.kind not in _SEARCHING:
@@ -192,7 +192,7 @@ class Step:
 
     @lazy
     def query(self) -> str | None:
-        """What was searched for."""
+        """The query of a retriever."""
         if self.kind not in _SEARCHING:
             return None
         value = self._values.first("query", "given")
@@ -232,11 +232,11 @@ class Step:
             arguments, result = tool_events(self.span)
         return ToolUse(name, as_text(unpacked(arguments)).strip(), as_text(unpacked(result)).strip())
 
-    # Whose it is
+    # Labels
 
     @property
     def model(self) -> str | None:
-        """The model that answered, or else the one that was asked."""
+        """The model that answered, else the requested one."""
         return self._values.text("model")
 
     @property
@@ -246,7 +246,7 @@ class Step:
 
     @lazy
     def labels(self) -> dict[str, str]:
-        """What it says of tenant, prompt, agent and the like."""
+        """Labels such as tenant, prompt and agent."""
         return labels_of(self._values)
 
 

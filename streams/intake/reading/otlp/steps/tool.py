@@ -1,4 +1,4 @@
-"""A tool that ran, and what callbacks put around its input and output. Pure."""
+"""A tool call, and the wrappers of callbacks around its input and output. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolUse:
 
 
 def unpacked(value: Any, depth: int = 0) -> Any:
-    """Take what a tool was given, or gave, out of what LangChain's callbacks and messages put around it."""
+    """Remove the wrappers of LangChain's callbacks and messages from a tool's input or output."""
     opened = loaded(value)
     if not isinstance(opened, dict) or depth > _MAX_UNPACKED:
         return opened

@@ -1,4 +1,4 @@
-"""The values that a span carries under the names of its families. Pure."""
+"""The values of a span under the attribute names of its families. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.shape import Field, Shape
 
 _REDACTED: Final = frozenset({"__REDACTED__", "[REDACTED]", "<redacted>", "[Scrubbed]"})
-"""What instrumentations write in place of content that they may not record."""
+"""Placeholders that instrumentations write in place of redacted content."""
 
 
 def turns_of(value: Any, role: str) -> list[Turn]:
@@ -23,11 +23,11 @@ def turns_of(value: Any, role: str) -> list[Turn]:
 
 
 class Values:
-    """The attributes of one span, asked by its families' tables: the first that knows a field is believed.
+    """The attributes of one span by field; the first of its families' tables with a value has precedence.
 
     Args:
         attributes: The span's attributes.
-        shape: What its tables know of their names.
+        shape: The tables' entries for their names.
     """
 
     def __init__(self, attributes: Mapping[str, Any], shape: Shape) -> None:
@@ -35,7 +35,7 @@ class Values:
         self.shape = shape
 
     def first(self, *fields: Field) -> Any:
-        """Give the first value under the names that the tables have for a field; None for none."""
+        """Read the first value of some fields; None for none."""
         for name in self.shape.present[fields]:
             value = self.attributes[name]
             if value is not None and value != "" and not (isinstance(value, str) and value in _REDACTED):
@@ -43,12 +43,12 @@ class Values:
         return None
 
     def text(self, field: Field) -> str | None:
-        """Give the same as text; None for none or an empty one."""
+        """Read the first value of a field as text; None for none or an empty text."""
         value = self.first(field)
         return None if value is None else as_text(loaded(value)).strip() or None
 
     def turns(self, whole: Field, flat: Field, role: str) -> list[Turn]:
-        """Read the first conversation, in one attribute or spread over many."""
+        """Read the first conversation, in one attribute or over several."""
         for name in self.shape.present[whole, flat]:
             found = turns_of(self.attributes.get(name), role)
             found = found or turns_of(unflatten(self.attributes, name), role)
