@@ -14,7 +14,7 @@ EVENT = {
 
 
 def told(result: Scored | Unscored | Failed) -> str:
-    """Return what became of an answer: each result is one of three."""
+    """Format a result, which has one of three statuses."""
     match result:
         case Scored():
             return f"scored {result.score} {result.verdict['rationale']}"

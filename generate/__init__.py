@@ -1,1 +1,1 @@
-"""The committed files that follow from the code: written and checked by one command; not distributed."""
+"""Generators of committed files; not distributed."""

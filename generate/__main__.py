@@ -1,4 +1,4 @@
-"""Write or check the committed files that follow from the code: `python -m generate --write`, `--check`."""
+"""Write or check the generated files: `python -m generate --write`, `--check`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ GENERATORS: Final[Sequence[Callable[[], Mapping[Path, str]]]] = (
     dashboards.files,
     chart_page.files,
 )
-"""Each gives the files that it makes, by path."""
+"""Each returns its files by path."""
 FOLDERS: Final = (message_schemas.FOLDER, dashboards.FOLDER)
-"""Folders that hold generated files alone."""
+"""Folders that contain only generated files."""
 
 
 def wanted() -> dict[Path, str]:
-    """Make every file, by path."""
+    """Return all generated files by path."""
     return {path: text for generator in GENERATORS for path, text in generator().items()}
 
 
 def stale(made: Mapping[Path, str], folders: Iterable[Path]) -> list[Path]:
-    """Find the files that differ from what the code makes, are missing, or that no generator makes."""
+    """Return the files that are outdated, missing or no longer generated."""
     outdated = {
         path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
     }
@@ -49,12 +49,12 @@ def stale(made: Mapping[Path, str], folders: Iterable[Path]) -> list[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write or check them; 0 where they are current."""
+    """Write or check the files; return 0 if they are current."""
     parser = argparse.ArgumentParser(prog="python -m generate", description=__doc__)
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--write", action="store_true", help="write the files")
-    action.add_argument("--check", action="store_true", help="fail where a file is not current")
-    action.add_argument("--release", action="store_true", help="take the current message schemas as released")
+    action.add_argument("--check", action="store_true", help="fail if a file is outdated")
+    action.add_argument("--release", action="store_true", help="mark the current message schemas as released")
     parsed = parser.parse_args(arguments)
     if parsed.release:
         message_schemas.release()
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
             path.write_text(text, encoding="utf-8")
     outdated = stale(made, FOLDERS)
     for path in outdated:
-        sys.stderr.write(f"{path.relative_to(ROOT)} is not current; run `make generate` and commit it\n")
+        sys.stderr.write(f"{path.relative_to(ROOT)} is outdated; run `make generate` and commit it\n")
     return 1 if outdated else 0
 
 

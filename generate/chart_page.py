@@ -1,4 +1,4 @@
-"""The table of values in the chart's README, from the comments in its values.yaml."""
+"""Generate the table of values in the chart's README from the comments in values.yaml."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END: Final = "<!-- end of values -->"
 
 
 def table(values: Iterable[Value]) -> str:
-    """Write the values as Markdown, a table a section."""
+    """Return the values as Markdown, one table per section."""
     parts = []
     for section, members in groupby(values, key=lambda value: value.section):
         rows = "\n".join(
@@ -37,7 +37,7 @@ def _cell(text: str) -> str:
 
 
 def current(readme: str, values: str) -> str:
-    """Return a README with the table of these values between its marks.
+    """Return a README with the table of values between its marks.
 
     Raises:
         ValueError: The marks are missing.
@@ -51,7 +51,7 @@ def current(readme: str, values: str) -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path.
+    """Return the README by its path.
 
     Raises:
         ValueError: The marks are missing.

@@ -1,7 +1,6 @@
-"""Reads a chart's values.yaml together with the comments that describe it.
+"""Parse a chart's values.yaml with its comments.
 
-A comment that begins with `# --` describes the key below it; `# ==` begins a section. Other comments are for
-readers of the file.
+A comment with `# --` describes the key below it; `# ==` starts a section. Other comments are ignored.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ _SECTION: Final = "# =="
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value that a user may set.
+    """One value of a chart.
 
     Args:
         path: Dotted path.
-        default: Its default as compact JSON; None where its parts are described one by one.
-        description: What the comment says, in one line.
-        section: Title of the section that it stands in.
+        default: Its default as compact JSON; None if its parts are described singly.
+        description: The comment in one line.
+        section: Title of its section.
     """
 
     path: str
@@ -35,17 +34,17 @@ class Value:
 
 
 class UndescribedError(ValueError):
-    """Values without a description; the message names them."""
+    """Values lack a description; the message names them."""
 
 
 def read_values(text: str) -> list[Value]:
-    """Read all values in the order of the file.
+    """Return all values in file order.
 
     Args:
         text: The values file.
 
     Raises:
-        UndescribedError: A value has no description, neither of its own nor one of a mapping above it.
+        UndescribedError: Neither a value nor a mapping that contains it has a description.
     """
     lines = text.splitlines()
     root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -79,7 +78,7 @@ def _walk(
 
 
 def _description(lines: Sequence[str], line: int) -> str | None:
-    """What stands right above a key, from the last `# --` on."""
+    """Return the comment directly above a key, from the last `# --` on."""
     words: list[str] = []
     for above in reversed(lines[:line]):
         comment = above.strip()

@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""Generate the reference of the command line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from streams/cli; changes here are lost. -->
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Every command that answers
-something takes `--json`; `--debug` (or `JUDGESTREAM_DEBUG=1`) shows tracebacks.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Commands with output accept
+`--json`; `--debug` (or `JUDGESTREAM_DEBUG=1`) shows tracebacks.
 """
 
 
 def page() -> str:
-    """Write the whole page."""
+    """Return the page."""
     parts = [_INTRODUCTION]
     for name, command in _commands("judgestream", typer.main.get_command(app)):
         arguments = [one for one in command.params if one.param_type_name == "argument"]
@@ -42,7 +42,7 @@ def page() -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path."""
+    """Return the page by its path."""
     return {DOCS / "command-line.md": page()}
 
 
@@ -73,6 +73,6 @@ def _default(option: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Undo Click's marks: a form feed ends the help, a backspace keeps lines as they are."""
+    """Remove Click's marks: a form feed ends the help, a backspace keeps line breaks."""
     paragraphs = text.partition("\f")[0].replace("\b", "").split("\n\n")
     return "\n\n".join(" ".join(part.split()) for part in paragraphs if part.strip())

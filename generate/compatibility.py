@@ -1,8 +1,7 @@
-"""Which changes of a message's JSON Schema would break a reader.
+"""Detect changes of a message's JSON Schema that would break a reader.
 
-Producers of events and consumers of results upgrade on their own time, and during a rolling upgrade old and
-new workers read each other's messages. So a new version must read all that an old one writes, and what it
-writes must still be readable with the old schema.
+Producers and consumers upgrade independently, and during a rolling upgrade old and new workers read each
+other's messages. So old messages must be valid by the new schema, and new messages by the old one.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 
 
 def unreadable(*, writer: Schema, reader: Schema) -> list[str]:
-    """List why a document that is valid for `writer` may be refused by `reader`.
+    """Return why a document that is valid for `writer` may be refused by `reader`.
 
-    Covers the part of JSON Schema that Pydantic generates for these models; it never misses a change within
-    that part, and in doubt (a different pattern) it complains.
+    Covers the part of JSON Schema that Pydantic generates for these models; in doubt (a changed pattern) it
+    reports a problem.
 
     Args:
-        writer: The schema that the document was written with.
-        reader: The schema that it is read with.
+        writer: The writer's schema.
+        reader: The reader's schema.
 
     Returns:
-        One line a problem, each starting with the path of the field; empty when all can be read.
+        One line per problem, starting with the field's path; empty if all documents are readable.
     """
     return list(_Comparison(writer, reader).problems(writer, reader, "$"))
 
 
 def vanished(*, released: Schema, current: Schema) -> list[str]:
-    """List the fields of a message that consumers may use and that are no longer written."""
+    """Return the fields of a message that are no longer written."""
     return sorted(_fields(released, released) - _fields(current, current))
 
 

@@ -1,4 +1,4 @@
-"""The reference of kinds of corrections and suspicions, from `schemas.findings`."""
+"""Generate the reference of corrections and suspicions from `schemas.findings`."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from schemas/findings.py; changes here are lost. -->
 
-Code checks what a judge claims. What it can show to be wrong is a **correction**: the
-[result](verdicts.md) names it in `corrections`, and what rests on the claim does not count. What merely
-looks wrong is a **suspicion**: the result names it in `suspicions`, and the score stays. Under
-`metrics.<name>.verification: strict` suspicions become corrections, under `off` code does not look for them;
+Code checks what a judge claims. A proven error is a **correction**: the [result](verdicts.md) lists it in
+`corrections`, and what it supports does not count. A possible error is a **suspicion**: the result lists it
+in `suspicions`, and the score is unchanged. Under
+`metrics.<name>.verification: strict` suspicions become corrections; under `off` they are not computed;
 [robustness](robustness.md) has the figures. Prometheus counts both by kind
 (`judgestream_verdict_corrections_total`, `judgestream_verdict_suspicions_total`).
 """
 
 _PARTS: Final = (
     ("Corrections", "Always looked for."),
-    ("Contradictions", "Corrections, too: the answer and its source say different things."),
+    ("Contradictions", "Corrections, too: the answer and its source contradict each other."),
     ("Suspicions", "No change of the score, unless `verification` is `strict`."),
 )
 
 
 def page() -> str:
-    """Write the whole page."""
+    """Return the page."""
     contradictions = get_args(ContradictionKind)
     kinds = (
         sorted(set(MEANINGS) - set(contradictions) - set(SUSPICION_KINDS)),

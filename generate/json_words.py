@@ -1,4 +1,4 @@
-"""JSON Schema in words: what may stand somewhere."""
+"""Describe JSON Schema types in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES: Final = {"integer": "whole number", "boolean": "true or false", "object"
 
 
 def resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """Follow references; what stands beside a reference goes before what it refers to."""
+    """Resolve references; keys beside a reference take precedence."""
     while "$ref" in node:
         referred: dict[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]]
         node = {**referred, **{key: value for key, value in node.items() if key != "$ref"}}
@@ -22,12 +22,12 @@ def resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(schema: dict[str, Any], node: dict[str, Any]) -> str:
-    """Return what may stand at a node of a schema: `text`, `number, from 0 to 1`, `list of text`."""
+    """Return the type at a node of a schema: `text`, `number, from 0 to 1`, `list of text`."""
     name = str(node.get("$ref", "")).rpartition("/")[2]
     node = resolve(schema, node)
     if "anyOf" in node:
         kinds = dict.fromkeys(kind_of(schema, one) for one in node["anyOf"])
-        ordered = sorted(kinds, key=lambda kind: kind == "null")  # what may be left out is told last
+        ordered = sorted(kinds, key=lambda kind: kind == "null")  # null last
         return " or ".join(ordered)
     if "enum" in node or "const" in node:
         return ", ".join(f"`{value}`" for value in node.get("enum", [node.get("const")]))

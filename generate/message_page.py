@@ -1,4 +1,4 @@
-"""The reference of what travels on topics, from the message schemas and the table of topics."""
+"""Generate the reference of messages and topics from the message schemas and the table of topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _message(name: str | None) -> str:
 
 
 def page() -> str:
-    """Write the whole page."""
+    """Return the page."""
     names = TopicSettings()
     rows = [
         (
@@ -71,12 +71,12 @@ def page() -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path."""
+    """Return the page by its path."""
     return {DOCS / "messages.md": page()}
 
 
 def _shared(models: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields that all kinds of a message have alike; none where there is one kind."""
+    """Return the fields common to all kinds of a message; empty if there is one kind."""
     first = models[0]["properties"]
     alike = {
         name: node
@@ -101,7 +101,7 @@ def _rows(
 
 
 def _models(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The models of a message: one, or one a kind."""
+    """Return the models of a message: one, or one per kind."""
     kinds = schema.get("oneOf")
     if kinds is None:
         return [("", schema)]

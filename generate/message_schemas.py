@@ -1,7 +1,7 @@
-"""The JSON Schemas of all messages, from the models.
+"""Generate the JSON Schemas of all messages from the models, in `schemas/json/`.
 
-They stand in `schemas/json/`. `python -m generate --release` copies them to `schemas/released/`, against
-which later changes are checked for compatibility.
+`python -m generate --release` copies them to `schemas/released/`, with which later changes must be
+compatible.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ MESSAGES: Mapping[str, TypeAdapter[Any]] = {
     "coverage_verdict": TypeAdapter(CoverageVerdict),
     "relevance_verdict": TypeAdapter(RelevanceVerdict),
 }
-"""By the name that the schema's file and its folder of examples have."""
+"""Messages by the name of their schema file and examples folder."""
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """Generate the published JSON Schema (draft 2020-12) of a message.
+    """Return the published JSON Schema (draft 2020-12) of a message.
 
-    It says what a producer may send (QAEvent) or what a consumer may rely on (all others).
+    It describes what a producer may send (QAEvent) or what a consumer receives (all others).
 
     Args:
         name: A key of `MESSAGES`.
@@ -53,26 +53,26 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def accepted_schema(name: str) -> dict[str, Any]:
-    """Generate the JSON Schema of what the model reads, which may be wider than what it writes."""
+    """Return the JSON Schema of what the model accepts, which may be wider than what it writes."""
     return MESSAGES[name].json_schema(mode="validation")
 
 
 def path(name: str, folder: Path = FOLDER) -> Path:
-    """Where the committed schema of a message stands."""
+    """Return the path of a message's committed schema."""
     return folder / f"{name}.v1.schema.json"
 
 
 def render(schema: Mapping[str, Any]) -> str:
-    """Put a schema in the form in which it is committed."""
+    """Return a schema as committed JSON."""
     return json.dumps(schema, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path."""
+    """Return the schemas by path."""
     return {path(name): render(json_schema(name)) for name in MESSAGES}
 
 
 def release() -> None:
-    """Take the current schemas as released: later changes are checked against them."""
+    """Copy the current schemas to the released ones."""
     for name in MESSAGES:
         path(name, RELEASED).write_text(render(json_schema(name)), encoding="utf-8")

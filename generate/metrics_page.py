@@ -1,4 +1,4 @@
-"""The reference of all Prometheus metrics, from the catalogue."""
+"""Generate the reference of Prometheus metrics from the catalogue."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a sink: `delivered`, "
     "`skipped`, `refused`; of a call: `scored`, `unscored`, "
     "`unavailable`, or the type of a failed result",
-    "unit": "what is joined: trace or conversation",
-    "reason": "why; empty where nothing needs a reason",
-    "metric": "what is judged: `coverage`, `relevance`, or the name of a prompt pack's metric",
-    "status": "`scored`, `unscored` (nothing to judge) or `failed` (judging went wrong)",
+    "unit": "kind of join: trace or conversation",
+    "reason": "reason; may be empty",
+    "metric": "the judged metric: `coverage`, `relevance`, or the name of another metric",
+    "status": "`scored`, `unscored` (nothing to judge) or `failed` (judging failed)",
     "score": "the score, a whole number of the metric's scale",
     "endpoint": "name of the judge's endpoint in the settings",
     "model": (
-        "the judge's model that was asked for (on results and scores `model` is the event label, where "
-        "the settings name it)"
+        "the requested judge model (on results and scores `model` is the event label, if the settings "
+        "name it)"
     ),
-    "kind": "of tokens: `input`, `cached` (a part of input), `output`; of a correction: what was corrected",
+    "kind": "of tokens: `input`, `cached` (a part of input), `output`; of a correction: its kind",
     "period": "of a budget: `hour` or `day`, of UTC",
-    "why": "`retention` removed what was to be read next; `shorter`: a log has become shorter",
+    "why": "`retention`: the next records were removed; `shorter`: the log became shorter",
     "topic": "Kafka topic",
     "partition": "Kafka partition",
     "sink": "name of a sink in the settings",
     "instrumentation": "family of instrumentations, as docs/traces.md lists them",
-    "slice": "part of the traffic: `all`, or one label's value such as `app=support`",
+    "slice": "slice of the traffic: `all`, or one label's value such as `app=support`",
     "measure": (
-        "what is watched: `mean`, `mix` (the plain mean, which the mix of labels moves), or a share "
-        "such as `share_at_most_2`"
+        "the statistic: `mean`, `mix` (the plain mean, which the mix of labels changes), or a share such "
+        "as `share_at_most_2`"
     ),
     "end": "`lowest` or `highest`",
     "fingerprint": (
-        "hash of everything that makes a number: prompts, response schema, scoring, model, parameters"
+        "hash of everything that determines a score: prompts, response schema, scoring, model, parameters"
     ),
     "met": "whether the results meet the objective of their metric: yes or no",
 }
 
 EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "Weighted mean": (
-        "Each answer counts for as many as it was sampled from.",
+        "Each answer is weighted by 1 / sampling probability.",
         """sum by (metric) (increase(judgestream_score_weighted_total[1h]))
 / (sum by (metric) (increase(judgestream_score_weight_total[1h])) > 0)""",
     ),
     "Effective sample size": (
-        "How many equally weighted answers would say as much (Kish).",
+        "Number of equally weighted answers with the same precision (Kish).",
         """sum by (metric) (increase(judgestream_score_weight_total[1h])) ^ 2
 / (sum by (metric) (increase(judgestream_score_weight_square_total[1h])) > 0)""",
     ),
@@ -100,42 +100,41 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
 )""",
     ),
 }
-"""By title: what it is, and its PromQL."""
+"""By title: meaning and PromQL."""
 
 _INTRODUCTION: Final = """\
 # Metrics
 
 <!-- Made by `python -m generate --write` from streams/telemetry/catalogue.py; changes here are lost. -->
 
-A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics, where
-`judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. Beside them
-stand the usual ones of the process (`process_*`, `python_*`). Names and labels are a contract: they change
-with a major version only.
+A worker exposes these at `/metrics`, in Prometheus' text format or, if requested, in OpenMetrics, in which
+`judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. The usual
+process metrics (`process_*`, `python_*`) are exposed, too. Names and labels change only with a major version.
 
 `<labels>` are the event labels that `telemetry.labels` names. Each has at most `telemetry.max_label_values`
 values, the first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond
 {combinations:,} combinations all labels of a result are `{other}`. Characters that Prometheus does not allow
-become `_`. A name that results and scores have of their own (`metric`, `status`, `reason`, `score`), or that
+become `_`. A label name that results and scores already have (`metric`, `status`, `reason`, `score`), or that
 rules have (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
 
-A counter appears when it first counts: a series that is not there yet means 0 for counts of trouble, and "no
-data" for scores. It is shown as 0 once and as it is from then on, so that `increase` sees its first step; a
-second Prometheus that scrapes the same worker may miss it.
+A counter appears with its first count: a missing series means 0 for counts of failures, and "no data" for
+scores. Its first scrape shows 0, so that `increase` sees the first step; a second Prometheus that scrapes the
+same worker may miss it.
 """
 
 _SUMS: Final = """\
 ## From the six sums to numbers
 
 Every scored answer carries the probability p with which it was sampled; its weight is w = 1 / p, its score x.
-From six sums of both a mean, its error and the effective sample size follow over any window and any choice of
+Six sums give the mean, its standard error and the effective sample size over any window and selection of
 labels:
 
 | sum | metric |
 |---|---|
 {rows}
 
-The recording rules in `helm/files/rules.yaml` do this over 5 minutes, an hour and a day and keep the scores
-of each evaluator apart; take them where you can. By hand, while **one evaluator** judges (see
+The recording rules in `helm/files/rules.yaml` do this over 5 minutes, an hour and a day, separately for each
+evaluator; use them if possible. By hand, while **one evaluator** judges (see
 `judgestream_evaluator_info`):
 """
 
@@ -150,7 +149,7 @@ _SUM_NAMES: Final = {
 
 
 def reference() -> str:
-    """Write the whole page."""
+    """Return the page."""
     rows = "\n".join(f"| {sign} | `judgestream_score_{name}_total` |" for name, sign in _SUM_NAMES.items())
     parts = [
         _INTRODUCTION.format(other=OTHER, combinations=MAX_COMBINATIONS),
@@ -179,5 +178,5 @@ def _row(spec: Spec) -> tuple[str, ...]:
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path."""
+    """Return the page by its path."""
     return {DOCS / "metrics.md": reference()}

@@ -1,4 +1,4 @@
-"""The reference of all settings, from the models: fields with type, default and meaning; examples."""
+"""Generate the reference of settings from the models: types, defaults, meanings, examples."""
 
 from __future__ import annotations
 
@@ -93,32 +93,32 @@ telemetry:
   labels: [app, model]
 """,
 }
-"""By section: a file that a test reads as settings."""
+"""Examples by section; a test loads each as settings."""
 
 _INTRODUCTION: Final = """\
 # Settings
 
 <!-- Made by `python -m generate --write` from streams/settings; changes here are lost. -->
 
-One YAML file holds all settings. `judgestream config check FILE` checks it, `config show FILE` prints what is
-in force, and `config schema` prints the JSON Schema for an editor.
+One YAML file holds all settings. `judgestream config check FILE` checks it, `config show FILE` prints the
+effective settings, and `config schema` prints the JSON Schema for an editor.
 
 - A variable `JUDGESTREAM_<SECTION>__<FIELD>` overrides the file: `JUDGESTREAM_SAMPLING__DEFAULT_RATE=0.1`.
-- A name that does not exist is an error that suggests the right one.
+- An unknown name is an error that suggests the right one.
 - Secrets come from environment variables or files that the settings name, and are never printed.
-- A relative path counts from the folder of the settings file.
+- Relative paths start at the folder of the settings file.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One field as the page shows it.
+    """One field of the page.
 
     Args:
         path: Dotted path from the section's name.
-        kind: What may stand there.
+        kind: Its type.
         default: JSON, or "required".
-        description: What it is.
+        description: Its meaning.
     """
 
     path: str
@@ -128,7 +128,7 @@ class Row:
 
 
 def page() -> str:
-    """Write the whole page."""
+    """Return the page."""
     schema = settings_schema()
     parts = [_INTRODUCTION]
     for section, field in schema["properties"].items():
@@ -149,17 +149,17 @@ def page() -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path."""
+    """Return the page by its path."""
     return {DOCS / "settings.md": page()}
 
 
 def example(section: str) -> Any:
-    """Read the example of a section as settings; the other sections have their defaults."""
+    """Return the example of a section as settings, with defaults for other sections."""
     return Settings.model_validate(yaml.safe_load(EXAMPLES[section]))
 
 
 def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterator[Row]:
-    """List the fields of a section and of the sections within, by dotted path."""
+    """Yield the fields of a section and its subsections, by dotted path."""
     node = resolve(schema, field)
     inner = _section_of(schema, node)
     if inner is None:
@@ -184,14 +184,14 @@ def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterato
 
 
 def _section_of(schema: dict[str, Any], node: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Find the model within a node: itself, an item of a list, a value of a mapping, or an alternative."""
+    """Return the model in a node: itself, a list item, a mapping's value, or an alternative."""
     node = resolve(schema, node)
     if "properties" in node:
         return "", node
     if isinstance(node.get("items"), dict):
         found = _section_of(schema, node["items"])
         return None if found is None else (f"[]{found[0]}", found[1])
-    # Of a mapping whose names have a pattern the values stand under it.
+    # A mapping with a pattern for names has its values under that pattern.
     for values in (node.get("additionalProperties"), *node.get("patternProperties", {}).values()):
         if isinstance(values, dict):
             found = _section_of(schema, values)

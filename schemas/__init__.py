@@ -1,4 +1,4 @@
-"""What travels between the parts: one module a topic, frozen models, no behaviour."""
+"""Messages between the parts: one module per topic, frozen models without behaviour."""
 
 from __future__ import annotations
 

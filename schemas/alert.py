@@ -1,4 +1,4 @@
-"""Alert: a drop in live quality that the monitor called. Topic `qa.alerts`."""
+"""Alert: a drop in live quality, detected by the monitor. Topic `qa.alerts`."""
 
 from __future__ import annotations
 
@@ -18,41 +18,42 @@ class Estimate(Message):
     count: int = Field(ge=0, description="Judged samples.")
     effective_count: float = Field(ge=0, description="Effective sample size, (sum w)^2 / sum w^2.")
     missing_strata: tuple[str, ...] = Field(
-        default=(), description="Sampling rules that had answers in the past week and none here."
+        default=(), description="Sampling rules with answers in the past week and none in this window."
     )
     clustered: bool = Field(
         default=False,
-        description="Sampled by record key: answers of one key come together, so the interval is too narrow.",
+        description="Sampled by record key: answers of one key correlate, so the interval is too narrow.",
     )
 
 
 class Alert(Message):
-    """One metric dropped, for all events or for those with some labels."""
+    """A drop of one metric, for all events or for those with certain labels."""
 
     schema_version: Literal[1] = 1
     alert_id: str
     kind: Literal["drop", "recovered"]
     metric: MetricName
-    labels: Labels = Field(default_factory=dict, description="The part of the traffic; empty for all of it.")
+    labels: Labels = Field(default_factory=dict, description="The slice of the traffic; empty: all of it.")
     measure: str = Field(
         default="mean",
-        description='What fell: "mean", "mix" (the plain mean, moved by a change of the mix of labels), or a '
-        "share "
+        description='The statistic: "mean", "mix" (the plain mean, changed by the mix of labels), or a share '
         'such as "share_at_most_2", which rose.',
     )
-    further: bool = Field(default=False, description="A further fall of what had dropped already.")
-    fingerprint: str = Field(description="The evaluator whose numbers these are.")
+    further: bool = Field(default=False, description="A further fall after an earlier drop.")
+    fingerprint: str = Field(description="The evaluator of the scores.")
     model: str = Field(description="The judge model.")
-    summary: str = Field(description="One sentence for a person who has just been woken.")
+    summary: str = Field(description="Summary in one sentence.")
     baseline: Estimate = Field(description="Before the drop.")
     current: Estimate = Field(description="Since about when the drop began.")
     statistic: float = Field(ge=0, description="The detector's statistic.")
-    threshold: float = Field(gt=0, description="The level at which it calls a drop.")
+    threshold: float = Field(gt=0, description="The threshold of the evidence.")
     detector: str = Field(description="Name and version of the test.")
-    started_at: Timestamp = Field(description="When the drop seems to have begun.")
+    started_at: Timestamp = Field(description="Estimated start of the drop.")
     raised_at: Timestamp
-    example_event_ids: tuple[str, ...] = Field(default=(), description="Some of the worst answers since.")
+    example_event_ids: tuple[str, ...] = Field(
+        default=(), description="Some of the worst answers since then."
+    )
     link: str | None = Field(
         default=None,
-        description="Where its incident is shown; null where store.explorer_url is not set.",
+        description="Address of its incident in the explorer; null if store.explorer_url is not set.",
     )

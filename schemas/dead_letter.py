@@ -1,7 +1,4 @@
-"""DeadLetter: a record that could not be turned into a result, whole and with the reason.
-
-Topic `qa.dead-letters`.
-"""
+"""DeadLetter: a record that could not be processed, with the reason. Topic `qa.dead-letters`."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, Wi
 from schemas.base import Message, Timestamp
 
 DeadLetterReason = Literal["undecodable", "unroutable", "oversized", "invalid_task", "unknown_metric"]
-"""undecodable: not an event; unroutable: no metric's conditions fit; oversized: over the size limit;
-invalid_task, unknown_metric: a task record that no judge here can read or serve."""
+"""undecodable: not an event; unroutable: meets no metric's conditions; oversized: over the size limit;
+invalid_task, unknown_metric: a task record that is invalid or of an unknown metric."""
 
 
 def _from_base64(value: object, info: ValidationInfo) -> object:
@@ -44,22 +41,22 @@ class Header(Message):
 
 
 class DeadLetter(Message):
-    """The original record, untouched, and why it stands aside."""
+    """The original record, unchanged, and the reason."""
 
     schema_version: Literal[1] = 1
     reason: DeadLetterReason
-    detail: str = Field(description="Field, limit, value and remedy, as far as they are known.")
+    detail: str = Field(description="Field, limit, value and remedy, if known.")
     topic: str
     partition: int
     offset: int
     timestamp: Timestamp | None = Field(default=None, description="The original record's timestamp.")
     key: Bytes | None = Field(description="The original key, base64.")
-    value: Bytes | None = Field(description="The original value, base64; cut when `truncated`.")
+    value: Bytes | None = Field(description="The original value, base64; truncated if `truncated` is true.")
     value_bytes: int = Field(ge=0, description="Size of the original value.")
     value_sha256: str | None = Field(
-        default=None, description="SHA-256 of the original value in hex, where `value` is cut or missing."
+        default=None, description="SHA-256 of the original value in hex, if `value` is truncated or missing."
     )
     truncated: bool = False
     headers: tuple[Header, ...] = ()
-    event_id: str | None = Field(default=None, description="Where it could be read.")
+    event_id: str | None = Field(default=None, description="If it was readable.")
     failed_at: Timestamp

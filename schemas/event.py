@@ -1,4 +1,4 @@
-"""QAEvent: a question that was answered in production. Topic `qa.events`."""
+"""QAEvent: a question answered in production. Topic `qa.events`."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from pydantic import (
 from schemas.base import EventId, FieldName, Labels, Timestamp
 
 MAX_MESSAGES = 200
-"""Messages of a conversation that an event may carry."""
+"""Limit of an event's conversation messages."""
 MAX_ROLE_CHARS = 32
 MAX_TOOL_NAME_CHARS = 200
 MAX_TOOL_CALLS = 100
-"""Calls of tools that an event may carry."""
+"""Limit of an event's tool calls."""
 MAX_PAGES = 10_000
-"""Pages that an event's context may have."""
+"""Limit of pages in an event's context."""
 MAX_FIELDS = 32
-"""Named texts that an event may carry."""
+"""Limit of an event's named texts."""
 
 
 class ChatMessage(BaseModel):
-    """One message of the conversation that led to the answer."""
+    """A message of the conversation that led to the answer."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     role: str = Field(
         min_length=1, max_length=MAX_ROLE_CHARS, description="system, user, assistant, tool, ..."
     )
-    content: str = Field(description="Its text; empty where it only calls tools.")
+    content: str = Field(description="Its text; empty if it only calls tools.")
 
 
 class ToolCall(BaseModel):
-    """One call of a tool on the way to the answer."""
+    """A tool call made for the answer."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     name: str = Field(max_length=MAX_TOOL_NAME_CHARS)
-    arguments: str = Field(default="", description="As the model wrote them, mostly JSON.")
-    result: str = Field(default="", description="What the tool gave back; empty where it is not known.")
+    arguments: str = Field(default="", description="As the model wrote them, usually JSON.")
+    result: str = Field(default="", description="The tool's result; empty if unknown.")
 
 
 def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """Producers had fields of these names, in their own shapes, before events did: those are skipped."""
+    """Ignore values of another shape: producers used these names before they were in the schema."""
     if isinstance(value, list | tuple | dict) and len(value) > MAX_MESSAGES:
-        return None  # none may have more, and each entry that does not fit would make an error of its own
+        return None  # more is invalid, and each invalid entry would add an error
     try:
         return validate(value)
     except ValidationError:
@@ -61,7 +61,7 @@ def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
 
 _NAMES = ("id", "name", "source", "doc_id", "document_id", "page", "title", "url")
 _TEXTS = ("text", "content", "page_content", "passage", "body", "snippet")
-"""What retrievers call the name and the text of a page."""
+"""Keys that retrievers use for the name and the text of a page."""
 _Passed = WrapValidator(_if_it_fits)
 _Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=MAX_MESSAGES)]
 _Page = dict[str, Any]
@@ -72,9 +72,9 @@ _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 def _by_name(value: Any) -> Any:
-    """Pages by name, from a list of texts or of objects, or from objects by name.
+    """Return pages by name from a list of texts or objects, or from objects by name.
 
-    What has no text stays as it is and is refused.
+    Values without a text are left for validation to refuse.
     """
     if isinstance(value, list | dict) and len(value) > MAX_PAGES:
         raise ValueError(f"must have at most {MAX_PAGES} pages, got {len(value)}; send fewer")
@@ -96,35 +96,33 @@ def _text_of(page: Any) -> Any:
 
 
 def _first(page: dict[str, Any], keys: tuple[str, ...]) -> str | int | None:
-    """The first of some keys that holds a text or a number."""
+    """Return the first value of these keys that is a text or a number."""
     return next((page[key] for key in keys if isinstance(page.get(key), str | int) and page[key] != ""), None)
 
 
 class QAEvent(BaseModel):
-    """One answered question, as a product emits it.
+    """One answered question, as sent by a product.
 
-    Fields that are not declared here are ignored: producers add to their events at will.
-    Blank texts are accepted: whether a metric can judge without them is the metric's to say.
+    Undeclared fields are ignored. Blank texts are accepted; each metric decides whether it can judge without
+    them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    event_id: EventId = Field(description="Identifies the answer; the same id again is the same answer.")
+    event_id: EventId = Field(description="Identifies the answer; a repeated id is the same answer.")
     occurred_at: Timestamp | None = Field(
-        default=None, description="When the answer was given (RFC 3339); else the record's timestamp."
+        default=None, description="Time of the answer (RFC 3339); default: the record's timestamp."
     )
-    question: str = Field(description="What the user asked.")
-    answer: str = Field(description="What the product answered.")
+    question: str = Field(description="The user's question.")
+    answer: str = Field(description="The product's answer.")
     reference: str | None = Field(default=None, description="A known good answer (for coverage).")
     context: Annotated[
         dict[str, str] | None,
         BeforeValidator(_by_name, json_schema_input_type=dict[str, str | _Page] | list[str | _Page] | None),
     ] = Field(
         default=None,
-        description='The pages the answer may cite (for relevance): {"Page-1": text, ...}, under any '
-        "names, or "
-        "a list of texts or of "
-        "objects with a text and a name.",
+        description='The pages that the answer may cite (for relevance): {"Page-1": text, ...} with any '
+        "names, or a list of texts or of objects with a text and a name.",
     )
     trace_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$", description="W3C trace id.")
     span_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$", description="W3C span id.")
@@ -132,29 +130,27 @@ class QAEvent(BaseModel):
     messages: Annotated[_Messages | None, _Passed] = Field(
         default=None,
         description=(
-            "The conversation, the answer included; what is no list of role and content is passed over."
+            "The conversation, including the answer; ignored unless it is a list of role and content."
         ),
     )
     tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
-        default=None, description="The tools that were called, in order; passed over as `messages` are."
+        default=None, description="The tool calls, in order; ignored like `messages` if of another shape."
     )
     other_answer: Annotated[str | None, _Passed] = Field(
-        default=None, description="Another answer to the same question, of a shadow model say (for pairs)."
+        default=None,
+        description="Another answer to the same question, such as a shadow model's (for pairwise metrics).",
     )
     fields: Annotated[_Fields | None, _Passed] = Field(
         default=None,
-        description=(
-            "Further texts by name, for prompt packs that use them; ingest.mapping fills them as "
-            "`fields.<name>`."
-        ),
+        description=("Further named texts for prompt packs; filled by ingest.mapping as `fields.<name>`."),
     )
     conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
-        default=None, description="The conversation that the answer belongs to."
+        default=None, description="The conversation of the answer."
     )
     sampling_probability: Annotated[_Probability | None, _Passed] = Field(
         default=None,
         description=(
-            "With which probability the producer kept this event, where it sent a sample (sampling.upstream)."
+            "Probability with which the producer kept this event, if it sends a sample (sampling.upstream)."
         ),
     )
     labels: Labels = Field(

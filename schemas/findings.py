@@ -1,4 +1,4 @@
-"""Kinds of what code found in a verdict, one sentence each."""
+"""Kinds of corrections and suspicions, with one sentence each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 ContradictionKind = Literal[
     "numbers_differ", "units_differ", "dates_differ", "polarity_differs", "answers_differ"
 ]
-"""Contradictions between an answer and its source that code can show."""
+"""Contradictions between an answer and its source that code can prove."""
 
 SuspicionKind = Literal[
     "both_fact_and_conclusion",
@@ -22,7 +22,7 @@ SuspicionKind = Literal[
     "support_not_borne_out",
     "term_not_in_answer",
 ]
-"""What looks wrong and cannot be shown to be; under `verification: strict` these lower the score."""
+"""Kinds of suspicions: not proven; under `verification: strict` they lower the score."""
 
 CorrectionKind = (
     ContradictionKind
@@ -44,41 +44,42 @@ CorrectionKind = (
         "text_not_listed",
     ]
 )
-"""What is shown to be wrong, or was changed; under `strict` a suspicion becomes a correction of its kind."""
+"""Kinds of corrections: proven errors and changes; under `strict` a suspicion becomes a correction of its
+kind."""
 
 MEANINGS: Final[dict[CorrectionKind, str]] = {
     "answers_differ": "One text says yes where the other says no.",
-    "dates_differ": "The two sentences say the same of different dates.",
-    "numbers_differ": "The two sentences say the same with different numbers.",
-    "polarity_differs": "The two sentences are the same but for a negation or a word's opposite.",
-    "units_differ": "The same number stands in another unit of the same kind (500 mg, 500 g).",
+    "dates_differ": "The two sentences are the same but for a date.",
+    "numbers_differ": "The two sentences are the same but for a number.",
+    "polarity_differs": "The two sentences are the same but for a negation or an antonym.",
+    "units_differ": "The same number has another unit of the same dimension (500 mg, 500 g).",
     "both_fact_and_conclusion": "One statement is listed as a fact and as a conclusion; it counts once.",
-    "citation_not_understood": "The answer has what looks like a citation in a form that is not understood.",
+    "citation_not_understood": "The answer seems to have a citation in a form that is not recognised.",
     "conclusions_without_facts": (
-        "Conclusions are listed with hardly a fact to draw them from; under `strict` they count as facts."
+        "Conclusions are listed with hardly any facts; under `strict` they count as facts."
     ),
-    "match_not_borne_out": "The answer's quoted words share hardly a word with the item.",
-    "no_citation": "Nothing in the answer is understood as a citation.",
-    "not_a_term": "What is listed as a term is no technical term.",
-    "not_about_question": "Claims are listed as relevant, but hardly a word of the question is in them.",
+    "match_not_borne_out": "The answer's quoted words share hardly any words with the item.",
+    "no_citation": "No citation is recognised in the answer.",
+    "not_a_term": "An item listed as a term is no technical term.",
+    "not_about_question": "Claims are listed as relevant, but have hardly any words of the question.",
     "reference_not_accounted": "No item accounts for a sentence of the reference.",
-    "span_says_nothing": "A quotation has no word that says anything by itself.",
-    "support_not_borne_out": "The page's quoted words share hardly a word with the claim.",
-    "term_not_in_answer": "A term is said to be in the answer, which has none of its words.",
-    "claim_not_listed": "The judge left out a claim of the answer; it counts as unsupported.",
+    "span_says_nothing": "A quotation has no content word.",
+    "support_not_borne_out": "The page's quoted words share hardly any words with the claim.",
+    "term_not_in_answer": "A term is listed as matched, but the answer has none of its words.",
+    "claim_not_listed": "The judge omitted a claim of the answer; it counts as unsupported.",
     "duplicate_claim": "The judge listed a claim twice; it counts once.",
     "duplicate_item": "The judge listed an item twice; it counts once.",
-    "input_cut": "A text was too long for the endpoint's context and was cut before it was sent.",
-    "no_page_cited": "A claim is said to be supported, but the answer cites no page for it.",
+    "input_cut": "A text was too long for the context window and was cut before it was sent.",
+    "no_page_cited": "A claim is listed as supported, but the answer cites no page for it.",
     "page_missing": "A claim rests on a page that is not in the context.",
     "page_not_cited": "A claim rests on a page that the answer does not cite for it.",
-    "pages_corrected": "The judge named other pages than the answer cites; those of the answer count.",
-    "score_lowered": "The judge's score is higher than what is shown to be wrong allows.",
+    "pages_corrected": "The judge named other pages than the answer cites; the answer's count.",
+    "score_lowered": "The judge's score was lowered, because verified claims do not justify it.",
     "score_recomputed": "The judge's score does not follow from its counts; the metric's formula decides.",
-    "span_not_in_answer": "A quotation stands nowhere in the answer; what rests on it does not count.",
-    "span_not_in_page": "A quotation stands nowhere on its page; what rests on it does not count.",
-    "span_not_in_reference": "A quotation stands nowhere in the reference; the item does not count.",
-    "text_not_listed": "The judge left out a text of the context; it does not count.",
+    "span_not_in_answer": "A quotation is not in the answer; what it supports does not count.",
+    "span_not_in_page": "A quotation is not on its page; what it supports does not count.",
+    "span_not_in_reference": "A quotation is not in the reference; the item does not count.",
+    "text_not_listed": "The judge omitted a text of the context; it does not count.",
 }
 """Each kind in one sentence."""
 

@@ -1,4 +1,4 @@
-"""Label: what a person says of a verdict. Topic `qa.labels`, append-only: the latest of a person counts."""
+"""Label: a person's rating of a verdict. Topic `qa.labels`, append-only: the person's latest counts."""
 
 from __future__ import annotations
 
@@ -16,39 +16,36 @@ MAX_WHO_CHARS = 200
 
 
 class Selection(Message):
-    """How a verdict came to be reviewed.
-
-    Without the probability, labels would say nothing about all verdicts.
-    """
+    """How a verdict was selected for review. The probability is needed for estimates over all verdicts."""
 
     kind: Literal["random", "doubt", "incident", "chosen", "import"]
     probability: float | None = Field(
-        default=None, gt=0, le=1, description="Chance with which it was picked; None where nobody knows."
+        default=None, gt=0, le=1, description="Probability of its selection; None if unknown."
     )
 
 
 class Label(Message):
-    """What a person says the score should be."""
+    """The score that a person considers right."""
 
     schema_version: Literal[1] = 1
     label_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="Hash of result, person and moment.")
-    result_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The verdict that this is about.")
+    result_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The labelled verdict.")
     event_id: EventId
     metric: MetricName
     score: int | None = Field(
-        description="What the score should be, as `score` of a result; None where it cannot be said."
+        description="The right score, as `score` of a result; None if it cannot be decided."
     )
-    kind: ResultKind = Field(default="integer", description="What the metric gives.")
+    kind: ResultKind = Field(default="integer", description="The metric's kind of result.")
     value: StrictBool | StrictFloat | str | None = Field(
-        default=None, description="As `value` of a result: the number, the boolean or the label."
+        default=None, description="As `value` of a result: the number, boolean or label."
     )
     judge_score: int | None = Field(
         default=None, description="The judge's score; None if there was none or it is unknown."
     )
     judge_value: StrictBool | StrictFloat | str | None = Field(
-        default=None, description="`value` of the result; None where its score says all."
+        default=None, description="`value` of the result; None if its score is complete."
     )
-    fingerprint: str | None = Field(default=None, description="The evaluator whose verdict it is.")
+    fingerprint: str | None = Field(default=None, description="The evaluator of the verdict.")
     note: Annotated[str, StringConstraints(max_length=MAX_NOTE_CHARS)] = ""
     who: Annotated[str, StringConstraints(min_length=1, max_length=MAX_WHO_CHARS)]
     labelled_at: Timestamp
@@ -56,11 +53,11 @@ class Label(Message):
 
 
 def label_id(*, result_id: str, who: str, labelled_at: str) -> str:
-    """The deterministic id of a label, so that the same file imported twice adds nothing.
+    """Return the deterministic id of a label, so that repeated imports add nothing.
 
     Args:
         result_id: The verdict.
         who: The person.
-        labelled_at: The moment, as RFC 3339.
+        labelled_at: Its time, as RFC 3339.
     """
     return hashlib.sha256(json.dumps([result_id, who, labelled_at]).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""JudgeTask: one sampled answer in transit to one metric. Topics `judge.tasks.<metric>`."""
+"""JudgeTask: one sampled answer to be judged by one metric. Topics `judge.tasks.<metric>`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from schemas.event import ChatMessage, ToolCall
 
 
 class Sampling(Message):
-    """Why this event is in the sample, and with which chance."""
+    """Why this event was sampled, and with which probability."""
 
     probability: float = Field(gt=0, le=1, description="Inclusion probability of this event for this metric.")
-    stratum: str = Field(description='The sampling rule that spoke, or "default".')
-    policy: str = Field(description="Names the sampling policy that decided.")
+    stratum: str = Field(description='The matching sampling rule, or "default".')
+    policy: str = Field(description="Name of the sampling policy.")
 
 
 class JudgeTask(Message):
-    """What one metric needs to judge one answer, and no more.
+    """The parts of an event that one metric needs.
 
-    For relevance `context` holds the cited pages alone: `{}` means that pages were given and none of the
-    cited ones is among them, `None` that the event came without pages.
+    For relevance `context` has only the cited pages: `{}` if none of them was given, `None` if the event has
+    no pages.
     """
 
     schema_version: Literal[1] = 1
-    result_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The id that the result will have.")
+    result_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The id of the result.")
     event_id: EventId
     metric: MetricName
     replay_id: str | None = None
@@ -43,9 +43,8 @@ class JudgeTask(Message):
     other_answer: str | None = None
     fields: dict[str, str] | None = Field(
         default=None,
-        description="The named texts and, as `labels.<name>`, the labels that the metric shows its "
-        "judge; empty where the event "
-        "has none of the name.",
+        description="The named texts and labels (`labels.<name>`) that the metric uses; empty if the "
+        "event has none of that name.",
     )
     sampling: Sampling
     occurred_at: Timestamp

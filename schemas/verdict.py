@@ -1,4 +1,4 @@
-"""The verdicts as the two metrics publish them, exactly: no further keys."""
+"""Published verdicts of the two built-in metrics, without further keys."""
 
 from __future__ import annotations
 

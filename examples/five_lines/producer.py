@@ -1,4 +1,4 @@
-"""A producer of five lines: an answered question goes to the topic as JSON."""
+"""A producer in five lines: send an answered question to the topic as JSON."""
 
 import asyncio
 import json

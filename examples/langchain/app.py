@@ -1,4 +1,4 @@
-"""LangChain: a callback that sends what every chat model was asked and answered to the topic.
+"""LangChain: a callback that sends each chat model's question and answer to the topic.
 
 Needs langchain-core, and for `main` langchain-openai, which reads OPENAI_API_KEY and OPENAI_BASE_URL.
 """
@@ -18,7 +18,7 @@ from langchain_core.outputs import LLMResult
 
 
 class QualityEvents(AsyncCallbackHandler):  # type: ignore[misc] # where LangChain is not installed
-    """Give it to any runnable: `chain.ainvoke(..., config={"callbacks": [QualityEvents(producer)]})`."""
+    """Use it with any runnable: `chain.ainvoke(..., config={"callbacks": [QualityEvents(producer)]})`."""
 
     def __init__(self, producer: AIOKafkaProducer, topic: str = "qa.events") -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""An application with the OpenAI SDK: it answers a question, and sends question and answer to the topic.
+"""An application with the OpenAI SDK that answers a question and sends both to the topic.
 
 OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL name the model that answers; settings.yaml names the judge.
 """
@@ -22,12 +22,12 @@ async def answer(question: str, client: AsyncOpenAI, producer: AIOKafkaProducer)
     )
     text = reply.choices[0].message.content or ""
     event = {
-        "event_id": reply.id,  # the id that your own logs have makes a verdict easy to find again
+        "event_id": reply.id,  # use the id from your own logs, to find the verdict
         "question": question,
         "answer": text,
         "labels": {"app": "assistant", "model": reply.model, "prompt_version": "v1"},
     }
-    # Not awaited to the end: an answer does not wait for its measurement.
+    # Not awaited until delivery, so that the answer is not delayed.
     await producer.send("qa.events", json.dumps(event).encode(), key=reply.id.encode())
     return text
 

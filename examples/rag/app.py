@@ -1,4 +1,4 @@
-"""A service that retrieves pages, has a model answer from them with citations, and sends all to the topic.
+"""A service that retrieves pages, answers from them with citations, and sends all to the topic.
 
 OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL name the model that answers; settings.yaml names the judge.
 """
@@ -24,7 +24,7 @@ TASK = "Answer from the pages alone. End each line with its source, in the form:
 
 
 def retrieve(question: str) -> dict[str, str]:
-    """Find the pages that share words with a question; a real service asks its index."""
+    """Return the pages that share words with a question; a real service queries its index."""
     words = set(re.findall(r"\w{4,}", question.lower()))
     found = [page for page in LIBRARY if words & set(re.findall(r"\w{4,}", page.lower()))]
     return {f"Page-{number}": page for number, page in enumerate(found, start=1)}
@@ -45,7 +45,7 @@ async def answer(question: str, client: AsyncOpenAI, producer: AIOKafkaProducer)
         "event_id": reply.id,
         "question": question,
         "answer": text,
-        "context": pages,  # what the model was given: each claim is compared with the page it cites
+        "context": pages,  # the model's input: each claim is compared with the page it cites
         "labels": {"app": "lamps", "model": reply.model, "prompt_version": "v1"},
     }
     await producer.send("qa.events", json.dumps(event).encode(), key=reply.id.encode())

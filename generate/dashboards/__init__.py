@@ -1,1 +1,1 @@
-"""The Grafana dashboards, as Python; their JSON stands in `helm/files/dashboards/`."""
+"""The Grafana dashboards in Python; their JSON is in `helm/files/dashboards/`."""

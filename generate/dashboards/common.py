@@ -1,4 +1,4 @@
-"""What the dashboards share: variables, links between them, and pieces of PromQL. Pure."""
+"""Common parts of the dashboards: variables, links, annotations, PromQL. Pure."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ TITLES: Final = {
 }
 
 RUNBOOKS: Final = "https://judgestream.example/docs/alerts.md"
-"""Default of the variable `runbooks`: a stand-in, since every installation keeps its runbooks elsewhere."""
+"""Default of the variable `runbooks`: a placeholder address."""
 
 WORKER: Final = 'job=~"$job", instance=~"$instance"'
 """Picks the workers."""
 METRIC: Final = f'{WORKER}, metric=~"$metric"'
-"""Picks the metrics that are judged."""
+"""Selects the judged metrics."""
 EVENTS: Final = 'job=~"$job", metric=~"$metric", app=~"$app", model=~"$model"'
-"""Picks by the labels of events. A label that the settings do not name matches "All"."""
+"""Selects by event labels. A label that the settings do not name matches "All"."""
 ENDPOINT: Final = f'{WORKER}, endpoint=~"$endpoint"'
-"""Picks the judge's endpoints."""
+"""Selects the judge's endpoints."""
 
 WINDOW: Final = "$__rate_interval"
 
 ALERTS: Final = 'ALERTS{alertname=~"Judgestream.+", job=~"$job"'
-"""Prometheus' own record of alerts; the brace stays open for more."""
+"""Prometheus' series of alerts; the brace is left open for more matchers."""
 
 
 def datasource() -> Json:
-    """Let the reader choose the Prometheus."""
+    """Return the variable for the Prometheus data source."""
     return {
         "name": "datasource",
         "label": "Data source",
@@ -54,13 +54,13 @@ def datasource() -> Json:
 
 
 def label_variable(name: str, label: str, query: str, description: str) -> Json:
-    """A variable with the values that a label has, "All" first.
+    """Return a variable with the values of a label, "All" first.
 
-    All is the expression `.*`, which fits series without the label, too.
+    "All" is `.*`, which also matches series without the label.
 
     Args:
-        name: Of the variable.
-        label: Shown beside it.
+        name: Name of the variable.
+        label: Its caption.
         query: `label_values(...)`.
         description: Shown as a tooltip.
     """
@@ -76,7 +76,7 @@ def label_variable(name: str, label: str, query: str, description: str) -> Json:
         "multi": True,
         "includeAll": True,
         "allValue": ".*",
-        "refresh": 2,  # with the time range: labels come and go
+        "refresh": 2,  # refreshed with the time range, because labels change
         "sort": 1,
         "skipUrlSync": False,
         "options": [],
@@ -85,7 +85,7 @@ def label_variable(name: str, label: str, query: str, description: str) -> Json:
 
 
 def choice(name: str, label: str, values: tuple[str, ...], default: str, description: str) -> Json:
-    """A variable with fixed values, one of which is chosen."""
+    """Return a variable with fixed values, one of them selected."""
     return {
         "name": name,
         "label": label,
@@ -102,14 +102,14 @@ def choice(name: str, label: str, values: tuple[str, ...], default: str, descrip
 
 
 def runbooks() -> Json:
-    """Where docs/alerts.md is read: a text that an installation may change."""
+    """Return the variable with the address of docs/alerts.md."""
     return {
         "name": "runbooks",
         "label": "Runbooks",
         "description": "Address of docs/alerts.md; set it to your copy.",
         "type": "textbox",
         "query": RUNBOOKS,
-        "hide": 2,  # neither label nor box: it may be given in the address
+        "hide": 2,  # hidden; may be set in the dashboard's URL
         "skipUrlSync": False,
         "options": [{"selected": True, "text": RUNBOOKS, "value": RUNBOOKS}],
         "current": {"selected": True, "text": RUNBOOKS, "value": RUNBOOKS},
@@ -117,7 +117,7 @@ def runbooks() -> Json:
 
 
 def workers() -> list[Json]:
-    """The variables `job` and `instance`."""
+    """Return the variables `job` and `instance`."""
     return [
         label_variable(
             "job",
@@ -135,7 +135,7 @@ def workers() -> list[Json]:
 
 
 def metrics() -> Json:
-    """The variable `metric`."""
+    """Return the variable `metric`."""
     return label_variable(
         "metric",
         "Metric",
@@ -145,7 +145,7 @@ def metrics() -> Json:
 
 
 def event_labels() -> list[Json]:
-    """The variables `app` and `model`: empty, and without effect, where telemetry.labels has them not."""
+    """Return the variables `app` and `model`, without effect if telemetry.labels lacks them."""
     family = 'judgestream_results_total{job=~"$job", metric=~"$metric"}'
     return [
         label_variable(
@@ -161,7 +161,7 @@ def event_labels() -> list[Json]:
 
 
 def endpoints() -> Json:
-    """The variable `endpoint`."""
+    """Return the variable `endpoint`."""
     return label_variable(
         "endpoint",
         "Endpoint",
@@ -171,7 +171,7 @@ def endpoints() -> Json:
 
 
 def links(own: str) -> list[Json]:
-    """Links to the other dashboards, with time range and variables, and to the runbooks."""
+    """Return links to the other dashboards, with time range and variables, and to the runbooks."""
     common: dict[str, Any] = {"tags": [], "asDropdown": False, "type": "link"}
     others = [
         common
@@ -200,13 +200,13 @@ def links(own: str) -> list[Json]:
 
 
 def annotation(name: str, color: str, expr: str, title: str, tags: str) -> Json:
-    """Marks on all graphs where an expression has a value.
+    """Return an annotation on all graphs, shown while an expression has a value.
 
     Args:
-        name: Shown at the switch.
-        color: Of the marks.
+        name: Caption of its switch.
+        color: Color of the marks.
         expr: PromQL.
-        title: Of a mark, with `{{label}}`.
+        title: Title of a mark, with `{{label}}`.
         tags: Labels shown with it, separated by commas.
     """
     return {
@@ -225,12 +225,12 @@ def annotation(name: str, color: str, expr: str, title: str, tags: str) -> Json:
 
 
 def rate(name: str, by: str, selector: str) -> str:
-    """Events a second, summed by labels."""
+    """Return events per second, summed by labels."""
     return f"sum by ({by}) (rate({name}{{{selector}}}[{WINDOW}]))"
 
 
 def marks() -> list[Json]:
-    """Marks of what explains a step in a graph: a new evaluator, and alerts."""
+    """Return annotations for new evaluators and alerts."""
     seen = 'max_over_time(judgestream_evaluator_info{job=~"$job"}[1d] offset 2m)'
     return [
         annotation(

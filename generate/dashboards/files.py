@@ -1,4 +1,4 @@
-"""The committed dashboards and their page of documentation."""
+"""The committed dashboards and their documentation page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PAGE: Final = ROOT / "docs" / "dashboards.md"
 
 
 def all_dashboards() -> Mapping[str, Dashboard]:
-    """The dashboards by the name of their file."""
+    """Return the dashboards by file name."""
     return {"quality": quality(), "pipeline": pipeline(), "judge": judge()}
 
 
 def files() -> Mapping[Path, str]:
-    """What is committed, by its path."""
+    """Return the dashboards and their page by path."""
     made = {FOLDER / f"{name}.json": to_json(dashboard) for name, dashboard in all_dashboards().items()}
     return {**made, PAGE: page(all_dashboards().values())}

@@ -1,7 +1,4 @@
-"""The few parts of Grafana's dashboard model (schema version 39, Grafana 11) that the dashboards are made of.
-
-Pure.
-"""
+"""The used parts of Grafana's dashboard model (schema version 39, Grafana 11). Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 SCHEMA_VERSION: Final = 39
-"""Of Grafana 11.0; newer ones read it and bring it up to date themselves."""
+"""Schema of Grafana 11.0; newer versions migrate it."""
 COLUMNS: Final = 24
-"""Width of a dashboard, in its grid's units."""
+"""Width of a dashboard, in grid units."""
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 PanelType = Literal["timeseries", "stat", "table", "state-timeline", "heatmap", "bargauge"]
@@ -35,10 +32,10 @@ class Query:
 
     Args:
         expr: PromQL, with Grafana's variables.
-        legend: Name of a series, with `{{label}}`.
-        instant: Ask for the end of the time range only.
-        table: Give rows of a table instead of series.
-        heatmap: Give the buckets of a histogram.
+        legend: Legend of a series, with `{{label}}`.
+        instant: Query only the end of the time range.
+        table: Return table rows instead of series.
+        heatmap: Return the buckets of a histogram.
     """
 
     expr: str
@@ -48,7 +45,7 @@ class Query:
     heatmap: bool = False
 
     def render(self, ref_id: str) -> Json:
-        """Give Grafana's form."""
+        """Return it in Grafana's JSON form."""
         return {
             "refId": ref_id,
             "datasource": DATASOURCE,
@@ -67,26 +64,25 @@ class Panel:
 
     Args:
         title: What it shows.
-        description: What it means, and what to think of high and low values; Markdown.
+        description: Its meaning, and how to judge high and low values; Markdown.
         type: Grafana's kind of panel.
         unit: Grafana's id of the unit.
-        no_data: Shown in place of a graph where no query returns anything: why that can be.
-        empty: The same in a few words, for a stat panel, whose one line of text has to be read from afar; the
-            long form then stands in the description.
+        no_data: Text without data: why no query may return anything.
+        empty: The same in a few words, for a stat panel; the long form is then added to the description.
         queries: In order; the first one is A.
-        alerts: Names of the alerts that this panel explains; each links to its runbook.
-        decimals: Digits behind the point; None for Grafana's choice.
+        alerts: Alerts that this panel explains; each links to its runbook.
+        decimals: Decimals; None: Grafana's choice.
         minimum: Lower end of the axis.
         maximum: Upper end of the axis.
-        thresholds: Pairs of a value and the colour from it upwards; below the first one `base_color` holds.
-        base_color: See thresholds.
-        stack: Whether series are stacked: as they are, or to 100%.
+        thresholds: Pairs of a value and the color from it upwards; below the first one: `base_color`.
+        base_color: See `thresholds`.
+        stack: Stacking of series: normal or to 100%.
         options: Added to the options of the panel's type.
         custom: Added to the custom field settings of the panel's type.
         overrides: Field overrides, in Grafana's form.
         transformations: In Grafana's form.
         mappings: Texts for values, in Grafana's form.
-        repeat: Variable for each value of which the panel is repeated.
+        repeat: Variable; the panel is repeated for each of its values.
     """
 
     title: str
@@ -111,7 +107,7 @@ class Panel:
     repeat: str = ""
 
     def render(self, panel_id: int, position: Json) -> Json:
-        """Give Grafana's form.
+        """Return it in Grafana's JSON form.
 
         Args:
             panel_id: Unique in the dashboard.
@@ -164,7 +160,7 @@ class Panel:
                 "lineWidth": 1 if stacked else 2,
                 "fillOpacity": 40 if stacked else 0,
                 "showPoints": "auto",
-                # A gap is "no data": no line is drawn across it.
+                # Gaps are not connected.
                 "spanNulls": False,
                 "stacking": {"mode": self.stack, "group": "A"},
                 "thresholdsStyle": {"mode": "dashed" if self.thresholds else "off"},
@@ -230,11 +226,11 @@ class Panel:
 
 
 TABLE_LEGEND: Final[Json] = {"legend": _TABLE_LEGEND}
-"""Options for panels whose series are to be compared by number."""
+"""Options for panels with a legend table, to compare numbers."""
 
 
 def runbook_link(alert: str) -> Json:
-    """Link to an alert's heading in docs/alerts.md, which the variable `runbooks` locates."""
+    """Return a link to an alert's heading in docs/alerts.md, at the address in the variable `runbooks`."""
     return {
         "title": f"Runbook: {alert}",
         "url": f"${{runbooks}}#{alert.lower()}",
@@ -254,8 +250,8 @@ class Line:
     """Panels side by side.
 
     Args:
-        height: In units of the grid.
-        panels: Each gets an equal share of the width.
+        height: In grid units.
+        panels: Each has an equal share of the width.
     """
 
     height: int
@@ -275,14 +271,14 @@ class Dashboard:
     """One dashboard.
 
     Args:
-        uid: Stable: bookmarks and links hold it.
+        uid: Must not change: bookmarks and links use it.
         title: Its name.
-        description: What question it answers.
+        description: The question that it answers.
         variables: In Grafana's form.
         annotations: In Grafana's form.
         links: In Grafana's form.
         sections: From top to bottom.
-        span: Time range it opens with, such as "6h".
+        span: Default time range, such as "6h".
     """
 
     uid: str
@@ -299,7 +295,7 @@ class Dashboard:
         return [panel for section in self.sections for line in section.lines for panel in line.panels]
 
     def render(self) -> Json:
-        """Give Grafana's form."""
+        """Return it in Grafana's JSON form."""
         return {
             "uid": self.uid,
             "title": self.title,
@@ -308,7 +304,7 @@ class Dashboard:
             "schemaVersion": SCHEMA_VERSION,
             "version": 1,
             "editable": True,
-            "graphTooltip": 1,  # one cross hair on all panels
+            "graphTooltip": 1,  # shared cross hair
             "timezone": "browser",
             "time": {"from": f"now-{self.span}", "to": "now"},
             "refresh": "30s",
@@ -345,5 +341,5 @@ class Dashboard:
 
 
 def to_json(dashboard: Dashboard) -> str:
-    """Return the text in which a dashboard is committed."""
+    """Return a dashboard as committed JSON."""
     return json.dumps(dashboard.render(), indent=2, ensure_ascii=False) + "\n"

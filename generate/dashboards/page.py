@@ -1,4 +1,4 @@
-"""docs/dashboards.md: what each panel says, from the panels themselves. Pure."""
+"""Generate docs/dashboards.md from the panels. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=[a-z`)*\]])\.(?= [A-Z*`])")
 
 
 def page(dashboards: Iterable[Dashboard]) -> str:
-    """Write the whole page."""
+    """Return the page."""
     listed = list(dashboards)
     rows = "\n".join(f"| [{_name(one)}](#{_name(one).lower()}) | {one.description} |" for one in listed)
     parts = [_INTRODUCTION.format(rows=rows)]

@@ -31,6 +31,6 @@ def test_check_names_the_remedy_and_write_applies_it(
     monkeypatch.setattr(generate, "FOLDERS", ())
     monkeypatch.setattr(generate, "GENERATORS", (lambda: {tmp_path / "deep" / "page.md": "text"},))
     assert generate.main(["--check"]) == 1
-    assert capsys.readouterr().err == "deep/page.md is not current; run `make generate` and commit it\n"
+    assert capsys.readouterr().err == "deep/page.md is outdated; run `make generate` and commit it\n"
     assert generate.main(["--write"]) == 0
     assert (tmp_path / "deep" / "page.md").read_text(encoding="utf-8") == "text"

@@ -1,1 +1,1 @@
-"""The dashboard *Judge*: a module for each group of its panels."""
+"""The dashboard *Judge*: one module per group of panels."""

@@ -1,4 +1,4 @@
-"""The dashboard *Judge*: can its numbers be had, at what price, and can they be believed? Pure."""
+"""The dashboard *Judge*: availability, cost and reliability of the judge. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from generate.dashboards.judge.stats import STATS
 
 
 def judge() -> Dashboard:
-    """Build it."""
+    """Build the dashboard."""
     return Dashboard(
         uid=common.JUDGE_UID,
         title=common.TITLES[common.JUDGE_UID],

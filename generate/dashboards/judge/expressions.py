@@ -1,4 +1,4 @@
-"""What several panels of the dashboard *Judge* share: expressions, and what they say without data. Pure."""
+"""Common expressions and no-data texts of the dashboard *Judge*. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_VERDICT: Final = 'outcome!~"scored|unscored"'
 
 
 def corrections_of(by: str) -> str:
-    """Corrections for each verdict, by a label."""
+    """Return the corrections per verdict, by a label."""
     scored = f'sum by ({by}) (rate(judgestream_results_total{{{METRIC}, status!="failed"}}[{WINDOW}])) > 0'
     corrections = f"sum by ({by}) (rate(judgestream_verdict_corrections_total{{{METRIC}}}[{WINDOW}]))"
     return f"{corrections} / ({scored})"

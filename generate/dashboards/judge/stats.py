@@ -105,8 +105,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Corrections for each verdict",
-            description="Corrections by code per verdict. 0 is a careful judge; a rise means that the judge "
-            "changed or its prompt no longer fits the traffic. Scores are corrected in any case.",
+            description="Corrections by code per verdict. 0: a careful judge. A rise: the judge changed, or "
+            "its prompt no longer fits the traffic. Scores are corrected in any case.",
             type="stat",
             unit="short",
             no_data="No correction so far",

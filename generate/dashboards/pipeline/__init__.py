@@ -1,1 +1,1 @@
-"""The dashboard *Pipeline*: a module for each group of its panels."""
+"""The dashboard *Pipeline*: one module per group of panels."""

@@ -1,4 +1,4 @@
-"""What panels of the dashboard *Pipeline* say where there is no data. Pure."""
+"""No-data texts of the dashboard *Pipeline*. Pure."""
 
 from __future__ import annotations
 

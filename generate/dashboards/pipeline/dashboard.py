@@ -1,4 +1,4 @@
-"""The dashboard *Pipeline*: is everything that should be judged judged, and how soon? Pure."""
+"""The dashboard *Pipeline*: completeness and delay of judging. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from generate.dashboards.pipeline.stats import STATS
 
 
 def pipeline() -> Dashboard:
-    """Build it."""
+    """Build the dashboard."""
     return Dashboard(
         uid=common.PIPELINE_UID,
         title=common.TITLES[common.PIPELINE_UID],

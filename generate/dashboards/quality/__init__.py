@@ -1,1 +1,1 @@
-"""The dashboard *Quality*: a module for each group of its panels."""
+"""The dashboard *Quality*: one module per group of panels."""

@@ -1,6 +1,6 @@
-"""The dashboard *Quality*: did answers get worse, where, and how sure is that? Pure.
+"""The dashboard *Quality*: drops of quality, their place and significance. Pure.
 
-It stands on the recording rules, which keep the scores of each evaluator apart.
+It uses the recording rules, which separate the scores of each evaluator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from generate.dashboards.quality.scores import MADE_OF
 
 
 def quality() -> Dashboard:
-    """Build it."""
+    """Build the dashboard."""
     return Dashboard(
         uid=common.QUALITY_UID,
         title=common.TITLES[common.QUALITY_UID],

@@ -1,4 +1,4 @@
-"""Expressions over the recording rules of scores, and how their lines are drawn. Pure."""
+"""Expressions over the recording rules of scores, and line styles. Pure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ NO_BASELINE: Final = (
     "No baseline yet: it takes 50 scored answers of one evaluator within a week, older than six hours"
 )
 FEW: Final = 10
-"""Slices with fewer effective answers are left out: their means say next to nothing."""
+"""Slices with fewer effective answers are left out, because their means are too imprecise."""
 
 
 def by_evaluator(expr: str) -> str:
-    """Name the evaluator by the first eight characters of its fingerprint, for legends."""
+    """Add a label with the first eight characters of the evaluator's fingerprint, for legends."""
     return f'label_replace({expr}, "evaluator", "$1", "fingerprint", "(.{{0,8}}).*")'
 
 
 def score(name: str, selector: str, window: str = "$window") -> str:
-    """A statistic of the scores over a window."""
+    """Return a statistic of the scores over a window."""
     return f"slice:judgestream_score:{name}{window}{{{selector}}}"
 
 
 def drop(name: str, selector: str) -> str:
-    """A statistic of the drop against the past week."""
+    """Return a statistic of the drop against the past week."""
     return f"slice:judgestream_score_drop:{name}{{{selector}}}"
 
 
 def enough(expr: str, selector: str) -> str:
-    """An expression where there are effective answers enough."""
+    """Return an expression limited to slices with enough effective answers."""
     return f"{expr} and {score('effective_count', selector)} >= {FEW}"
 
 
 def _sum(name: str) -> str:
-    """One of the six sums over the selected apps and models."""
+    """Return one of the six sums over the selected apps and models."""
     rule = f'labels:judgestream_score_sums:increase$window{{{EVENTS}, sum="{name}"}}'
     return f"sum by (metric, fingerprint) ({rule})"
 

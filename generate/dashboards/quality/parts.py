@@ -1,4 +1,4 @@
-"""The panels *Where?*: the evidence, and the parts of the traffic that got worse. Pure."""
+"""The panels *Where?*: evidence, and the slices of traffic that got worse. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from generate.dashboards.quality.expressions import FEW, SLICES, by_evaluator, d
 
 
 def _breakdown(name: str, variable: str) -> Panel:
-    """The mean by one event label.
+    """Return the panel of means by one event label.
 
     Args:
         name: The label.
-        variable: Regular expression that its values must fit.
+        variable: Regular expression of its selected values.
     """
     selector = f'{SLICES}, slice=~"{name}={variable}"'
     return Panel(
@@ -60,9 +60,10 @@ WHERE: Final = (
         (
             Panel(
                 title="Evidence for a drop",
-                description="Evidence of the monitor's test as a share of its threshold: 1 calls a drop. By "
-                "measure: the mean within the parts of the traffic, shares of low scores, and the "
-                "mix.",
+                description=(
+                    "Evidence of the monitor's test as a share of its threshold: at 1 a drop is reported. By "
+                    "measure: the mean within parts of the traffic, shares of low scores, and the mix."
+                ),
                 type="timeseries",
                 unit="short",
                 no_data="No worker runs the monitor, or there was no result for a day",

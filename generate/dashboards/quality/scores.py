@@ -1,4 +1,4 @@
-"""The panels *What the mean is made of*: the scores, their spread, results by status. Pure."""
+"""The panels *What the mean is made of*: scores, spread, results by status. Pure."""
 
 from __future__ import annotations
 
