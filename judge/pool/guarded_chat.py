@@ -33,7 +33,7 @@ _CONFIGURATION: Final = frozenset({"configuration"})
 
 
 class GuardedChat:
-    """Call one endpoint within its limits, and only while it is up.
+    """Calls one endpoint within its limits, and only while it is up.
 
     While it is down, neutral events probe it, because a failing event may be at fault itself.
 
@@ -44,8 +44,7 @@ class GuardedChat:
         turns: Order in which replies are returned.
         call_seconds: Time limit of one call.
         budget_seconds: Limit on all calls for one verdict, pauses included.
-        confirm_seconds: Time during which an endpoint that never answered must refuse neutral events before
-            it counts as misconfigured.
+        confirm_seconds: How long it must refuse neutral events before it counts as misconfigured.
         observer: Notified of calls.
         clock: Monotonic clock, in seconds.
     """
