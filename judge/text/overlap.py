@@ -76,11 +76,13 @@ class Vocabulary:
         given: Normalised words.
     """
 
-    __slots__ = ("_by_stem", "_numbers", "_words")
+    __slots__ = ("_alike", "_beginnings", "_numbers", "_stems", "_words")
 
     def __init__(self, given: Iterable[str]) -> None:
         self._words = frozenset(given)
-        self._by_stem: Mapping[str, set[str]] | None = None
+        self._beginnings: frozenset[str] | None = None
+        self._alike: Mapping[str, list[str]] | None = None
+        self._stems: dict[str, Mapping[str, set[str]]] = {}
         self._numbers: frozenset[str] | None = None
 
     @property
@@ -99,16 +101,32 @@ class Vocabulary:
         number = significant(word)
         if number is not None:
             return number in self.numbers
-        if self._by_stem is None:
-            self._by_stem = _by_stem(self._words)
-        if not word[:_STEM_CHARS].isalpha():
+        beginning = word[:_STEM_CHARS]
+        if self._beginnings is None:
+            self._beginnings = frozenset([known[:_STEM_CHARS] for known in self._words])
+        if beginning not in self._beginnings or not beginning.isalpha():
             return False
-        # An inflected form differs from the word from there on.
+        if self._alike is None:
+            self._alike = _by_beginning(self._words)
+        # Most words share their beginning with no other; only the stems of those that do are worked out.
+        if beginning not in self._stems:
+            self._stems[beginning] = _by_stem(self._alike.get(beginning, ()))
+        stems = self._stems[beginning]
+        # A form of the word differs from it after the stem.
         return any(
             letters is not None and bool(letters - {word[end : end + 1]})
             for end in _stem_ends(word)
-            for letters in (self._by_stem.get(word[:end]),)
+            for letters in (stems.get(word[:end]),)
         )
+
+
+def _by_beginning(words: Iterable[str]) -> Mapping[str, list[str]]:
+    """Group words that are long enough to have a stem by their first letters."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for word in words:
+        if len(word) >= _STEM_CHARS:
+            found[word[:_STEM_CHARS]].append(word)
+    return found
 
 
 def _by_stem(words: Iterable[str]) -> Mapping[str, set[str]]:
@@ -243,14 +261,11 @@ def shortfall(
     if len(shared) < enough:
         return f"it shares {len(shared)} of {len(different)} words with it, at least {enough} are needed"
     sentence = {word.text for word in (*wanted, *of)}
-    if len(sentence) >= LONG_STATEMENT and not any(_is_strong(word, text, told) for word in shared):
-        common = sum(word in said for word in sentence)
-        if common < 2:
-            return (
-                f"the one word in common, {shared[0].text}, says too little of a sentence with "
-                f"{len(sentence)}"
-            )
-    return None
+    if len(sentence) < LONG_STATEMENT or sum(word in said for word in sentence) >= 2:
+        return None
+    if any(_is_strong(word, text, told) for word in shared):
+        return None
+    return f"the one word in common, {shared[0].text}, says too little of a sentence with {len(sentence)}"
 
 
 def _is_strong(word: Word, text: str, told: str) -> bool:

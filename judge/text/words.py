@@ -92,6 +92,20 @@ def _remembered_words(text: str) -> tuple[Word, ...]:
     return tuple(_words(text))
 
 
+def has_words(text: str) -> bool:
+    """Return whether a text has a word; reads no further than the first one."""
+    if text.isascii():
+        return _ASCII_WORD.search(text.translate(ASCII_FOLDS)) is not None
+    return bool(words(text))
+
+
+def has_content(text: str) -> bool:
+    """Return whether a text has a content word; reads no further than the first one."""
+    if text.isascii():
+        return any(is_content(match[0]) for match in _ASCII_WORD.finditer(text.translate(ASCII_FOLDS)))
+    return bool(content_words(text))
+
+
 def word_texts(text: str) -> Sequence[str]:
     """Return all normalised words of a text, without offsets; see `words`."""
     return _remembered_texts(text) if len(text) <= _REMEMBERED_CHARS else _texts(text)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from judge.text.contradictions.reading import fold, tokens
 from judge.text.index import is_unspaced
 from judge.text.sentences import sentences
-from judge.text.words import content_words, words
+from judge.text.words import content_words, has_words
 
 MIN_CLAIM_WORDS = 3
 """Minimum content words of a claim without a citation."""
@@ -151,7 +151,7 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s{0,3}(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|
 def claims_nothing(sentence: str) -> bool:
     """Return whether a sentence certainly makes no claim (greeting, heading, question, offer, refusal)."""
     text = sentence[:MAX_CHARS].strip()
-    if not words(text):
+    if not has_words(text):
         return True
     ending = text.rstrip(_CLOSING)[-1:]
     if ending in {":", "\uff1a", "?", "\uff1f", "\u061f", ";"} or _HEADING.match(text):

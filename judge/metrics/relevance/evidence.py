@@ -29,7 +29,7 @@ from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.quotations.quotable import Quotable, Quotation
 from judge.text.sentences import sentences
 from judge.text.tags import Claim, page_key, tagged_claims, untagged_segments, without_tags
-from judge.text.words import content_words, words
+from judge.text.words import content_words, has_content, has_words
 
 MAX_PLACES = 100
 """Limit of examined occurrences of one claim in the answer."""
@@ -223,7 +223,7 @@ class _Verifier:
         cited = () if tagged is None else tagged.pages
         existing = [page for page in cited if page in self.pages]
         span = given.page_span
-        if span is not None and words(span):
+        if span is not None and has_words(span):
             for page in sorted(existing, key=lambda page: page != given.page):
                 found = self._quotable(page).find(span)
                 if found is not None:
@@ -272,7 +272,7 @@ class _Verifier:
             return False
         if not self.findings.looks_for_suspicions:
             return True
-        if not content_words(found.words):
+        if not has_content(found.words):
             return not self.findings.suspect(
                 "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
             )

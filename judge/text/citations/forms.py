@@ -60,7 +60,7 @@ _LEAD = re.compile(rf"[ ]?(?:(?:{SOURCE_WORDS}|{_LEADS})[ ]?[:=\uff1a]?[ ]?)", r
 _SOURCE_LEAD = re.compile(rf"[ ]?{SOURCE_WORDS}[ ]?[:=\uff1a]", re.IGNORECASE)
 _UNBRACKETED = re.compile(
     rf"(?<![^\W_])[*_]{{0,2}}(?P<word>{SOURCE_WORDS})[*_]{{0,2}}"
-    rf"[ \t]?[:\uff1a][*_]{{0,2}}[ \t]*(?P<rest>[^\n\[\]()\u3010]{{1,300}})",
+    rf"[ \t]?[:\uff1a][*_]{{0,2}}[ \t]*+(?P<rest>[^\n\[\]()\u3010]{{1,300}})",
     re.IGNORECASE,
 )
 _PARTS = re.compile(r"[,;|\u060c]")

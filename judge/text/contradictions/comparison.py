@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from judge.text.contradictions.polarity import answers_differ, polarity_differs
 from judge.text.contradictions.quantities import Quantity, difference, quantities
@@ -70,16 +70,29 @@ class _Sentence:
         numbers = sum(token.kind in {"number", "date"} for token in row)
         self.quantities = quantities(row) if numbers <= MAX_QUANTITIES else []
         self._row = row
+
+    @cached_property
+    def words(self) -> Sequence[tuple[int, str]]:
+        """Its content words beside its quantities, each with its place."""
         taken = {place for one in self.quantities for place in range(one.place, one.end)}
-        self.words = [
+        return [
             (place, token.text)
-            for place, token in enumerate(row)
+            for place, token in enumerate(self._row)
             if token.kind == "word"
             and place not in taken
             and token.text not in STOP_WORDS
             and len(token.text) > 1
         ]
-        self.vocabulary = Vocabulary(word for _, word in self.words)
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """Its content words in order."""
+        return [word for _, word in self.words]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Its content words to look others up in."""
+        return Vocabulary(self.texts)
 
     def before(self, quantity: Quantity) -> str:
         """The word or sign before a quantity: "in 1900"."""
@@ -87,7 +100,7 @@ class _Sentence:
 
     def is_like(self, source: _Sentence) -> bool:
         """Return whether both sentences share enough words."""
-        words, said = ({word for _, word in one.words} for one in (source, self))
+        words, said = set(source.texts), set(self.texts)
         if not words or not said:
             return not words and not said
         return sum(word in self.vocabulary for word in words) >= MIN_SHARED * len(words) and sum(
@@ -107,7 +120,7 @@ def number_that_differs(stated: str, source: str) -> tuple[ContradictionKind, Qu
     counts = len(mine.quantities), len(its.quantities)
     if not min(counts) > 0:
         return None
-    if counts[0] == counts[1] and [word for _, word in mine.words] == [word for _, word in its.words]:
+    if counts[0] == counts[1] and mine.texts == its.texts:
         return _in_same_words(mine, its)
     return _in_like_words(mine, its) if mine.is_like(its) else _slip_of_unit(mine, its)
 

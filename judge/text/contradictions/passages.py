@@ -36,9 +36,8 @@ class Passage:
     @property
     def polar(self) -> Sequence[str]:
         """Parts whose polarity is reliable: no negation was cut off."""
-        if negations(self.words) == negations(self.sentences):
-            return self.parts
-        return _split(self.sentences)
+        whole = _split(self.sentences)
+        return self.parts if sum(map(negations, self.own)) == sum(map(negations, whole)) else whole
 
 
 def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from judge.text.contradictions.reading import Token, fold, tokens
+from judge.text.contradictions.reading import Token, fold, opening, tokens
 
 MAX_WORDS: Final = 200
 """Limit of words of a compared sentence."""
@@ -82,6 +82,7 @@ for _pair in _OPPOSITES.split():
     _OPPOSITE.setdefault(_other, set()).add(_one)
 
 _YES: Final = _folded("yes yep yeah ja oui si sí evet نعم أجل да sim はい 是")
+_ALSO_OTHER_WORDS: Final = _folded("si ja да 是")
 _NO: Final = _folded("no nope nein non hayır لا كلا нет não いいえ 否")
 _TRUE: Final = _folded("true correct richtig wahr vrai verdadero cierto correcto doğru صحيح")
 _FALSE: Final = _folded("false incorrect wrong falsch faux falso incorrecto yanlış خطأ خاطئ")
@@ -98,12 +99,12 @@ def answers_differ(one: str, other: str) -> bool:
 
 def _answer(text: str) -> bool | None:
     """Return True if a text starts with yes, False for no, else None."""
-    row = _from_first_word(tokens(text[:MAX_OPENING_CHARS]))
+    row = opening(text[:MAX_OPENING_CHARS])
     if not row or row[0].kind != "word":
         return None
     alone = _stands_alone(row)
     word = row[0].text
-    if not alone and not (word in _YES and word not in _folded("si ja да 是")):
+    if not alone and not (word in _YES and word not in _ALSO_OTHER_WORDS):
         return None
     if word in _YES or (word in _TRUE and alone):
         return True
@@ -128,17 +129,18 @@ def polarity_differs(one: str, other: str) -> bool:
 
     False for questions, and for "not only" and similar phrases.
     """
-    if one.rstrip().endswith(("?", "\u061f", "\uff1f")) or other.rstrip().endswith(("?", "\u061f", "\uff1f")):
-        return False
-    turkish = not _TURKISH.isdisjoint(one) or not _TURKISH.isdisjoint(other)
     mine, its = _said(one), _said(other)
-    if mine.unclear or its.unclear or not mine.words or not its.words:
+    if not mine.is_comparable or not its.is_comparable:
         return False
-    flipped = mine.negations % 2 != its.negations % 2
     if abs(len(mine.words) - len(its.words)) > MAX_DIFFERENCE:
         return False
-    left = list((Counter(mine.words) - Counter(its.words)).elements())
-    right = list((Counter(its.words) - Counter(mine.words)).elements())
+    if max(len(mine.different - its.different), len(its.different - mine.different)) > MAX_DIFFERENCE:
+        return False
+    flipped = mine.negations % 2 != its.negations % 2
+    turkish = mine.is_turkish or its.is_turkish
+    counts = Counter(mine.words), Counter(its.words)
+    left = list((counts[0] - counts[1]).elements())
+    right = list((counts[1] - counts[0]).elements())
     left, right = _without_forms(left, right, turkish=turkish)
     if not left and not right:
         return flipped and bool(mine.words)
@@ -156,31 +158,34 @@ def negations(text: str) -> int:
 @lru_cache(maxsize=64)
 def _said(text: str) -> _Said:
     """Cached, because each sentence is compared with several."""
-    return _Said(tokens(text))
+    return _Said(text)
 
 
 class _Said:
     """The words of a sentence without negations and a leading yes or no."""
 
-    def __init__(self, row: Sequence[Token]) -> None:
-        row = _from_first_word(row)
+    def __init__(self, text: str) -> None:
+        row = _from_first_word(tokens(text))
         if len(row) > 1 and row[0].text in _YES | _NO and _stands_alone(row):
             row = row[1:]
         self.words: list[str] = []
         self.negations = 0
-        self.unclear = len(row) > MAX_WORDS
+        unclear = len(row) > MAX_WORDS or text.rstrip().endswith(("?", "\u061f", "\uff1f"))
         earlier = ""
         for token in row:
             if token.kind == "sign":
                 continue
-            for part in _parts(token.text):
+            for part in _parts(token.text) if "'" in token.text else (token.text,):
                 if part in NEGATIONS or part.endswith(_NEGATED):
                     self.negations += 1
                 elif part in _NOT_ONLY and (earlier in NEGATIONS or earlier.endswith(_NEGATED)):
-                    self.unclear = True
+                    unclear = True
                 elif part not in _FILLERS:
                     self.words.append(part)
                 earlier = part
+        self.different = frozenset(self.words)
+        self.is_comparable = not unclear and bool(self.words)
+        self.is_turkish = not _TURKISH.isdisjoint(text)
 
 
 def _parts(word: str) -> Sequence[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from judge.text.contradictions.dates import Date, date_at, is_year, numeric_date
+from judge.text.contradictions.dates import MONTHS, Date, date_at, is_year, numeric_date
 from judge.text.contradictions.numbers import SPELLED, written_values
 from judge.text.contradictions.reading import Token, fold
 from judge.text.contradictions.units import AMBIGUOUS, CURRENCY_SIGNS, MAGNITUDES, UNITS, Unit
@@ -33,6 +33,8 @@ _BOUNDS = frozenset(map(fold, ["more", "over", "above", "least", "minimum", "min
     "en", "kadar", "أكثر", "اكثر", "أقل", "اقل", "على", "الأقل", ">", "<", "≥", "≤", "+"]))  # fmt: skip
 _ORDINALS = frozenset({"st", "nd", "rd", "th", "eme", "ere", "er", "e", "º", "ª", "."})
 _JOINS = frozenset({"-", "to", "bis", "a", "ile", "and", "und", "et", "y", "ve", "الى"})
+_NUMERIC = frozenset({"number", "date"})
+_NAMED = MONTHS.keys() | SPELLED.keys()
 _HEDGE_WORDS = 3
 
 
@@ -69,7 +71,8 @@ def quantities(row: Sequence[Token]) -> list[Quantity]:
     found: list[Quantity] = []
     place = 0
     while place < len(row):
-        quantity = _at(row, place)
+        token = row[place]
+        quantity = _at(row, place) if token.kind in _NUMERIC or token.text in _NAMED else None
         if quantity is None:
             place += 1
             continue
@@ -99,6 +102,8 @@ def _compared(
     if mine.unit is None or its.unit is None:
         return _of_unit_and_none(mine, its, one, other)
     raw_equal = mine.low == its.low and mine.high == its.high
+    if mine.unit is its.unit and (raw_equal or not mine.unit.offset):  # agreement does not depend on a factor
+        return "same" if raw_equal or _agree(mine, its, one, other) else "number"
     if mine.unit.dimension != its.unit.dimension:
         # Different dimensions: 500 mg and 500 ml differ otherwise; 2 km and 3 h may be a paraphrase.
         return "unit" if raw_equal else "unknown"
