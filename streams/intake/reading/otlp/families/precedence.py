@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streams.intake.reading.otlp.families.genkit import GENKIT
 from streams.intake.reading.otlp.families.judgestream import OWN
 from streams.intake.reading.otlp.families.langfuse import LANGFUSE
 from streams.intake.reading.otlp.families.langsmith import LANGSMITH
@@ -28,6 +29,7 @@ FAMILIES: Final = (
     TRACELOOP,
     MLFLOW,
     LANGSMITH,
+    GENKIT,
     LOGFIRE,
     OTEL,
 )
