@@ -8,12 +8,19 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from schemas.base import MAX_LABEL_NAME_CHARS, MAX_LABEL_VALUE_CHARS, MAX_LABELS
-from streams.intake.reading.otlp.content.pages import as_pages, pages_of
+from streams.intake.reading.otlp.content.pages import (
+    Document,
+    as_pages,
+    documents_in_result,
+    pages_in_text,
+    pages_of,
+)
 from streams.intake.reading.otlp.content.prompt import Prompt, open_prompt, pages_told
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.precedence import FAMILIES
 from streams.intake.reading.otlp.families.shape import Field
-from streams.intake.reading.otlp.steps.step import Step
+from streams.intake.reading.otlp.steps.step import Step, is_search
+from streams.intake.reading.otlp.steps.tool import ToolUse
 from streams.intake.reading.otlp.trace import Trace
 
 QUESTION_FROM: Final = "question_from"
@@ -49,7 +56,8 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
     """Find the question, and split the last user message into question and pages.
 
     In this order: the application's attribute; the input of the outermost step around the answer; a variable
-    of a prompt template; a question marked in the last user message; a retriever's query; that whole message.
+    of a prompt template; a question marked in the last user message; a retriever's query; that whole message;
+    the input of the first step that recorded one.
     """
     around = [*trace.around(answer), answer]
     prompt = next(_prompts(trace, answer), None)
@@ -67,10 +75,18 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
     if prompt is not None and prompt.is_cut:
         # More reliable than a retriever's query, which is often rewritten from the question.
         return Found(prompt.question, "prompt"), prompt
-    for step in trace.of_kind("retrieval"):
-        if step.query is not None:
-            return Found(step.query, "query"), prompt
-    return (None if prompt is None else Found(prompt.question, "message")), prompt
+    return _indirect_question(trace, prompt), prompt
+
+
+def _indirect_question(trace: Trace, prompt: Prompt | None) -> Found | None:
+    """Find a retriever's query, the last user message, or the input of the first step that recorded one."""
+    query = next((step.query for step in trace.of_kind("retrieval") if step.query is not None), None)
+    if query is not None:
+        return Found(query, "query")
+    if prompt is not None:
+        return Found(prompt.question, "message")
+    steps = trace.of_kind("workflow", "agent", "chain")
+    return next((Found(step.asked, "input") for step in steps if step.asked is not None), None)
 
 
 def _with(field: Field, steps: Iterable[Step]) -> list[Step]:
@@ -94,8 +110,9 @@ def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
 def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | None:
     """Find the pages that the answer may cite.
 
-    In this order: the application's attribute; the reranked documents, else the retrieved ones; a variable of
-    a prompt template; pages marked in the user message or in a system instruction.
+    In this order: the application's attribute; the reranked documents, else the retrieved ones, else the
+    results of search tools; a variable of a prompt template, or of a step around the answer; pages marked in
+    the user message or in a system instruction.
     """
     for step in _with("context", (answer, *trace.judged)):
         if (stated := step.context) is not None:
@@ -103,7 +120,7 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
     found = sorted((step for step in trace.judged if step.searches), key=lambda step: step.span.start)
     reranked = [step for step in found if step.kind == "rerank" and any(one.text for one in step.documents)]
     documents = [document for step in reranked[-1:] or found for document in step.documents]
-    pages = as_pages(documents) if documents else {}
+    pages = as_pages(documents or _found_by_tools(trace, answer))
     if pages:
         return Found(pages, "retrieval")
     for step in trace.judged:
@@ -111,12 +128,25 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
             pages = pages_of(told)
             if pages:
                 return Found(pages, "variable")
+    for step in (*trace.around(answer), answer):
+        pages = {} if step.context_in_exchange is None else pages_of(step.context_in_exchange)
+        if pages:
+            return Found(pages, "variable")
     if prompt is not None and prompt.pages:
         return Found(prompt.pages, "prompt")
     # A workflow's input is the question alone; the pages are in the prompt of a model within it.
     within = next((one.pages for one in _prompts(trace, answer) if one.pages), None)
     within = within or next((told for one in _heard_by(trace, answer) if (told := pages_told(one))), None)
     return None if within is None else Found(within, "prompt")
+
+
+def _found_by_tools(trace: Trace, answer: Step) -> list[Document]:
+    return [
+        document
+        for call in tool_calls_of(trace, answer)
+        if is_search(call["name"]) or pages_in_text(call["result"])
+        for document in documents_in_result(call["result"])
+    ]
 
 
 def _heard_by(trace: Trace, answer: Step) -> Iterator[str]:
@@ -128,7 +158,7 @@ def _heard_by(trace: Trace, answer: Step) -> Iterator[str]:
 def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
     """Write the conversation: the messages to the answer's step, else to its last model, and the answer.
 
-    At most MAX_MESSAGES: the system instruction and the last of the others.
+    At most MAX_MESSAGES: the system instruction and the last of the others; none if only the answer is known.
     """
     within = [
         step for step in trace.models if any(one is answer for one in trace.around(step)) and step.heard
@@ -141,28 +171,34 @@ def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
     if len(turns) > MAX_MESSAGES:
         system = [turn for turn in turns[:1] if turn.role == "system"]
         turns = [*system, *turns[len(system) - MAX_MESSAGES :]]
+    if all(turn.role == "assistant" for turn in turns):
+        return []
     return [{"role": turn.role[:32], "content": turn.text} for turn in turns if turn.text or turn.tool_calls]
 
 
 def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
     """Write the tools that ran, else the calls that models requested."""
-    ran = [step.tool for step in trace.of_kind("tool")]
-    if ran:
-        calls = [
-            {"name": one.name, "arguments": one.arguments, "result": one.result}
-            for one in ran
-            if one is not None
-        ]
-        return calls[:MAX_TOOL_CALLS]
+    uses = [one for step in trace.of_kind("tool") if (one := step.tool) is not None]
+    if not any(one.arguments or one.result for one in uses):
+        uses = _requested(trace, answer) or uses
+    return [
+        {"name": one.name, "arguments": one.arguments, "result": one.result} for one in uses[:MAX_TOOL_CALLS]
+    ]
+
+
+def _requested(trace: Trace, answer: Step) -> list[ToolUse]:
+    """Read tool calls and their results from the messages."""
     # A later call repeats the messages of earlier ones, so the last step with tool calls has them all.
     exchanges = ((*step.heard, *step.said) for step in (*trace.models[::-1], answer))
     turns = next((turns for turns in exchanges if any(turn.tool_calls for turn in turns)), ())
-    results = {turn.call_id: turn.text for turn in turns if turn.role == "tool" and turn.call_id}
+    calls = [call for turn in turns for call in turn.tool_calls]
+    known = {call.call_id for call in calls if call.call_id}
+    replies = [turn for turn in turns if turn.role == "tool"]
+    results = {turn.call_id: turn.text for turn in replies if turn.call_id in known}
+    others = iter([turn.text for turn in replies if turn.call_id not in known])  # without ids: in order
     return [
-        {"name": call.name, "arguments": call.arguments, "result": results.get(call.call_id, "")}
-        for turn in turns
-        for call in turn.tool_calls
-    ][:MAX_TOOL_CALLS]
+        ToolUse(call.name, call.arguments, results.get(call.call_id) or next(others, "")) for call in calls
+    ]
 
 
 def labels_of(trace: Trace, answer: Step, found: Sequence[tuple[str, Found | None]]) -> dict[str, str]:
@@ -216,7 +252,7 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
         "event_id": event_id,
         "occurred_at": _moment(answer.span.end or answer.span.start),
         "question": "" if question is None else question.value,
-        "answer": answer.answer or "",
+        "answer": (answer.answer or "").strip(),
         "reference": next((one for one in references if one is not None), None),
         "context": None if context is None else context.value,
         "trace_id": answer.span.trace_id or None,

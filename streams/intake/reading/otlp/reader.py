@@ -150,7 +150,7 @@ class OtlpReader:
             if step.answer is not None
             and (step.kind == "model" or step.attributes.get("judgestream.answer"))
             and not any(
-                one.kind == "model" for one in trace.around(step)
+                one.kind == "model" and one.answer is not None for one in trace.around(step)
             )  # two instrumentations recorded the same call
         ]
 

@@ -86,8 +86,9 @@ class Trace:
     def answer(self) -> Step | None:
         """The step whose output is the application's answer: the outermost workflow, agent or model.
 
-        A step of a chain qualifies only if a model answered within it, or if the trace has no model and the
-        step has a question. Of equal steps the last to end is the answer: earlier ones are drafts and plans.
+        A step of a chain qualifies only if a model answered within it. In a trace without a model only the
+        root qualifies, if it has a question. Of equal steps the last to end is the answer: earlier ones are
+        drafts and plans.
         """
         told = [step for step in self.judged if step.attributes.get("judgestream.answer")]
         around_models = {one.span.span_id for model in self.models for one in (*self.around(model), model)}
@@ -101,9 +102,7 @@ class Trace:
         for step in able:  # most outputs are never read
             if step.answer is not None and (
                 self.models
-                or step.kind != "chain"
-                or step.asked is not None
-                or step.last_question is not None
+                or (not step.span.parent_id and (step.asked is not None or step.last_question is not None))
             ):
                 return step
         return None
@@ -115,7 +114,8 @@ class Trace:
             return "ours"
         if not self.models:
             return "no_model"
-        return "no_content" if all(step.lacks_content for step in self.models) else "no_answer"
+        called = [step for step in self.models if step.kind == "model"] or self.models
+        return "no_content" if called[-1].lacks_content else "no_answer"
 
     @property
     def silent_families(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ _PAIRED: Final = frozenset({"system", "developer", "user", "human", "assistant",
 _PLAIN: Final = frozenset({"role", "content", "parts", "finish_reason", "tool_calls", "tool_call_id", "name"})
 """Of a message with nothing around it."""
 _ENDED: Final = frozenset({"stop", "length", "max_tokens", "end_turn", "content_filter"})
+_SILENT: Final = frozenset({"role", "messages", "choices", "generations", "candidates"})
 _SCRIPT: Final = re.compile(
     r"^(system|developer|user|human|assistant|ai|tool): ", re.IGNORECASE | re.MULTILINE
 )
@@ -48,9 +49,9 @@ def read_turns(value: Any, role: str = "user") -> list[Turn]:
 
 
 def _is_silent(value: Any, depth: int = 0) -> bool:
-    """Whether it was read and says nothing: empty, or messages without text."""
+    """Whether it was read and says nothing: empty, or messages and replies without text."""
     if isinstance(value, dict):
-        return not value or "role" in value or "messages" in value
+        return not _SILENT.isdisjoint(value) or all(one is None for one in value.values())
     if not isinstance(value, list) or depth > _MAX_DEPTH:
         return False
     return all(_is_silent(item, depth + 1) for item in value)
@@ -162,7 +163,7 @@ def _add_mapping(value: Mapping[str, Any], role: str, depth: int, found: list[Tu
     elif "prompt" in value and value.keys() <= {"prompt", "system", "messages", "instructions"}:
         _add_system(value, deeper, found)
         _add(value["prompt"], "user", deeper, found)
-    elif "input" in value and ("instructions" in value or "model" in value):
+    elif "input" in value and ("instructions" in value or "model" in value or has_messages(value["input"])):
         _add_system(value, deeper, found)
         _add(value["input"], "user", deeper, found)
     elif (isinstance(value.get("output"), list) and ("status" in value or "model" in value)) or (
@@ -173,6 +174,11 @@ def _add_mapping(value: Mapping[str, Any], role: str, depth: int, found: list[Tu
         found += read_message(value["content"], role)
     else:
         found += read_message(value, role)
+
+
+def has_messages(value: Any) -> bool:
+    """Whether a value is a list of messages."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "role" in value[0]
 
 
 def _add_first(choices: Sequence[Any], role: str, depth: int, found: list[Turn]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.json_text import as_text, listed, loaded
+from streams.intake.reading.otlp.content.tool_result import result_text
 from streams.intake.reading.otlp.content.turn import ToolCall, Turn
 
 _ROLES: Final = {
@@ -20,6 +22,8 @@ _ROLES: Final = {
     "developer": "system",
     "function": "tool",
     "toolmessage": "tool",
+    "tool-response": "tool",
+    "tool-call": "assistant",
     "functionmessage": "tool",
 }
 _KNOWN_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
@@ -28,20 +32,28 @@ _CALL_PARTS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_
 _REPLY_PARTS: Final = frozenset(
     {"tool_call_response", "tool-result", "tool_result", "function_call_output", "server_tool_call_response"}
 )
+_DOCUMENT_PART: Final = "document"
 _SILENT_PARTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "compaction"})
 _PART_WRAPPERS: Final = {
     "message_content": None,
     "functionCall": "tool_call",
     "function_call": "tool_call",
     "toolUse": "tool_call",
+    "toolRequest": "tool_call",
     "functionResponse": "tool_result",
+    "function_response": "tool_result",
     "toolResult": "tool_result",
+    "toolResponse": "tool_result",
 }
 _PARTS_ALONE: Final = _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
 """Parts that some lists have in place of messages."""
 _PART_FORMS: Final = frozenset({dict, str})
-_PART_TYPES: Final = _TEXT_PARTS | _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
+_PART_TYPES: Final = _TEXT_PARTS | _PARTS_ALONE | {_DOCUMENT_PART}
 _MARKS: Final = ("gen_ai.", ".message")
+_BLOB: Final = frozenset({"mime_type", "modality"})
+"""Of a picture or sound whose type was cut off."""
+_TITLE: Final = re.compile(r"[^<>\"\n]{1,100}")
+_MAX_DEPTH: Final = 4
 
 
 def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
@@ -56,7 +68,7 @@ def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
         role = "assistant"
     own = _role_of(message, role)
     content = message.get("parts") or message.get("content") or message.get("contents")
-    content = content or message.get("text") or None
+    content = content or message.get("blocks") or message.get("text") or None
     opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content
     if isinstance(opened, list) and set(map(type, opened)) <= _PART_FORMS:
         parts: Iterable[Any] = opened if not isinstance(content, str) or _are_parts(opened) else [content]
@@ -71,7 +83,7 @@ def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
     text = "\n".join(texts)
     if own == "tool" and texts and not replies:
         name, call_id = _named(message)
-        return [Turn("tool", text, (), name, call_id)]
+        return [Turn("tool", result_text(text), (), name, call_id)]
     if calls or text.strip():
         replies.append(Turn(own, text, tuple(calls)))
     return replies
@@ -110,6 +122,8 @@ def _role_of(message: Mapping[str, Any], role: str) -> str:
     start, end = _MARKS
     lowered = named.lower().removeprefix(start).removesuffix(end)
     lowered = _ROLES.get(lowered, lowered)
+    if lowered == "unknown":  # Traceloop, of a reply that was streamed
+        return role
     return lowered if "role" in message or lowered in _KNOWN_ROLES else role
 
 
@@ -130,31 +144,48 @@ def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list
     if not part.keys().isdisjoint(_PART_WRAPPERS):
         part = _opened_part(part)
     kind = _type_of(part)
-    if kind is None or kind in _TEXT_PARTS:
+    if kind in _TEXT_PARTS or (kind is None and _BLOB.isdisjoint(part)):
         text = part.get("text") or part.get("content") or part.get("refusal") or None
         text = text.get("value") if isinstance(text, dict) else text
         texts += [text] if isinstance(text, str) else []
+        if part.keys() == {"data"}:  # Genkit, of structured output
+            texts.append(as_text(part["data"]))
     elif kind in _CALL_PARTS:
         call = _call(part)
         calls += [] if call is None else [call]
     elif kind in _REPLY_PARTS:
         name, call_id = _named(part)
         result = next((part[key] for key in ("result", "response", "output", "content") if key in part), None)
-        replies.append(Turn("tool", _reply_text(result), (), name, call_id))
+        replies.append(Turn("tool", result_text(result), (), name, call_id))
+    elif kind == _DOCUMENT_PART:
+        texts += _document_text(part)
 
 
-def _reply_text(result: Any) -> str:
-    """The words of a tool's answer; a list of text parts is joined."""
-    if isinstance(result, dict) and "value" in result and result.keys() <= {"type", "value"}:
-        result = result["value"]  # Vercel: {"type": "text", "value": ...}
-    if isinstance(result, list) and result and all(is_part(item) for item in result):
-        return "\n".join(str(item.get("text") or item.get("content") or "") for item in result)
-    return as_text(result)
+def _document_text(part: Mapping[str, Any]) -> list[str]:
+    """Write a document that is a part of a message (Anthropic) as a tagged page."""
+    source, title = part.get("source"), part.get("title")
+    if not isinstance(source, dict):  # OpenInference: the whole part as JSON
+        inner = loaded(part.get("text"))
+        return _document_text(inner) if isinstance(inner, dict) and "source" in inner else []
+    body = source.get("data") if source.get("type") == "text" else result_text(source.get("content"))
+    named = f' name="{title}"' if isinstance(title, str) and _TITLE.fullmatch(title) else ""
+    return [f"<document{named}>\n{body}\n</document>"] if isinstance(body, str) and body else []
+
+
+def is_stripped(value: Any, depth: int = 0) -> bool:
+    """Whether a message names a part of text without its text, as Pydantic AI does without content."""
+    opened = loaded(value)
+    if isinstance(opened, list) and depth <= _MAX_DEPTH:
+        return any(is_stripped(item, depth + 1) for item in opened)
+    if not isinstance(opened, dict):
+        return False
+    bare = opened.keys() == {"type"} and _type_of(opened) in _TEXT_PARTS
+    return bare or is_stripped(opened.get("parts"), depth + 1)
 
 
 def _named(part: Mapping[str, Any]) -> tuple[str, str]:
     name = next((part[key] for key in ("name", "toolName", "tool_name") if part.get(key)), "")
-    keys = ("id", "toolCallId", "tool_call_id", "tool_use_id", "call_id", "toolUseId")
+    keys = ("id", "toolCallId", "tool_call_id", "tool_use_id", "call_id", "toolUseId", "ref")
     call_id = next((part[key] for key in keys[1:] if part.get(key)), part.get("id") or "")
     return str(name), str(call_id)
 

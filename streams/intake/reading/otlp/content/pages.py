@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from streams.intake.reading.otlp.content.json_text import loaded
+from streams.intake.reading.otlp.content.json_text import is_shown_object, loaded
+from streams.intake.reading.otlp.content.tool_result import result_text
 
 MAX_PAGES: Final = 500
 """Pages of one answer that are read."""
@@ -22,6 +23,7 @@ _LISTS: Final = (
     "source_nodes",
     "docs",
     "context",
+    "output",
 )
 _TEXTS: Final = ("page_content", "pageContent", "content", "text", "document", "body", "chunk", "passage")
 _WRAPPERS: Final = ("document", "node", "kwargs")
@@ -64,7 +66,7 @@ def _documents(value: Any, depth: int) -> Iterator[Document]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
-        if value.strip():
+        if value.strip() and not is_shown_object(value):
             yield Document(value)
     elif isinstance(value, list):
         for item in value[:MAX_PAGES]:
@@ -113,6 +115,8 @@ def _text_in(value: Mapping[str, Any]) -> str:
     for name in _TEXTS:
         if isinstance(text := value.get(name), str):
             return text
+        if isinstance(text, list):
+            return result_text(text)  # Genkit
     return ""
 
 
@@ -133,6 +137,14 @@ def as_pages(documents: Iterable[Document]) -> dict[str, str]:
     return {f"Page-{index}": one.text for index, one in enumerate(distinct, 1)}
 
 
+def documents_in_result(text: str) -> list[Document]:
+    """Read what a search tool gave back: documents as JSON, a text with marked pages, or else one page."""
+    opened = loaded(text)
+    if isinstance(opened, list | dict):
+        return read_documents(opened)
+    return [Document(body, name) for name, body in pages_in_text(text).items()] or [Document(text)]
+
+
 def pages_in_text(text: str) -> dict[str, str]:
     """Cut a text with marked pages (`[Page-1] ...`, `Document 2: ...`) at its marks; empty without any."""
     marks = list(_MARKER.finditer(text))[:MAX_PAGES]
@@ -144,6 +156,12 @@ def pages_in_text(text: str) -> dict[str, str]:
         if body and name not in pages:
             pages[name] = body
     return pages
+
+
+def marks_in(text: str) -> tuple[int, int]:
+    """Find where the first and the last mark of a page begin; -1 without any."""
+    marks = [mark.start() for mark in _MARKER.finditer(text)]
+    return (marks[0], marks[-1]) if marks else (-1, -1)
 
 
 def pages_of(value: Any) -> dict[str, str]:

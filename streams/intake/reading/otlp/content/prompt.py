@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from streams.intake.reading.otlp.content.pages import pages_in_text
+from streams.intake.reading.otlp.content.pages import marks_in, pages_in_text
 
 MAX_PROMPT_CHARS: Final = 2_000_000
 """Longer messages are left as they are."""
@@ -40,6 +40,12 @@ _CONTEXT: Final = re.compile(
 )
 _TAGGED: Final = re.compile(r"<(?P<tag>question|query|user_question|user_query|user_input)>", re.IGNORECASE)
 _DOCUMENT: Final = re.compile(r"<(?P<tag>document|doc|page|passage|source)\b[^<>]{0,200}>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<[^<>]{1,200}>")
+_TAG_END: Final = re.compile(
+    r"</(?:documents?|docs?|pages?|passages?|sources?|context|document_contents?)>", re.IGNORECASE
+)
+_HEADING: Final = re.compile(r"^[^\n]{0,80}[:\uff1a][ \t]*\Z", re.MULTILINE)
+_ASKING: Final = ("?", "\uff1f")
 _INDEX: Final = re.compile(
     r"(?:index|id|number|n|name|page)=[\"']?(?:page[-_ ]?)?(?P<index>\d{1,6})", re.IGNORECASE
 )
@@ -70,12 +76,39 @@ def open_prompt(text: str) -> Prompt:
         return Prompt(text)
     start, question, end = _question(text)
     if not question:
-        pages = _tagged_pages(text)
-        return Prompt(text.strip(), pages)
+        return _without_mark(text)
     before, after = text[:start], text[end:]
     pages = _tagged_pages(f"{before}\n{after}")
     pages = pages or pages_in_text(before) or pages_in_text(after) or _one_page(before, after)
     return Prompt(question, pages, is_cut=True)
+
+
+def _without_mark(text: str) -> Prompt:
+    """Take a message apart whose question has no mark.
+
+    The question is what is left beside tagged pages; with marked pages it is the last paragraph, or the text
+    before them, if that ends in a question mark.
+    """
+    pages = _tagged_pages(text)
+    if pages:
+        begins = _DOCUMENT.search(text)
+        ends = list(_TAG_END.finditer(text))
+        after = text[ends[-1].end() :].strip() if ends else ""
+        question = after or _TAG.sub("", text[: begins.start() if begins else 0]).strip()
+        return Prompt(question or text.strip(), pages, is_cut=bool(question))
+    first, last = marks_in(text)
+    if first < 0:
+        return Prompt(text.strip())
+    whole = text.rstrip()
+    start = whole.rfind("\n\n", last)
+    start = start if start >= 0 else whole.rfind("\n", last)
+    asked = whole[start:].strip() if start >= 0 else ""
+    if asked.endswith(_ASKING):
+        return Prompt(asked, pages_in_text(whole[:start]), is_cut=True)
+    before = _HEADING.sub("", text[:first].rstrip()).strip()
+    if before.endswith(_ASKING):
+        return Prompt(before, pages_in_text(text), is_cut=True)
+    return Prompt(text.strip())
 
 
 def pages_told(text: str) -> dict[str, str]:

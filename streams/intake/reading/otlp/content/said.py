@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.conversation import read_turns
-from streams.intake.reading.otlp.content.json_text import loaded
+from streams.intake.reading.otlp.content.json_text import is_shown_object, loaded
 
 QUESTION_NAMES: Final = (
     "question",
@@ -80,7 +80,7 @@ def answer_in(value: Any) -> str | None:
 def _words(value: Any, names: tuple[str, ...], role: str, depth: int) -> str | None:
     opened = loaded(value)
     if isinstance(opened, str):
-        return opened if opened.strip() else None
+        return opened if opened.strip() and not is_shown_object(opened) else None
     if depth > _MAX_DEPTH:
         return None
     if isinstance(opened, dict):

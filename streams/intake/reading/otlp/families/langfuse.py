@@ -27,6 +27,7 @@ LANGFUSE: Final = Family(
     },
     given=("langfuse.observation.input", "langfuse.trace.input"),
     gave=("langfuse.observation.output", "langfuse.trace.output"),
+    system=("langfuse.observation.metadata.instructions",),
     reference=("langfuse.experiment.item.expected_output",),
     model=("langfuse.observation.model.name",),
     conversation=("langfuse.session.id", "session.id"),

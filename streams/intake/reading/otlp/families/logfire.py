@@ -10,6 +10,6 @@ LOGFIRE: Final = Family(
     name="logfire",
     version="4",
     scopes=("logfire",),
-    heard=("events", "request_data"),
+    heard=("events", "gen_ai.input.messages", "request_data"),
     gave=("response_data",),
 )

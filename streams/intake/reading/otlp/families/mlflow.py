@@ -27,5 +27,7 @@ MLFLOW: Final = Family(
     },
     given=("mlflow.spanInputs",),
     gave=("mlflow.spanOutputs",),
+    model=("mlflow.llm.model",),
     conversation=("mlflow.trace.session",),
+    labels={"mlflow.llm.provider": "provider"},
 )

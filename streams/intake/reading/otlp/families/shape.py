@@ -37,7 +37,7 @@ Field = Literal[
 ]
 """Fields of `Family` that name attributes, or (`_flat`) their beginnings."""
 MAX_LABEL_CHARS: Final = 64
-_PRIVATE: Final = ("ls_", "lc_", "langgraph_", "langfuse_", "checkpoint_")
+_PRIVATE: Final = ("ls_", "LANGSMITH_", "lc_", "langgraph_", "langfuse_", "checkpoint_")
 _PEOPLE: Final = frozenset(
     {
         "user",

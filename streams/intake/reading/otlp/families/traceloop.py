@@ -48,7 +48,7 @@ TRACELOOP: Final = Family(
             "embedding": "embedding",
         },
     },
-    given=("traceloop.entity.input", "gen_ai.task.input"),
+    given=("traceloop.entity.input", "gen_ai.task.input", "crewai.task.description"),
     gave=(
         "traceloop.entity.output",
         "gen_ai.task.output",

@@ -32,6 +32,8 @@ def log_span(
     name = event_name or attributes.get("event.name")
     if isinstance(body, dict):
         attributes = {**_of_body(body), **attributes, "body": body}
+    elif isinstance(body, str) and isinstance(name, str) and name.startswith("gen_ai."):
+        attributes = {**attributes, "body": body}
     return Span(
         trace_id=trace_id,
         span_id=span_id,

@@ -15,6 +15,7 @@ _DETAILS: Final = "gen_ai.client.inference.operation.details"
 SAID_EVENTS: Final = ("gen_ai.choice", "gen_ai.content.completion", "gen_ai.assistant.reply")
 HEARD_EVENTS: Final = (
     "gen_ai.system.message",
+    "gen_ai.developer.message",
     "gen_ai.user.message",
     "gen_ai.assistant.message",
     "gen_ai.tool.message",
@@ -41,8 +42,10 @@ def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]
     for event in (*own, *span.events):
         if event.name not in names:
             continue
-        body = event.attributes.get("body")
+        body = loaded(event.attributes.get("body"))
         content: Any = body if isinstance(body, dict) else event.attributes
+        if isinstance(body, str):
+            content = {"content": body}
         for key in ("gen_ai.prompt", "gen_ai.completion", _EVENT_CONTENT):
             content = event.attributes.get(key, content)
         content = loaded(content)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from streams.intake.reading.otlp.content.conversation import read_turns
+from streams.intake.reading.otlp.content.conversation import has_messages, read_turns
 from streams.intake.reading.otlp.content.json_text import listed, loaded
 from streams.intake.reading.otlp.content.said import QUESTION_NAMES, answer_in, question_in
 from streams.intake.reading.otlp.content.turn import ToolCall, Turn
@@ -14,6 +14,8 @@ from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.otlp.steps.events import HEARD_EVENTS, SAID_EVENTS, event_turns
 from streams.intake.reading.otlp.steps.values import Values, turns_of
 
+_OTHERS: Final = frozenset({"tool", "user", "system"})
+"""Roles that do not answer."""
 _REQUEST: Final = ("args", "instructions", "contents", "system")
 """Keys of a function call or of a request to a model, which a step's own input does not have."""
 _CONVERSATIONS: Final = (
@@ -63,21 +65,30 @@ def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Tur
     opened = loaded(value)
     if isinstance(opened, dict) and not is_conversation(opened) and opened.keys().isdisjoint(_REQUEST):
         text = words(opened)
-        if text is not None:
-            return [Turn(role, text)]
+        if text is not None or role == "user":  # a structure of its own may be an answer, but no question
+            return [] if text is None else [Turn(role, text)]
     return turns_of(value, role)
 
 
-def spoken(turns: Iterable[Turn]) -> str | None:
-    """The text of the last message of the assistant; None where it has none."""
-    texts = [turn.text for turn in turns if turn.role not in {"tool", "user", "system"} and turn.text.strip()]
+def spoken(turns: Sequence[Turn]) -> str | None:
+    """The text of the last message of the assistant; None where it has none, or waits for tools."""
+    if waits_for_tools(turns):
+        return None
+    texts = [turn.text for turn in turns if turn.role not in _OTHERS and turn.text.strip()]
     return texts[-1] if texts else None
+
+
+def waits_for_tools(turns: Sequence[Turn]) -> bool:
+    """Whether the last message calls tools that have not answered: its words announce the calls."""
+    said = [turn for turn in turns if turn.role not in _OTHERS]
+    answered = {turn.call_id for turn in turns if turn.role == "tool"}
+    return bool(said) and any(call.call_id not in answered for call in said[-1].tool_calls)
 
 
 def is_conversation(value: Any) -> bool:
     """Distinguish messages from other input or output of a step."""
     if isinstance(value, dict):
-        return any(name in value for name in _CONVERSATIONS)
+        return any(name in value for name in _CONVERSATIONS) or has_messages(value.get("input"))
     return bool(value) and isinstance(value[0], dict | list) and not _has_words(value[0])
 
 

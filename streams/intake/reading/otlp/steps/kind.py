@@ -49,6 +49,12 @@ def _refined(kind: Kind, span: Span, values: Values) -> Kind:
     return kind
 
 
+def _is_other_operation(span: Span, values: Values) -> bool:
+    """Whether the span names an operation that is not in the tables, and no reply of a model."""
+    told = values.first("said") is not None or any(event.name in SAID_EVENTS for event in span.events)
+    return "gen_ai.operation.name" in values.attributes and not told
+
+
 def _guessed(span: Span, values: Values) -> Kind:
     """Determine the kind by attributes that only spans of that kind have."""
     names, own = values.attributes.keys(), span.name
@@ -56,7 +62,7 @@ def _guessed(span: Span, values: Values) -> Kind:
         return "evaluation"
     for kind, marks in _MARKS:
         if not names.isdisjoint(marks):
-            return kind
+            return "chain" if kind == "model" and _is_other_operation(span, values) else kind
     if own in SAID_EVENTS or own in HEARD_EVENTS:
         return "model"
     if any(event.name == FOUND_EVENT for event in span.events):

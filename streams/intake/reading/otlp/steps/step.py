@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from streams.intake.reading.otlp.content.flattened import unflatten
 from streams.intake.reading.otlp.content.json_text import as_text, loaded
+from streams.intake.reading.otlp.content.message import is_stripped
 from streams.intake.reading.otlp.content.pages import Document, read_documents
 from streams.intake.reading.otlp.content.said import CONTEXT_NAMES, QUESTION_NAMES, answer_in, question_in
+from streams.intake.reading.otlp.content.tool_result import result_text, unpacked
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.family import Family, Kind
 from streams.intake.reading.otlp.families.judgestream import LAST_WORD
@@ -17,15 +19,15 @@ from streams.intake.reading.otlp.families.shape import Field, shape_of
 from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.otlp.steps.events import found_documents, tool_events, with_details
-from streams.intake.reading.otlp.steps.exchange import exchange, is_conversation, spoken
+from streams.intake.reading.otlp.steps.exchange import exchange, is_conversation, spoken, waits_for_tools
 from streams.intake.reading.otlp.steps.kind import kind_of
 from streams.intake.reading.otlp.steps.labels import labels_of
-from streams.intake.reading.otlp.steps.tool import ToolUse, unpacked
+from streams.intake.reading.otlp.steps.tool import ToolUse
 from streams.intake.reading.otlp.steps.values import Values, turns_of
 from streams.intake.reading.otlp.steps.variables import variables_of
 
 _ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
-_SEARCH_WORDS: Final = re.compile("retriev|search|rerank|vector|knowledge", re.IGNORECASE)
+_SEARCH_WORDS: Final = re.compile("retriev|(?<!re)search|rerank|vector|knowledge|look_?up", re.IGNORECASE)
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 
 
@@ -81,21 +83,13 @@ class Step:
             and self.span.error is None
             and not self.said
             and self.answer is None
-            and self._values.first("said", "gave") is None
+            and ((value := self._values.first("said", "gave")) is None or is_stripped(value))
         )
 
     @lazy
     def searches(self) -> bool:
-        """Whether it retrieves documents, by its kind; a step or tool by its name.
-
-        The output of a step or tool must then be documents.
-        """
-        if self.kind not in {"chain", "tool"}:
-            return self.kind in _SEARCHING
-        named = self.span.name
-        if self.kind == "tool":
-            named += self._values.text("tool_name") or ""
-        return _SEARCH_WORDS.search(named) is not None
+        """Whether it retrieves documents, by its kind; a step by its name if its output is documents."""
+        return self.kind in _SEARCHING or (self.kind == "chain" and is_search(self.span.name))
 
     # Messages
 
@@ -123,7 +117,7 @@ class Step:
             # The agent's result comes before the last message within it.
             return self._gave() or spoken(self.said)
         if self.kind == "model":
-            return spoken(self.said) or self._gave()
+            return spoken(self.said) or (None if waits_for_tools(self.said) else self._gave())
         return self._gave() or spoken(self.said)
 
     def _gave(self) -> str | None:
@@ -147,7 +141,10 @@ class Step:
     @lazy
     def last_question(self) -> str | None:
         """The last message of a user."""
-        turns = self.heard or turns_of(self._values.first("given"), "user")
+        given = self._values.first("given")
+        opened = loaded(given)
+        readable = isinstance(opened, str) or (isinstance(opened, dict | list) and is_conversation(opened))
+        turns = self.heard or (turns_of(given, "user") if readable else ())
         spoken = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
         return spoken[-1] if spoken else None
 
@@ -177,7 +174,7 @@ class Step:
         if not self.searches:
             return ()
         if self.kind not in _SEARCHING:
-            opened = loaded(unpacked(self._values.first("tool_result", "gave")))
+            opened = loaded(unpacked(self._values.first("gave")))
             return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
         for family in self.families:
             for prefix in family.documents_flat:
@@ -220,6 +217,20 @@ class Step:
         lowered = {name.lower(): value for name, value in self.variables.items()}
         return next((lowered[name] for name in CONTEXT_NAMES if lowered.get(name)), None)
 
+    @property
+    def context_in_exchange(self) -> Any:
+        """The context among what a step of the application was given, or gave back beside its answer."""
+        if self.kind not in {"workflow", "agent", "chain"}:
+            return None
+        for field in ("given", "gave"):
+            opened = unpacked(self._values.first(field))
+            opened = opened.get("kwargs") or opened if isinstance(opened, dict) else None
+            if isinstance(opened, dict):
+                found = next((opened[name] for name in CONTEXT_NAMES if opened.get(name)), None)
+                if found is not None:
+                    return found
+        return None
+
     @lazy
     def tool(self) -> ToolUse | None:
         """The tool that ran."""
@@ -230,7 +241,7 @@ class Step:
         result = self._values.first("tool_result", "gave")
         if arguments is None and result is None:
             arguments, result = tool_events(self.span)
-        return ToolUse(name, as_text(unpacked(arguments)).strip(), as_text(unpacked(result)).strip())
+        return ToolUse(name, as_text(unpacked(arguments)).strip(), result_text(unpacked(result)).strip())
 
     # Labels
 
@@ -248,6 +259,11 @@ class Step:
     def labels(self) -> dict[str, str]:
         """Labels such as tenant, prompt and agent."""
         return labels_of(self._values)
+
+
+def is_search(name: str) -> bool:
+    """Whether a step or tool of this name retrieves."""
+    return _SEARCH_WORDS.search(name) is not None
 
 
 def _unwrapped(items: list[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from streams.intake.reading.otlp.content.conversation import read_turns
 from streams.intake.reading.otlp.content.flattened import unflatten
-from streams.intake.reading.otlp.content.json_text import as_text, loaded
+from streams.intake.reading.otlp.content.json_text import as_text, is_shown_object, loaded
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.shape import Field, Shape
 
@@ -16,10 +16,11 @@ _REDACTED: Final = frozenset({"__REDACTED__", "[REDACTED]", "<redacted>", "[Scru
 
 
 def turns_of(value: Any, role: str) -> list[Turn]:
-    """Read an attribute as a conversation; empty for one that is missing or redacted."""
+    """Read an attribute as a conversation; empty for one that is missing, redacted or no text."""
     if value is None or (isinstance(value, str) and value in _REDACTED):
         return []
-    return read_turns(value, role)
+    opened = loaded(value)
+    return [] if isinstance(opened, str) and is_shown_object(opened) else read_turns(value, role)
 
 
 class Values:

@@ -1,0 +1,211 @@
+"""What is read as a question, an answer, pages or the result of a tool, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.intake.reading.otlp.content.prompt import open_prompt
+from streams.intake.reading.otlp.content.tool_result import result_text
+from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
+from tests.streams.intake.reading.otlp.test_families import (
+    ANSWER,
+    MODEL,
+    PAGES,
+    QUESTION,
+    SYSTEM,
+    dumped,
+    event_of,
+    read,
+)
+
+ONE, TWO = PAGES.values()
+MARKED = f"Pages:\n[Page-1] {ONE}\n[Page-2] {TWO}"
+TAGGED = f"<documents><document index='1'>{ONE}</document>\n<document index='2'>{TWO}</document></documents>"
+CALL = {"type": "tool_call", "id": "c-1", "name": "search_manual", "arguments": {"q": "battery"}}
+ASKED = {"role": "user", "parts": [{"type": "text", "content": QUESTION}]}
+TOLD = {"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{MARKED}\n\n{QUESTION}",
+        f"{MARKED}\n{QUESTION}",
+        f"{QUESTION}\n\n{MARKED}",
+        f"{TAGGED}\n\n{QUESTION}",
+        f"{QUESTION}\n{TAGGED}",
+    ],
+)
+def test_a_question_without_a_mark_is_cut_from_marked_pages(text: str) -> None:
+    """It is the last paragraph, or stands before the pages."""
+    prompt = open_prompt(text)
+    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, PAGES, True)
+
+
+@pytest.mark.parametrize("text", [MARKED, f"{MARKED}\n\nAnswer in French.", "Page 3: what does it say?"])
+def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
+    """Nothing in it asks, or what asks is on the page itself."""
+    prompt = open_prompt(text)
+    assert (prompt.question, prompt.is_cut) == (text, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"type": "tool", "data": {"content": TWO, "tool_call_id": "c"}}, TWO),  # LangChain in OpenInference
+        ({"content": TWO, "type": "tool", "tool_call_id": "c"}, TWO),
+        ({"blocks": [{"text": TWO}], "tool_name": "search", "raw_output": TWO}, TWO),  # LlamaIndex
+        ({"result": TWO}, TWO),  # Gemini
+        ({"content": [{"type": "text", "text": ONE}, {"type": "text", "text": TWO}]}, f"{ONE}\n{TWO}"),  # MCP
+        ({"type": "text", "value": TWO}, TWO),  # Vercel
+        ([{"id": 7}], '[{"id":7}]'),
+        ('{"hours": 12.0}', '{"hours": 12.0}'),  # as it was written
+        ("12 hours", "12 hours"),
+        (None, ""),
+    ],
+)
+def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str) -> None:
+    """A structure of the tool's own stays as it is."""
+    assert result_text(value) == text
+    assert result_text(dumped(value) if isinstance(value, dict) else value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "context"),
+    [
+        ("search_manual", f"[Page-1] {ONE}\n[Page-2] {TWO}", PAGES),
+        ("search_manual", TWO, {"Page-1": TWO}),
+        ("get_manual", f"[Page-1] {ONE}\n[Page-2] {TWO}", PAGES),
+        ("get_manual", TWO, None),
+        ("ask_researcher", TWO, None),
+    ],
+)
+def test_what_a_search_tool_found_is_the_context(name: str, result: str, context: Any) -> None:
+    """By the tool's name, or by the marks of pages, where no retriever ran.
+
+    A tool without a span, or with a span that has no content (Agent Framework), is read from the messages.
+    """
+    call = {**CALL, "name": name}
+    reply = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c-1", "response": result}]}
+    heard = [ASKED, {"role": "assistant", "parts": [call]}, reply]
+    model = span(
+        1, "chat", MODEL | {"gen_ai.input.messages": dumped(heard), "gen_ai.output.messages": dumped([TOLD])}
+    )
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+    recorded = {"gen_ai.tool.call.arguments": dumped(CALL["arguments"]), "gen_ai.tool.call.result": result}
+    for spans in (
+        [model],
+        [model, span(2, "t", tool, parent=1)],
+        [model, span(2, "t", tool | recorded, parent=1)],
+    ):
+        event = event_of(request(*spans))
+        assert event.context == context
+        assert [(one.name, one.result) for one in event.tool_calls or ()] == [(name, result)]
+
+
+def test_words_beside_calls_of_tools_are_no_answer() -> None:
+    """They announce the calls (Anthropic); what the model says after them is the answer."""
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": "I'll look that up."}, CALL]}]
+    messages = {"gen_ai.input.messages": dumped([ASKED]), "gen_ai.output.messages": dumped(said)}
+    reading = read(request(span(1, "chat", MODEL | messages)), unit="span")
+    assert (reading.events, reading.why_none) == ((), "no_answer")
+    # A tool that the provider ran has answered within the same message.
+    reply = {"type": "server_tool_call_response", "id": "c-1", "response": TWO}
+    parts = [{**CALL, "type": "server_tool_call"}, reply, {"type": "text", "content": ANSWER}]
+    said = [{"role": "assistant", "parts": parts}]
+    event = event_of(request(span(1, "chat", MODEL | messages | {"gen_ai.output.messages": dumped(said)})))
+    assert event.answer == ANSWER
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        f"StopEvent(result=AgentOutput(response='{ANSWER}'))",
+        "<generator object stream at 0x7fc6c53d6110>",
+        '"<anthropic.Stream object at 0x7fc6c53d6110>"',
+        '{"generations": [[{"text": "", "message": {"lc": 1, "kwargs": {"content": ""}}}]]}',
+        '{"output": null}',
+    ],
+)
+def test_objects_and_empty_replies_are_no_answer(shown: str) -> None:
+    """The step around a model shows its object; the model's words are the answer, if there are any."""
+    step = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": '{"run_id": "r", "init_state": {}}',
+        "output.value": shown,
+    }
+    heard = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": QUESTION}
+    said = {"llm.output_messages.0.message.content": ANSWER}
+    kind = {"openinference.span.kind": "LLM"}
+    event = event_of(request(span(1, "run", step), span(2, "call", kind | heard | said, parent=1)))
+    assert (event.question, event.answer, event.labels["question_from"]) == (QUESTION, ANSWER, "message")
+    reading = read(request(span(1, "call", kind | heard | {"output.value": shown})))
+    assert reading.why_none in {"no_answer", "no_content"}
+
+
+def test_an_operation_outside_the_tables_is_no_model() -> None:
+    """The cycle of an agent (Strands) does not hide the model's call within it in unit span."""
+    said = ("gen_ai.choice", {"message": dumped([{"text": ANSWER}]), "finish_reason": "end_turn"})
+    asked = ("gen_ai.user.message", {"content": dumped([{"text": QUESTION}])})
+    cycle = {"gen_ai.operation.name": "execute_event_loop_cycle", "gen_ai.system": "strands-agents"}
+    spans = (span(1, "cycle", cycle, events=[asked]), span(2, "chat", MODEL, parent=1, events=[asked, said]))
+    assert [one.answer for one in read(request(*spans), unit="span").events] == [ANSWER]
+
+
+def test_a_trace_without_a_model_is_an_event_where_its_root_was_asked() -> None:
+    """Traceloop's query engine of LlamaIndex records no model; splitting documents asks nothing."""
+    kind = {"traceloop.span.kind": "workflow"}
+    asked = {
+        "traceloop.entity.input": dumped({"query": QUESTION}),
+        "traceloop.entity.output": dumped({"answer": ANSWER}),
+    }
+    assert event_of(request(span(1, "query", kind | asked))).answer == ANSWER
+    split = {"traceloop.entity.input": dumped({"nodes": [ONE]}), "traceloop.entity.output": dumped([ONE])}
+    assert read(request(span(1, "split", kind | split))).why_none == "no_model"
+    assert read(request(span(2, "query", kind | asked, parent=1))).why_none == "no_model"  # its root is lost
+
+
+def test_the_first_step_with_an_input_asks_where_the_outermost_has_none() -> None:
+    """Traceloop's crew records its result, and the question with the task."""
+    event = event_of(
+        request(
+            span(
+                1, "crewai.workflow", {"gen_ai.operation.name": "invoke_agent", "crewai.crew.result": ANSWER}
+            ),
+            span(2, "task", {"traceloop.span.kind": "task", "crewai.task.description": QUESTION}, parent=1),
+            scope="opentelemetry.instrumentation.crewai.instrumentation",
+        )
+    )
+    assert (event.question, event.answer, event.labels["question_from"]) == (QUESTION, ANSWER, "input")
+    assert event.messages is None
+
+
+def test_the_body_of_a_log_record_may_be_a_message_as_json() -> None:
+    """As Semantic Kernel writes it; a developer's message is the system instruction."""
+    system = {"gen_ai.system": "openai"}
+    event = event_of(
+        log_request(
+            log_record("gen_ai.developer.message", system, {"content": SYSTEM}),
+            log_record("gen_ai.user.message", system, dumped({"role": "user", "content": QUESTION})),
+            log_record(
+                "gen_ai.choice",
+                system,
+                dumped({"message": {"role": "unknown", "content": ANSWER}, "index": 0}),
+            ),
+        )
+    )
+    assert [(one.role, one.content) for one in event.messages or ()] == [
+        ("system", SYSTEM),
+        ("user", QUESTION),
+        ("assistant", ANSWER),
+    ]
+
+
+def test_a_picture_whose_type_was_cut_off_is_not_read_as_text() -> None:
+    """A limit on the length of attributes cut the message within the picture."""
+    text = dumped([{"role": "user", "parts": [{"content": QUESTION, "type": "text"}]}])[:-3]
+    cut = f'{text}, {{"mime_type": "image/png", "modality": "image", "content": "iVBORw0KGgo'
+    messages = {"gen_ai.input.messages": cut, "gen_ai.output.messages": dumped([TOLD])}
+    assert event_of(request(span(1, "chat", MODEL | messages))).question == QUESTION
