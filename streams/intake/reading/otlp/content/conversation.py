@@ -8,7 +8,7 @@ APIs, and any of these as JSON text. What is none of them is one message with th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -84,6 +84,7 @@ def _add_script(text: str, found: list[Turn]) -> None:
 
 def _add_list(items: Sequence[Any], role: str, depth: int, found: list[Turn]) -> None:
     first = items[0] if items else None
+    messages: Iterable[Any] = items
     if isinstance(first, dict):
         if len(items) > 1 and all(map(_is_choice, items)):
             _add_first(items, role, depth + 1, found)
@@ -93,13 +94,13 @@ def _add_list(items: Sequence[Any], role: str, depth: int, found: list[Turn]) ->
             return
     elif isinstance(first, list):
         if all(map(_is_pair, items)):
-            items = [{"role": named, "content": text} for named, text in items]
+            messages = ({"role": named, "content": text} for named, text in items)
         else:
-            items = [first]  # a batch: the first of its conversations
+            messages = items[:1]  # a batch: the first of its conversations
     elif isinstance(first, str) and all(isinstance(item, str) for item in items):
         _add_texts(items, role, depth, found)
         return
-    for item in items:
+    for item in messages:
         if len(found) >= MAX_TURNS:
             return
         _add(loaded(item), role, depth + 1, found)

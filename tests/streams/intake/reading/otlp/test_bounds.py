@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from streams.errors import DecodeError
+from streams.intake.reading.otlp.content.conversation import MAX_TURNS, read_turns
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.requests.messages import Logs, Traces
 from streams.intake.reading.otlp.span import Span, SpanEvent
@@ -123,3 +124,16 @@ def test_log_records_of_a_span_are_its_events_each_once() -> None:
     assert one.events == (SpanEvent("e1", {"n": "e1"}), SpanEvent("e2", {"n": "e2"}))
     (alone,) = merge([log("e1", 3), log("e1", 4), log("e2", 2)])
     assert (alone.name, alone.end, alone.events) == ("e1", 4, (SpanEvent("e2", {"n": "e2"}),))
+
+
+@pytest.mark.parametrize("form", [dict, list, json.dumps], ids=["messages", "pairs", "texts"])
+def test_a_conversation_is_read_up_to_its_bound(form: Callable[[Any], Any]) -> None:
+    """The first 500 messages with text are read, whatever their form; blank ones do not count."""
+    spoken = [f"{number}" if number % 2 else "" for number in range(2 * MAX_TURNS + 9)]
+    messages = [("user", text) for text in spoken]
+    value = (
+        [list(one) for one in messages]
+        if form is list
+        else [form({"role": role, "content": text}) for role, text in messages]
+    )
+    assert [turn.text for turn in read_turns(value)] == spoken[1::2][:MAX_TURNS]

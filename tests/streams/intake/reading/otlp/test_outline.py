@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.base import SamplingKey
+from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.requests import wire
 from streams.intake.reading.otlp.requests.messages import Traces
 from streams.intake.reading.otlp.requests.outline import count_roots, trace_id_of
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.trace_sampling import TracePushDown, TraceSampler
 
 SAMPLES = Path(__file__).parent / "samples"
 KEYED = sorted((SAMPLES / "kafka").glob("otlp_spans_keyed-*.pb"))
@@ -68,3 +73,31 @@ def test_a_record_that_is_cut_is_left_to_the_parser(path: Path, cut: int, begins
     value = path.read_bytes()
     key = wire.heads(value)[0].trace_id.encode()
     assert outline(value[cut:] if begins else value[:-cut], key) is None
+
+
+@dataclass(frozen=True)
+class Keyed:
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@given(
+    st.sampled_from(KEYED),
+    st.binary(min_size=16, max_size=16),
+    st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+    st.sampled_from(["auto", "record_key"]),
+)
+def test_the_predicate_decides_and_counts_by_the_key_as_by_the_spans(
+    path: Path, trace_id: bytes, rate: float, by: SamplingKey
+) -> None:
+    """The decision and the number of skipped roots are those that the parsed record gives."""
+    value = path.read_bytes()
+    value = value.replace(bytes.fromhex(wire.heads(value)[0].trace_id), trace_id)
+    record = Keyed(trace_id.hex().encode(), value)
+    policy = SamplingPolicy(default_rate=rate, key=by)
+    (head,) = wire.heads(value)
+    kept = TraceSampler(policy).keeps(head, record.key)
+    push_down = TracePushDown(policy, OtlpReader(unit="trace", max_event_bytes=1_000_000))
+    assert push_down(record) == kept
+    assert sum(push_down.skipped.values()) == (0 if kept else head.roots)
