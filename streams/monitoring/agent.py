@@ -1,4 +1,4 @@
-"""Forwarding: every live result becomes an observation of its metric, in the order of one partition."""
+"""Forwarding: turns each live result into an observation in its metric's partition."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _log = structlog.stdlib.get_logger(__name__)
 class Forwarder:
     """Turns results into observations.
 
-    Results are keyed by event, so those of a metric lie in all partitions and each worker sees a share. A
-    monitor has to see all of them: observations are keyed by metric.
+    Results are keyed by event, so each worker reads a share of a metric's results. A monitor needs all of
+    them, so observations are keyed by metric.
 
     Args:
-        out: Where they go.
+        out: Writes the observations.
     """
 
     def __init__(self, out: Output) -> None:
@@ -30,7 +30,7 @@ class Forwarder:
         try:
             result = RESULT.validate_json(record.value or b"")
         except ValidationError:
-            # Not written by a worker of this version; there is nothing to set aside, the record stays on its
+            # Not written by a worker of this version. No dead letter is needed: the record stays on its
             # topic.
             _log.warning(
                 "record on the scores topic is not a result; skipped",
@@ -39,8 +39,8 @@ class Forwarder:
                 offset=record.offset,
             )
             return
-        if result.replay_id is None:  # a judgement of the past says nothing about now
+        if result.replay_id is None:  # a judgement of the past is no live result
             await self._out.observation(result)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Pass a result over that could not be forwarded; the pipeline has logged it."""
+        """Skip a result that could not be forwarded; the pipeline has logged it."""

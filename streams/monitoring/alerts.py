@@ -1,4 +1,4 @@
-"""From a change in a series to the alert that says so. Pure."""
+"""Builds the alert of a change in a series. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams.monitoring.watch import Change
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
-    """Which series: a metric, by one evaluator, for one part of the traffic (empty labels: all of it)."""
+    """The key of a series: metric, evaluator and part of the traffic (empty labels: all of it)."""
 
     metric: str
     fingerprint: str
@@ -24,14 +24,14 @@ class SeriesKey:
 def build_alert(
     change: Change, key: SeriesKey, result: Scored, now: datetime, *, explorer_url: str | None = None
 ) -> Alert:
-    """Put a change into words.
+    """Return the alert of a change.
 
     Args:
-        change: What changed.
-        key: In which series.
-        result: The result that decided it. The alert's id follows from it, from the series and from the kind.
+        change: The change.
+        key: Its series.
+        result: The result that triggered it. The alert's id is derived from it, the series and the kind.
         now: The current time.
-        explorer_url: Begin of the explorer's addresses; None for an alert without a link.
+        explorer_url: Base URL of the explorer; None: no link.
     """
     measure = change.measure.name
     parts = [
@@ -61,13 +61,13 @@ def build_alert(
         started_at=change.dropped_at,
         raised_at=now,
         example_event_ids=change.example_event_ids,
-        # An incident is found by each of its alerts: which one is its first is known to the store alone.
+        # The explorer finds an incident by any of its alerts; only the store knows the first one.
         link=None if explorer_url is None else f"{explorer_url.rstrip('/')}/explore/incident/{alert_id}",
     )
 
 
 def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
-    """One sentence for a person who has just been woken."""
+    """Return the alert's summary, one sentence."""
     of = ", ".join(f"{printable(name, 40)}={printable(value, 60)}" for name, value in key.labels)
     normal, current, measure = change.baseline, change.current, change.measure
     level = _share if measure.is_share else _points

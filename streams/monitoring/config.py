@@ -1,4 +1,4 @@
-"""What the monitor watches, and when it calls a drop. Plain values: settings are read elsewhere."""
+"""The monitor's configuration as plain values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.monitoring.measures import MIX, Measure, Worse, lowest_third, mean_
 from streams.monitoring.series import SeriesRules
 
 FIVE_POINTS = 5.0
-"""Width of the scale that `min_drop` is meant for."""
+"""Width of the scale that `min_drop` refers to."""
 
 BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {name: metric.score_range for name, metric in BUILT_IN.items()}
@@ -21,30 +21,30 @@ BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorConfig:
-    """What is watched, and when a drop is called.
+    """Which series are monitored, and when a drop raises an alert.
 
     Attributes:
-        labels: Event labels whose values are watched one by one, beside the whole traffic; no cross product.
-        max_series: Most series in memory, at least 1.
-        baseline_samples: Judged answers after which a series first says what is normal; it does again with
-            every doubling. At least 10.
-        min_drop: Smallest fall of a mean that matters, in points of a scale five wide; on a scale of another
-            width in proportion. Above 0.
-        min_share_rise: Smallest rise of a share that matters; above 0 and below 1.
-        shares: By metric, the levels of which the share of scores at or below is watched. A metric that is
-            not here has one, the lowest third of its scale.
-        expected_samples_per_false_alarm: Judged answers of a metric for each false alarm that is allowed,
-            over all its series together; at least 100.
+        labels: Event labels whose values are monitored separately, besides the whole traffic; no cross
+            product.
+        max_series: Maximum series in memory, at least 1.
+        baseline_samples: Judged answers for the first baseline of a series, which is recomputed with every
+            doubling. At least 10.
+        min_drop: Smallest relevant fall of a mean, in points of a scale five wide; proportional on others.
+            Above 0.
+        min_share_rise: Smallest relevant rise of a share; above 0 and below 1.
+        shares: By metric, levels: the share of scores at or below each is monitored. Default: the lowest
+            third of the scale.
+        expected_samples_per_false_alarm: Judged answers of a metric per allowed false alarm, over all its
+            series together; at least 100.
         window_seconds: Length of the sliding window of `MonitorSnapshot`; above 0.
-        score_ranges: Lowest and highest score of each metric. Results of a metric that is not here are
-            ignored.
-        targets: By metric, the lowest mean that is all right, in points, in place of a learned one.
-        label_shares: By metric, shares of labels that are watched beside.
-        rising: Metrics whose rise is for the worse; their target is the highest mean that is all right.
-        explorer_url: Begin of the explorer's addresses, for the links of alerts; None for none.
+        score_ranges: Lowest and highest score of each metric. Results of other metrics are ignored.
+        targets: By metric, the lowest acceptable mean in points, instead of a learned baseline.
+        label_shares: By metric, shares of labels that are also monitored.
+        rising: Metrics that get worse when they rise; their target is the highest acceptable mean.
+        explorer_url: Base URL of the explorer for links in alerts; None: no links.
 
     Raises:
-        ValueError: One of them is out of its range.
+        ValueError: One of them is out of range.
     """
 
     labels: tuple[str, ...] = ("app", "model")
@@ -69,18 +69,18 @@ class MonitorConfig:
         _check_shares(self)
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
-        """Say by what a series of a metric is watched.
+        """Return the rules of a metric's series.
 
-        Each judged answer belongs to one series of the whole traffic and to at most one for each label name,
-        and each series has a few measures. A test with threshold T has at most one false alarm in T samples.
-        The allowed ones are divided equally among the mean of the whole traffic, which pages, its shares, and
-        all other tests that an answer enters; each group divides its part equally again. So all together stay
-        within the allowed number, however many values the labels have.
+        Each judged answer belongs to the series of the whole traffic and to at most one per label name, and
+        each series has a few measures. A test with threshold T has at most one false alarm in T samples. The
+        allowed rate is divided equally among the mean of the whole traffic, its shares, and all other tests
+        of an answer; each group divides its part equally again. So the total stays within the allowed rate
+        for any number of label values.
 
         Args:
             metric: The metric's name.
-            fixed_labels: Labels that have one value in the whole series: 0 for the whole traffic. Without
-                other labels it has no parts, so there is no mix to tell apart.
+            fixed_labels: Number of labels with one value in the whole series; 0 for the whole traffic.
+                Without further labels there are no parts and no mix.
         """
         measures = self.measures(metric)
         shares = sum(measure.is_share for measure in measures)
@@ -102,11 +102,11 @@ class MonitorConfig:
         )
 
     def measures(self, metric: str) -> tuple[Measure, ...]:
-        """Say what is watched of a metric's scores: the mean, shares of low scores, and any mix."""
+        """Return a metric's measures: the mean, shares of low scores, and the mix if there are parts."""
         lowest, highest = self.score_ranges[metric]
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         worse: Worse = "up" if metric in self.rising else "down"
-        # For a metric whose rise is bad, low scores are good.
+        # If a rise is worse, low scores are good.
         default = () if worse == "up" else (lowest_third(lowest, highest),)
         levels = self.shares.get(metric, default)
         return (
@@ -136,7 +136,7 @@ def _check_numbers(config: MonitorConfig) -> None:
 def _check_scales(config: MonitorConfig) -> None:
     for metric, (lowest, highest) in config.score_ranges.items():
         if not lowest < highest:
-            raise ValueError(f"score_ranges.{metric} must rise, got {lowest} to {highest}")
+            raise ValueError(f"score_ranges.{metric} must be [lowest, highest], got {lowest} to {highest}")
     for metric, target in config.targets.items():
         if metric not in config.score_ranges:
             raise ValueError(f"targets.{metric} needs a range in score_ranges; add one or drop the target")

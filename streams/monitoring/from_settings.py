@@ -1,4 +1,4 @@
-"""From settings to what the monitor watches."""
+"""Builds the monitor's configuration from the settings."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def monitor_config(
     *,
     explorer_url: str | None = None,
 ) -> MonitorConfig:
-    """Say what is watched.
+    """Return the monitor's configuration.
 
     Args:
         settings: The section `monitor`.
-        metrics: What is judged, by name.
-        named: Their settings, which say whether a rise is for the worse.
-        explorer_url: Where people open the explorer; None for alerts without a link.
+        metrics: The metrics by name.
+        named: Their settings, for the direction that is worse.
+        explorer_url: Base URL of the explorer; None: alerts without a link.
 
     Raises:
-        SettingsError: A target, a level or an objective lies outside the scale of its metric.
+        SettingsError: A target, a level or an objective is outside its metric's scale.
     """
     score_ranges = {name: metric.score_range for name, metric in metrics.items()}
     problems = [
@@ -74,7 +74,7 @@ def _label_share(
     metrics: Mapping[str, Metric],
     problems: list[str],
 ) -> Measure:
-    """The share of a label, by its number; what is wrong with it goes to the problems."""
+    """Return the measure of a label's share; append errors to the problems."""
     where, numbers = (
         f"monitor.label_shares.{metric}.{label}",
         metrics[metric].labels if metric in metrics else {},

@@ -1,4 +1,4 @@
-"""Where the monitor's series stand, as numbers for Prometheus. Pure."""
+"""The states of the monitor's series as Prometheus gauges. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from streams.telemetry.collectors import MonitorGauge
 
 
 def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
-    """Give every number of every measure.
-
-    Of a series that was silent for a day none, so that nothing stays dropped.
-    """
+    """Return all gauges, except of series without a result for a day, which would stay dropped."""
     for series in snapshot.series:
         if (snapshot.taken_at - series.heard_at).total_seconds() > SILENT_SECONDS:
             continue

@@ -1,8 +1,8 @@
-"""Keeps a monitor for each partition of observations that this worker owns, whatever becomes of workers.
+"""Keeps a monitor for each partition of observations assigned to this worker.
 
-All observations of a metric lie in one partition, in one order. A monitor's alerts follow from that order
-alone, so they are those of a single monitor, however many workers there are and whenever a partition changes
-hands. State in a compacted topic is a shortcut: what it lacks is read again from the observations.
+All observations of a metric are in one partition, in order. A monitor's alerts depend on that order alone, so
+they do not depend on the number of workers or on rebalances. The state in a compacted topic is a shortcut:
+observations that it lacks are read again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ _log = structlog.stdlib.get_logger(__name__)
 
 SAVE_SECONDS: Final = 60.0
 SAVE_OBSERVATIONS: Final = 2_000
-"""State is written after so long or this many: what a killed worker leaves to be read again."""
+"""State is saved after this time or number of observations; after a kill, later observations are
+read again."""
 REMEMBERED_OBSERVATIONS: Final = 20_000
-"""Observations before the state that are looked at again, so that a result which comes twice counts once."""
+"""Observations before the state whose ids are read again, so that a repeated result counts once."""
 WARM_UP_RESULTS: Final = 100_000
-"""Latest results that a monitor without any state learns from."""
+"""Number of latest results from which a monitor without state learns."""
 LOOK_SECONDS: Final = 5.0
 _STEP: Final = 200
-"""Observations read again before the event loop gets its turn."""
+"""Observations to read again between yields to the event loop."""
 
 
 class Record(Protocol):
@@ -47,55 +48,55 @@ class Record(Protocol):
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """The record's topic."""
 
     @property
     def partition(self) -> int:
-        """Its partition."""
+        """The record's partition."""
 
     @property
     def offset(self) -> int:
-        """Its offset."""
+        """The record's offset."""
 
     @property
     def timestamp(self) -> float | None:
-        """Seconds since the epoch; None where it has none."""
+        """The record's time in seconds since the epoch; None if it has none."""
 
     @property
     def key(self) -> bytes | None:
-        """Its key."""
+        """The record's key."""
 
     @property
     def value(self) -> bytes | None:
-        """Its value."""
+        """The record's value."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """The monitor of one partition, and how far it has come."""
+    """The monitor of one partition, and its next offset."""
 
     monitor: Monitor
     next: int
     cold: bool = False
-    """Whether it began without any state, so that an earlier release may have left results to learn from."""
+    """Whether it started without state, so that results of an earlier release may remain to learn from."""
     metrics: set[str] = field(default_factory=set)
-    """Metrics that were observed so far, where it is cold."""
+    """If it is cold, the metrics observed so far."""
     unsaved: int = 0
     saved_at: float = field(default_factory=time.monotonic)
 
 
 class Keeper:
-    """Shows observations to monitors, publishes what they call, and keeps their state.
+    """Passes observations to monitors, publishes their alerts and saves their state.
 
     Args:
-        config: What is watched.
-        out: Where alerts and state go.
-        past: Reads topics again.
+        config: The monitors' configuration.
+        out: Writes alerts and state.
+        past: Reads stretches of topics.
         observations: The topic of observations.
         states: The topic of state.
-        scores: The topic of results, for a monitor without any state.
-        finished: Gives the offset up to which the workers' group has finished each partition of results.
-        assigned: Gives the partitions of observations that this worker owns.
+        scores: The topic of results, for a monitor without state.
+        finished: Returns the group's committed offset of each partition of results.
+        assigned: Returns the partitions of observations assigned to this worker.
     """
 
     def __init__(
@@ -122,34 +123,33 @@ class Keeper:
         self._locks: dict[int, asyncio.Lock] = {}
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
-        """Say where every series stands whose partition is owned here."""
+        """Return the states of all series in assigned partitions."""
         owned = set(self._assigned())
         held = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
         return MonitorSnapshot.merged(held, now)
 
     async def handle(self, record: Record) -> None:
-        """Take one observation, after all before it."""
+        """Handle one observation; all earlier ones of its partition have been handled."""
         async with self._lock(record.partition):
             held = await self._at(record.partition, record.offset)
             if record.offset < held.next:
-                return  # in the state already, and what it called was published before that was kept
+                return  # already in the state; its alerts were published before the state was saved
             try:
                 for alert in await self._observe(held, record):
                     _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
                     await self._out.alert(alert)
             except BaseException:
-                # The monitor has seen it, and nobody has heard what it called: restart from what was
-                # kept.
+                # The monitor counted it, but its alerts were not published: restart from the saved state.
                 self._held.pop(record.partition, None)
                 raise
             held.next = record.offset + 1
             held.unsaved += 1
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Pass an observation over that the monitor could not cope with; the pipeline has logged it."""
+        """Skip an observation that caused an error; the pipeline has logged it."""
 
     async def save(self) -> None:
-        """Keep the state of every partition that has moved."""
+        """Save the changed state of every partition."""
         for number in list(self._held):
             async with self._lock(number):
                 held = self._held.get(number)
@@ -157,11 +157,11 @@ class Keeper:
                     await self._save(number, held)
 
     async def attend(self) -> None:
-        """Every few seconds: take up new partitions, let go of those that are gone, keep what is due."""
+        """Every few seconds, start new partitions, drop revoked ones and save due state."""
         while True:
             try:
                 await self._look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next look tries again
+            except Exception:  # noqa: BLE001 - retried by the next round
                 _log.exception("the monitor's state could not be read or saved; retrying")
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -188,24 +188,24 @@ class Keeper:
     def _lock(self, number: int) -> asyncio.Lock:
         return self._locks.setdefault(number, asyncio.Lock())
 
-    # Taking up
+    # Restoring
 
     async def _at(self, number: int, offset: int) -> _Held:
-        """Bring the monitor of a partition to where it has seen everything before `offset`."""
+        """Return a partition's monitor, caught up with all observations before `offset`."""
         held = self._held.get(number)
         if held is None:
             held = await self._restore(number)
             if held is None:
                 held = _Held(Monitor(self._config), 0, cold=True)
         if held.next < offset:
-            # Others have observed these, published what they called, and kept less than that.
+            # Another worker observed these and published their alerts, but did not save the state.
             await self._observe_again(held, number, held.next, offset)
             held.next = offset
         self._held[number] = held
         return held
 
     async def _restore(self, number: int) -> _Held | None:
-        """Continue from what was kept; None where nothing was."""
+        """Restore the saved state; return None if there is none."""
         kept = Kept()
         async for record in self._past.read(self._states):
             try:
@@ -238,10 +238,9 @@ class Keeper:
         _log.info("monitor has caught up", partition=number, observations=count)
 
     async def _warm_up(self, monitor: Monitor, partition: int, metric: str) -> None:
-        """Learn from the results that an earlier release has finished without writing observations.
+        """Learn from committed results that are not among the observations, left by an earlier release.
 
-        Those are the results that are committed and not among the observations. So it is the same whenever
-        it is asked: what is just being forwarded is in both, and what waits is in neither.
+        Results being forwarded are in both sets, waiting ones in neither, so repeating this gives the same.
         """
         finished = await self._finished()
         observed = set()
@@ -270,11 +269,11 @@ class Keeper:
         if held.cold and result.metric not in held.metrics:
             await self._warm_up(held.monitor, record.partition, result.metric)
             held.metrics.add(result.metric)
-        # The record's own time: anyone who observes it again comes to the same.
+        # The record's own time, so that observing it again gives the same result.
         now = moment(record.timestamp) or result.times.judged_at
         return held.monitor.observe(result, now.astimezone(UTC), offset=record.offset)
 
-    # Keeping
+    # Saving
 
     async def _save(self, number: int, held: _Held) -> None:
         changes = held.monitor.take_changes()
@@ -296,8 +295,7 @@ def _result(record: Record) -> Scored | Unscored | Failed | None:
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:
-        # Not written by a worker of this version; there is nothing to set aside, the record stays on its
-        # topic.
+        # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
         _log.warning(
             "record is not a result; skipped",
             topic=record.topic,

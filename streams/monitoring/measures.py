@@ -1,4 +1,4 @@
-"""What is watched of the scores of a metric: their mean, or the share of some of them. Pure."""
+"""The monitored measures of a metric's scores: their mean, or the share of some of them. Pure."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ Score = float | str
 """A number, or a label; True and False are the numbers 1 and 0."""
 
 Worse = Literal["down", "up"]
-"""Whether less of something is worse, or more."""
+"""The direction that is worse."""
 MEAN = "mean"
 SHARE_OF = "share_of_"
-"""Begin of the name of a label's share."""
+"""Prefix of the name of a label's share."""
 MIX = "mix"
-"""The plain mean, which a change of the mix of labels alone moves as well."""
+"""The plain mean, which a change of the mix of labels alone also changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One statistic of a metric's scores, and which way is worse.
+    """One statistic of a metric's scores, and the direction that is worse.
 
-    Each score becomes an amount: itself for a mean; 1 or 0 for a share. What is estimated is the mean of the
-    amounts.
+    Each score becomes an amount: itself for a mean; 1 or 0 for a share. The mean of the amounts is estimated.
 
     Attributes:
-        name: Names it in alerts and metrics.
+        name: Its name in alerts and metrics.
         lowest: Lowest amount.
         highest: Highest amount.
-        worse: Whether less of it is worse, or more.
-        min_change: Smallest change for the worse that matters, in units of the amount.
-        target: The worst level that is all right, in the same units; None learns one.
-        within_parts: Compare within the parts of the traffic, so that a change of their mix is no change.
-        at_most: Of a share: the scores of at most this count.
-        among: Of a share: these scores count, such as labels. Without this and `at_most` it is a mean.
+        worse: The direction that is worse.
+        min_change: Smallest relevant change for the worse, in units of the amount.
+        target: The worst acceptable level, in the same units; None: learned.
+        within_parts: Whether to compare within the parts of the traffic, so that a change of their mix has no
+            effect.
+        at_most: For a share: scores up to this one count.
+        among: For a share: these scores count, such as labels. Without this and `at_most` it is a mean.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Measure:
         return self.at_most is not None or self.among is not None
 
     def amount(self, score: Score) -> float:
-        """Say how much one score counts."""
+        """Return the amount of a score."""
         if self.among is not None:
             return float(score in self.among)
         if isinstance(score, str):
@@ -68,7 +68,7 @@ class Measure:
         return scaled if self.worse == "down" else 1 - scaled
 
     def reported(self, goodness: float) -> float:
-        """Turn goodness back into units of the amount."""
+        """Convert goodness back to units of the amount."""
         scaled = goodness if self.worse == "down" else 1 - goodness
         return self.lowest + scaled * (self.highest - self.lowest)
 
@@ -81,35 +81,35 @@ def mean_of(
     target: float | None = None,
     worse: Worse = "down",
 ) -> Measure:
-    """Watch the mean score, within the parts of the traffic."""
+    """Return the measure of the mean within the parts of the traffic."""
     return Measure(name=MEAN, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, target=target)
 
 
 def mix_of(lowest: float, highest: float, *, min_drop: float, worse: Worse = "down") -> Measure:
-    """Watch the mean score whatever the mix."""
+    """Return the measure of the plain mean, including effects of the mix."""
     return Measure(
         name=MIX, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, within_parts=False
     )
 
 
 def share_at_most(level: float, *, min_rise: float) -> Measure:
-    """Watch the share of scores of at most `level`; more of them is worse."""
+    """Return the measure of the share of scores up to `level`; more is worse."""
     return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
 
 
 def share_of(name: str, scores: Collection[Score], *, worse: Worse, min_change: float) -> Measure:
-    """Watch the share of some scores, such as labels or True.
+    """Return the measure of the share of some scores, such as labels or True.
 
     Args:
-        name: Names the measure.
-        scores: Which count.
-        worse: Whether fewer of them is worse, or more.
-        min_change: Smallest change of the share that matters; above 0 and below 1.
+        name: The measure's name.
+        scores: The scores that count.
+        worse: The direction that is worse.
+        min_change: Smallest relevant change of the share; above 0 and below 1.
     """
     return Measure(name=name, worse=worse, min_change=min_change, among=frozenset(scores))
 
 
 def lowest_third(lowest: float, highest: float) -> float:
-    """Give the level of the lowest third of a scale, whole where the ends are: 2 of 1 to 5, 1 of 0 to 5."""
+    """Return the upper end of a scale's lowest third, whole if the ends are: 2 for 1 to 5, 1 for 0 to 5."""
     level = lowest + (highest - lowest) / 3
     return float(int(level)) if float(lowest).is_integer() and highest - lowest > 2 else level

@@ -1,4 +1,4 @@
-"""The monitor: results in, alerts out, and where every series stands. Pure: time is an argument."""
+"""The monitor: results in, alerts and series states out. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from streams.monitoring.snapshot import (
 __all__ = ["Monitor", "MonitorConfig"]
 
 RECENT_RESULT_IDS = 50_000
-"""Results remembered so that a redelivered one is not counted twice."""
+"""Number of result ids remembered to ignore redelivered results."""
 
 LAST_VERDICTS = 50
-"""Verdicts kept for a live view."""
+"""Number of verdicts kept for the live view."""
 
 LAST_ALERTS = 20
-"""Alerts kept for a live view."""
+"""Number of alerts kept for the live view."""
 
 SILENT_SECONDS = 86_400
-"""A label series that heard nothing for this long makes room for a new one."""
+"""A label's series without a result for this long may be replaced by a new one."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A series with what is only counted, not averaged."""
+    """A series with its counts."""
 
     series: Series
     model: str
     heard_at: datetime
     statuses: Counter[str] = field(default_factory=Counter)
     until: int = 0
-    """Observations before this offset are in it already."""
+    """Observations before this offset are included."""
 
 
 class Monitor:
-    """Follows the scores of every metric, for the whole traffic and for the values of some labels.
+    """Monitors the scores of every metric, for the whole traffic and for the values of some labels.
 
-    One monitor sees one stream of results; it takes them in any order and each one once.
+    A monitor reads one stream of results, in any order, and counts each one once.
 
     Args:
-        config: What is watched, and when a drop is called.
+        config: The configuration.
     """
 
     def __init__(self, config: MonitorConfig | None = None) -> None:
@@ -73,15 +73,15 @@ class Monitor:
     def observe(
         self, result: Scored | Unscored | Failed, now: datetime, *, offset: int | None = None
     ) -> list[Alert]:
-        """Take one result.
+        """Add one result.
 
         Args:
-            result: The result; what is not to be counted is ignored, and that is counted.
+            result: The result; irrelevant ones are ignored and counted by reason.
             now: The current time, with its offset from UTC.
-            offset: Where it lies among the observations; series that hold it already pass it over.
+            offset: Its offset among the observations; series that include it skip it.
 
         Returns:
-            What it made certain: mostly nothing, at most one alert a series.
+            The alerts it triggered, at most one per measure of a series.
 
         Raises:
             ValueError: The time has no offset.
@@ -112,7 +112,7 @@ class Monitor:
         return alerts
 
     def take_changes(self) -> list[tuple[SeriesKey, dict[str, Any] | None]]:
-        """Give the state of each series that changed since the last call; None for one that is gone."""
+        """Return the state of each series that changed since the last call; None for a removed one."""
         changed, self._changed = self._changed, set()
         return [(key, self._dump(key)) for key in sorted(changed, key=repr)]
 
@@ -128,21 +128,19 @@ class Monitor:
         }
 
     def put_back(self, keys: Iterable[SeriesKey]) -> None:
-        """Say that these changes were not kept after all."""
+        """Mark series as changed again, because their state was not saved."""
         self._changed.update(keys)
 
     def load(self, key: SeriesKey, state: Mapping[str, Any], *, until: int = 0) -> None:
-        """Continue a series from what `take_changes` gave.
-
-        Of a metric that is no longer judged it is dropped.
+        """Restore a series from the state that `take_changes` returned, except for a removed metric.
 
         Args:
-            key: Which series.
+            key: Its key.
             state: Its state.
-            until: The offset of the first observation that is not in it.
+            until: The offset of the first observation not included.
 
         Raises:
-            ValueError, KeyError, TypeError, IndexError: The state is not of that form.
+            ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
         if key.metric not in self._ranges:
             return
@@ -157,7 +155,7 @@ class Monitor:
         return _Entry(Series(rules), model, now)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
-        """Say where every series stands.
+        """Return the states of all series.
 
         Args:
             now: The current time, with its offset from UTC.
@@ -202,7 +200,7 @@ class Monitor:
         return None if self.remember(result.result_id) else "duplicate"
 
     def remember(self, result_id: str) -> bool:
-        """Note that a result was taken, so that it is not counted again.
+        """Remember a result's id, so that it is not counted again.
 
         Returns:
             Whether it is new.
@@ -232,7 +230,7 @@ class Monitor:
         return entry
 
     def _make_room(self, key: SeriesKey, now: datetime) -> bool:
-        """Drop the series that has been silent longest, if that is long or the new one is all the traffic."""
+        """Remove the series longest without a result, if that is long or the new one is all traffic."""
         silent = min(self._entries, key=lambda key: (self._entries[key].heard_at, -len(key.labels)))
         if key.labels and (now - self._entries[silent].heard_at).total_seconds() < SILENT_SECONDS:
             return False
@@ -241,9 +239,9 @@ class Monitor:
         return True
 
     def _sample(self, result: Scored, labels: Labels, now: datetime) -> Sample:
-        """What a series remembers of a result.
+        """Return a result's sample for a series.
 
-        Its part of the traffic is given by the labels besides the series' own.
+        The part of the traffic is given by the labels besides the series' own.
         """
         own = {name for name, _ in labels}
         part = [f"{name}={result.labels.get(name, '')}" for name in self._config.labels if name not in own]

@@ -1,4 +1,4 @@
-"""One score as a series remembers it, and what is estimated from several. Pure."""
+"""A score as a series stores it, and estimates from several. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from streams.monitoring.statistics.estimators import WeightedSums
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One score, as series remember it.
+    """A score as series store it.
 
     Attributes:
         event_id: The answer's event.
         score: The score.
         probability: Its inclusion probability.
-        occurred_at: When the answer was given.
+        occurred_at: Time of the answer.
         policy: The sampling policy.
         stratum: The sampling rule.
-        part: The part of the traffic within which it is compared.
+        part: The part of the traffic in which it is compared.
     """
 
     event_id: str
@@ -35,14 +35,14 @@ class Sample:
 
 
 def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:
-    """Give mean and interval; None without scores."""
+    """Return mean and interval; None without scores."""
     mean = sums.mean
     ends = sums.interval(lowest=lowest, highest=highest)
     if mean is None or ends is None:
         return None
     low, high = ends
     return Estimate(
-        mean=min(max(mean, low), high),  # rounding may put it a hair outside the scale
+        mean=min(max(mean, low), high),  # rounding may put it slightly outside the scale
         low=low,
         high=high,
         count=sums.count,

@@ -1,4 +1,4 @@
-"""One series of scores: estimates, and every measure that is watched of it. Pure."""
+"""A series of scores: estimates and monitored measures. Pure."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from streams.monitoring.statistics.windows import SlidingSums
 from streams.monitoring.watch import Change, SeriesState, Watch
 
 HISTORY_SAMPLES = 500
-"""Latest scores that a series remembers one by one. A fall that began before them is dated "or earlier"."""
+"""Number of latest scores a series stores. A fall that started before them is dated "or earlier"."""
 
 RECENT_SAMPLES = 50
-"""Latest scores that `SeriesSnapshot.recent` is about."""
+"""Number of latest scores in `SeriesSnapshot.recent`."""
 
 KNOWN_STRATUM_SECONDS = 7 * 86_400
-"""A stratum without an answer for this long is no longer expected to have any."""
+"""A stratum without an answer for this long is not reported as missing."""
 
 MOST_STRATA = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesRules:
-    """By what a series is watched.
+    """The rules of a series.
 
     Attributes:
-        measures: What is watched of its scores; the mean first.
-        baseline_samples: Scores at which the baseline is looked at for the first time.
-        thresholds: Of each measure, the scores of this series for each false alarm that is allowed.
+        measures: Its measures, the mean first.
+        baseline_samples: Number of scores for the first baseline.
+        thresholds: For each measure, scores of this series per allowed false alarm.
         window_seconds: Length of the sliding window.
     """
 
@@ -50,7 +50,7 @@ class Series:
     """The scores of one metric, by one evaluator, for one part of the traffic, in order of arrival.
 
     Args:
-        rules: By what it is watched.
+        rules: Its rules.
     """
 
     def __init__(self, rules: SeriesRules) -> None:
@@ -69,33 +69,33 @@ class Series:
 
     @property
     def mean(self) -> Watch:
-        """The watch of the first measure, which is the mean."""
+        """The watch of the mean."""
         return self.watches[0]
 
     @property
     def state(self) -> SeriesState:
-        """Where the mean stands."""
+        """The state of the mean."""
         return self.mean.state
 
     @property
     def total(self) -> Estimate | None:
-        """Over all scores; None without any."""
+        """The estimate over all scores; None without any."""
         return self._estimate(self._total)
 
     @property
     def recent(self) -> Estimate | None:
-        """Over the latest scores; None without any."""
+        """The estimate over the latest scores; None without any."""
         found = estimate_of(self._mean, list(self._history)[-RECENT_SAMPLES:])
         return found if found is None else found.model_copy(update={"clustered": self._clustered})
 
     def window(self, now: datetime) -> Estimate | None:
-        """Over the answers given lately; None without any."""
+        """The estimate over the answers in the window; None without any."""
         found = self._estimate(self._window.total(now))
         missing = self.missing_strata(now)
         return found if found is None else found.model_copy(update={"missing_strata": missing})
 
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
-        """Name the sampling strata of the past week without an answer in the window."""
+        """Return the sampling strata with answers in the past week but none in the window."""
         seconds = now.timestamp()
         silent = (
             name
@@ -105,7 +105,7 @@ class Series:
         return tuple(sorted(silent))
 
     def add(self, sample: Sample, now: datetime) -> list[Change]:
-        """Take one score and return its decision."""
+        """Add one score; return the changes it triggered."""
         amount = self._mean.amount(sample.score)
         self._total = self._total.add(amount, sample.probability)
         self._window.add(amount, sample.probability, occurred_at=sample.occurred_at, now=now)
@@ -117,8 +117,8 @@ class Series:
             may_call = True
             if watch.measure.name == MIX:
                 if self.mean.state == "dropped":
-                    continue  # the fall is reported already, whatever the mix
-                # Only what the mean within parts does not see is a matter of the mix.
+                    continue  # the fall is already reported
+                # A fall that the mean within parts also shows is not due to the mix.
                 may_call = self.mean.statistic < self.mean.threshold**0.5
             change = watch.add(sample, share, self._history, may_call=may_call)
             if change is not None:
@@ -136,7 +136,7 @@ class Series:
         return found if found is None else found.model_copy(update={"clustered": self._clustered})
 
     def dump(self) -> dict[str, Any]:
-        """Everything that it knows, as JSON values."""
+        """Return the whole state as JSON values."""
         return {
             "total": self._total.numbers,
             "window": self._window.dump(),
@@ -159,10 +159,10 @@ class Series:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `dump` gave; a measure that is new begins to learn.
+        """Restore the state that `dump` returned; new measures start to learn.
 
         Raises:
-            ValueError, KeyError, TypeError, IndexError: It is not of that form.
+            ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
         self._total = WeightedSums.from_numbers(state["total"])
         self._window.load(state["window"])

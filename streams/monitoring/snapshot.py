@@ -1,4 +1,4 @@
-"""Where every series stands, for a live view."""
+"""The states of all series, for the live view."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from schemas import Alert, Estimate
 from streams.monitoring.watch import SeriesState, Watch
 
 Labels = tuple[tuple[str, str], ...]
-"""The part of the traffic that a series is about: names and values; empty for all of it."""
+"""The part of the traffic of a series: names and values; empty for all of it."""
 
 IgnoredReason = Literal[
-    "duplicate",  # a result with this id was taken already
-    "replay",  # a judgement of the past says nothing about now
-    "unknown_metric",  # no score range is configured for it
+    "duplicate",  # a result with this id was already counted
+    "replay",  # a judgement of the past is no live result
+    "unknown_metric",  # it has no score range
     "out_of_range",  # the score is outside that range
-    "series_limit",  # a label value beyond `max_series`; counted once a series, and the whole traffic has it
+    "series_limit",  # a label value beyond `max_series`; the whole traffic still includes it
 ]
 _STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSnapshot:
-    """Where one measure of a series stands.
+    """The state of one measure of a series.
 
     Attributes:
         name: "mean", "mix", or a share such as "share_at_most_2".
         state: learning, watching or dropped.
-        baseline: What is normal; None while learning.
-        tolerated: The worst level that is all right, in the measure's units; None while learning.
+        baseline: The baseline; None while learning.
+        tolerated: The worst tolerated level, in the measure's units; None while learning.
         statistic: Evidence for a drop; while dropped, the evidence at the alert.
-        threshold: Where the statistic calls a drop.
-        dropped_at: When the drop seems to have begun; None unless dropped.
+        threshold: Value of the statistic at which a drop is reported.
+        dropped_at: Estimated start of the drop; None unless dropped.
     """
 
     name: str
@@ -49,7 +49,7 @@ class MeasureSnapshot:
 
     @classmethod
     def of(cls, watch: Watch) -> Self:
-        """Say where a watched measure stands."""
+        """Return the state of a watched measure."""
         return cls(
             name=watch.measure.name,
             state=watch.state,
@@ -62,7 +62,7 @@ class MeasureSnapshot:
 
     @property
     def numbers(self) -> Mapping[str, float | None]:
-        """Where it stands for Prometheus, by the names of `MONITOR_GAUGES`; None for what is not known."""
+        """Its numbers by the names of `MONITOR_GAUGES`; None if not known."""
         return {
             "state": _STATES[self.state],
             "evidence": self.statistic,
@@ -74,9 +74,9 @@ class MeasureSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSnapshot:
-    """Where one series stands.
+    """The state of one series.
 
-    Estimates are None where there is nothing to estimate from: no data, never zero.
+    Estimates are None without data, never zero.
 
     Attributes:
         metric: The metric.
@@ -85,12 +85,12 @@ class SeriesSnapshot:
         labels: The part of the traffic; empty for all of it.
         scored: Results with a number since the start.
         unscored: Results without one, because there was nothing to judge.
-        failed: Results without one, because judging went wrong.
-        overall: Over all scores since the start.
-        window: Over the answers given in the latest `window_seconds`.
-        recent: Over the latest 50 scores.
-        measures: What is watched; the mean first.
-        heard_at: When its latest result came.
+        failed: Results without one, because judging failed.
+        overall: The estimate over all scores since the start.
+        window: The estimate over the answers of the latest `window_seconds`.
+        recent: The estimate over the latest 50 scores.
+        measures: Its measures, the mean first.
+        heard_at: Time of its latest result.
         missing_strata: Sampling rules that had answers in the past week and none in the window.
     """
 
@@ -110,20 +110,20 @@ class SeriesSnapshot:
 
     @property
     def mean(self) -> MeasureSnapshot:
-        """The measure that every series has."""
+        """The mean, which every series has."""
         return self.measures[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastVerdict:
-    """One result, as a live view shows it.
+    """A result for the live view.
 
     Attributes:
         event_id: The answer's event.
         metric: The metric.
-        status: What happened to it.
+        status: The result's status.
         score: None unless scored.
-        reason: The first words of the verdict's reason, safe to print; for what has no score, why not.
+        reason: The first words of the verdict's reason, or why there is no score; safe to print.
         labels: The event's labels.
         judged_at: When it was judged.
     """
@@ -139,14 +139,14 @@ class LastVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorSnapshot:
-    """Where everything stands.
+    """The states of all series, with the latest verdicts and alerts.
 
     Attributes:
-        taken_at: When.
+        taken_at: Time of the snapshot.
         series: By metric, fingerprint and labels; the whole traffic before its parts.
         last_verdicts: The latest first.
         last_alerts: The latest first.
-        ignored: What was not counted, by reason.
+        ignored: Number of ignored results by reason.
     """
 
     taken_at: datetime
@@ -157,7 +157,7 @@ class MonitorSnapshot:
 
     @classmethod
     def merged(cls, parts: Sequence[MonitorSnapshot], taken_at: datetime) -> Self:
-        """Put the snapshots of several monitors, each of metrics of its own, together."""
+        """Merge the snapshots of several monitors with different metrics."""
         ignored: Counter[IgnoredReason] = Counter()
         for part in parts:
             ignored.update(part.ignored)

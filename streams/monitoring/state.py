@@ -1,7 +1,6 @@
-"""How the monitor's state lies in its topic: a record a series, and one a partition with its reach. Pure.
+"""The monitor's state as records: one per series, and one per partition with its next offset. Pure.
 
-Every record can be lost or old without harm: state is a shortcut to what reading the observations again would
-give.
+Records may be lost or old: state is a shortcut, and the observations can be read again.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from streams.monitoring.alerts import SeriesKey
 
 VERSION: Final = 1
 MAX_STATE_BYTES: Final = 64 * 1024 * 1024
-"""A record that unpacks to more is not ours."""
+"""Maximum unpacked size of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesState:
-    """What was kept of one series.
+    """The saved state of a series.
 
     Attributes:
-        next: The offset of the first observation that is not in it.
-        state: As `Monitor.take_changes` gave it.
+        next: The offset of the first observation not included.
+        state: The state that `Monitor.take_changes` returned.
     """
 
     next: int
@@ -34,10 +33,10 @@ class SeriesState:
 
 @dataclass(slots=True)
 class Kept:
-    """What was kept of one partition of observations.
+    """The saved state of one partition of observations.
 
     Attributes:
-        next: The offset of the first observation that some series may lack; None where nothing was kept.
+        next: The offset of the first observation that a series may lack; None if nothing was saved.
         series: The state of each series.
     """
 
@@ -46,32 +45,32 @@ class Kept:
 
 
 def mark_key(partition: int) -> bytes:
-    """The key of the record that says how far a partition's states reach."""
+    """Return the key of the record with a partition's next offset."""
     return json.dumps([partition]).encode()
 
 
 def series_key(partition: int, key: SeriesKey) -> bytes:
-    """The key of a series' record."""
+    """Return the key of a series' record."""
     return json.dumps([partition, key.metric, key.fingerprint, key.labels]).encode(errors="surrogatepass")
 
 
 def pack(next_offset: int, state: Mapping[str, Any] | None = None) -> bytes:
-    """Write the value of a record."""
+    """Return the value of a record."""
     content = json.dumps({"version": VERSION, "next": next_offset, "state": state}, separators=(",", ":"))
     return zlib.compress(content.encode(errors="surrogatepass"))
 
 
 def take(kept: Kept, partition: int, key: bytes | None, value: bytes | None) -> None:
-    """Take one record of the topic, in its order, into what was kept of a partition.
+    """Add one record of the topic, in order, to a partition's saved state.
 
     Args:
-        kept: Is changed.
-        partition: Of the observations; records of others are skipped.
-        key: The record's.
-        value: The record's; None removes a series.
+        kept: The saved state, which is updated.
+        partition: The partition of observations; records of others are skipped.
+        key: The record's key.
+        value: The record's value; None removes a series.
 
     Raises:
-        ValueError, KeyError, TypeError, IndexError, zlib.error: The record is not one of ours.
+        ValueError, KeyError, TypeError, IndexError, zlib.error: The record has another form.
     """
     parts = json.loads(key or b"[]")
     if not parts or parts[0] != partition:

@@ -1,4 +1,4 @@
-"""One measure of one series: what is normal for it, and whether it has fallen. Pure."""
+"""One measure of one series: its baseline, and whether it has fallen. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from streams.monitoring.statistics.mix import Mix
 from streams.monitoring.statistics.season import Season
 
 EXAMPLES = 5
-"""Events that an alert names."""
+"""Number of example events in an alert."""
 
 _ERRORS_TOLERATED = 2.6
-"""Standard errors of the season by which an hour may be lower than predicted; one side of 0.5%."""
+"""Tolerated standard errors of the season's prediction; one-sided 0.5%."""
 _LEAST = 1e-6
-"""The test needs a tolerated mean above 0 and below 1."""
+"""Distance of the tolerated mean from 0 and 1, which the test requires."""
 
 SeriesState = Literal["learning", "watching", "dropped"]
-"""learning: no fall could be seen yet; watching: no drop called; dropped: called, and not recovered since."""
+"""learning: falls cannot be detected yet; watching: no drop; dropped: dropped and not recovered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +34,19 @@ class Change:
     """A drop, or a recovery from one.
 
     Attributes:
-        kind: Which.
-        measure: What changed.
-        further: A drop of what had dropped already; its baseline is the level since that drop.
-        baseline: What was normal; of a count of 0 where it is a configured target.
-        current: Since the change.
-        statistic: Of the test that called it.
-        threshold: Of the same test.
-        detector: Its name.
-        began_at: When the change seems to have begun, by the answers' own time.
-        dropped_at: When the drop seems to have begun; `began_at` for a drop.
-        or_earlier: The change seems to have begun before the remembered scores, so `began_at` is their first.
-        example_event_ids: The worst since, the worst first and the later first among equals.
+        kind: drop or recovered.
+        measure: The measure that changed.
+        further: Whether it is a further drop; its baseline is then the level since the last drop.
+        baseline: The baseline; its count is 0 for a configured target.
+        current: The estimate since the change.
+        statistic: The statistic of the test that detected it.
+        threshold: The threshold of that test.
+        detector: The name of that test.
+        began_at: Estimated start of the change, by the answers' own time.
+        dropped_at: Estimated start of the drop; `began_at` for a drop.
+        or_earlier: Whether the change may have started before the stored scores; `began_at` is then their
+            first.
+        example_event_ids: The worst events since, the worst first, of equals the latest first.
     """
 
     kind: Literal["drop", "recovered"]
@@ -66,9 +67,9 @@ class Watch:
     """The baseline, season, mix and tests of one measure.
 
     Args:
-        measure: What is watched.
-        first: Scores after which the baseline is looked at for the first time.
-        threshold: Scores of this series for each false alarm, and for each false recovery, that is allowed.
+        measure: The measure.
+        first: Number of scores for the first baseline.
+        threshold: Scores of this series per allowed false alarm, and per allowed false recovery.
     """
 
     def __init__(self, measure: Measure, *, first: int, threshold: float) -> None:
@@ -89,14 +90,14 @@ class Watch:
 
     @property
     def state(self) -> SeriesState:
-        """Where it stands."""
+        """The current state."""
         if self._upward is not None:
             return "dropped"
         return "learning" if self._target is None and not self._baseline.learned else "watching"
 
     @property
     def baseline(self) -> Estimate | None:
-        """What is normal; None while learning."""
+        """The baseline; None while learning."""
         if self.measure.target is not None:
             level = self.measure.target
             return Estimate(mean=level, low=level, high=level, count=0, effective_count=0)
@@ -104,31 +105,31 @@ class Watch:
 
     @property
     def tolerated(self) -> float | None:
-        """The worst level that is all right, apart from season and mix; None while learning."""
+        """The worst tolerated level, without season and mix; None while learning."""
         if self.measure.target is not None:
             return self.measure.target
         return self.measure.reported(self._baseline.tolerated) if self._baseline.learned else None
 
     @property
     def statistic(self) -> float:
-        """Evidence for a drop. While dropped, what it was when the drop was called."""
+        """Evidence for a drop; while dropped, the evidence at the alert."""
         return self._downward.state.statistic
 
     @property
     def threshold(self) -> float:
-        """Where the statistic calls a drop."""
+        """Value of the statistic at which a drop is detected."""
         return self._threshold
 
     def add(
         self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True
     ) -> Change | None:
-        """Take one score and return whether it decides a change.
+        """Add one score; return the change it triggers, if any.
 
         Args:
             sample: The score.
             share: Its weight relative to the largest of its policy.
-            history: The latest scores, this one last.
-            may_call: Whether a drop may be called now; evidence is collected either way.
+            history: The latest scores, including this one.
+            may_call: Whether a drop may be reported now; evidence is collected in any case.
         """
         value = self.measure.goodness(self.measure.amount(sample.score))
         if self._upward is not None:
@@ -153,17 +154,17 @@ class Watch:
             self._mix.refit(self._baseline.sums.count)
 
     def _offset(self, sample: Sample) -> float:
-        """How far the normal mean of such an answer is from that of all."""
+        """Return the offset of such an answer's baseline mean from the overall one."""
         if self._target is not None:
             return 0.0
         within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
         return within + self._season.swing(sample.occurred_at.timestamp()).offset
 
     def _limit(self, baseline: GrowingBaseline, sample: Sample) -> float | None:
-        """The mean tolerated for an answer such as this one; None while learning.
+        """Return the mean tolerated for such an answer; None while learning.
 
-        Where the season is known less exactly than the baseline's margin allows for, as on the first days,
-        the limit is lower by the difference.
+        If the season's error exceeds the baseline's margin, as on the first days, the limit is lower by the
+        difference.
         """
         if self._target is not None and baseline is self._baseline:
             return self._target
@@ -182,7 +183,7 @@ class Watch:
         return change
 
     def _fall_to(self, change: Change) -> None:
-        """Learn the level since a drop, below which a further fall would be called."""
+        """Learn the level since a drop, to detect a further fall."""
         self._fallen = GrowingBaseline(first=self._first, min_drop=self._least_drop)
         self._further.reset()
         self._fallen_mean = self.measure.goodness(change.current.mean)
@@ -196,7 +197,7 @@ class Watch:
         share: float,
         history: Sequence[Sample],
     ) -> Change | None:
-        # The same test upside down, with the same threshold: a mean near the limit does not flap.
+        # The mirrored test with the same threshold, so that a mean near the limit does not flap.
         limit = self._limit(self._baseline, sample) or _LEAST
         if upward.update(1 - value, tolerated_mean=1 - limit, share=share):
             change = self._change("recovered", upward, history, usual_mean=self._fallen_mean)
@@ -213,10 +214,9 @@ class Watch:
         return None
 
     def _usual_mean(self) -> float:
-        """Against this the begin of a drop is placed.
+        """Return the mean with which the start of a drop is estimated.
 
-        A target alone would not do: where the mean is only a little below it, a few of the worst scores would
-        pass for all of the drop.
+        With a target alone and a mean just below it, only a few of the worst scores would seem the drop.
         """
         if self._target is None:
             return self._baseline.mean
@@ -233,8 +233,7 @@ class Watch:
         further: bool = False,
     ) -> Change:
         state = detector.state
-        # Before the detector's own samples nothing was in question: they were the baseline, or the state
-        # before.
+        # Samples before the detector's own belong to the baseline or the previous state.
         remembered = list(history)[-state.samples :]
         measure, sign = self.measure, 1 if kind == "drop" else -1
         suspected = samples_since_shift(
@@ -247,7 +246,7 @@ class Watch:
             ),
             normal_mean=sign * usual_mean,
         )
-        since = remembered[-suspected:]  # all of them, should none stand out
+        since = remembered[-suspected:]  # all of them if no start is found
         current = estimate_of(measure, since)
         baseline = self._goodness_estimate(self._fallen.looked_at) if further else self.baseline
         if current is None or baseline is None:
@@ -278,7 +277,7 @@ class Watch:
         return found.model_copy(update={"mean": self.measure.reported(found.mean), "low": low, "high": high})
 
     def dump(self) -> dict[str, Any]:
-        """Everything that it knows, as JSON values."""
+        """Return the whole state as JSON values."""
         return {
             "baseline": _dump_baseline(self._baseline),
             "season": self._season.state,
@@ -293,10 +292,10 @@ class Watch:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `dump` gave.
+        """Restore the state that `dump` returned.
 
         Raises:
-            ValueError, KeyError, TypeError, IndexError: It is not of that form.
+            ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
         self._baseline = self._load_baseline(state["baseline"])
         self._season = Season(state["season"])

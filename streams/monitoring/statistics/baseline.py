@@ -1,28 +1,29 @@
-"""What is normal for a series: learned from its first samples, and more exactly with every doubling. Pure."""
+"""The baseline of a series, learned from its first samples and refined with every doubling. Pure."""
 
 from __future__ import annotations
 
 from streams.monitoring.statistics.estimators import WeightedSums
 
 CHANCE_OF_HARM = 0.005
-"""Chance that the tolerated mean is ever above the true one; half of it is spent at the first look."""
+"""Probability that the tolerated mean ever exceeds the true one; the first look spends half of it."""
 
 
 class GrowingBaseline:
-    """The lowest mean that is all right, learned from samples in [0, 1].
+    """The lowest tolerated mean, learned from samples in [0, 1].
 
     At n = first * 2^k samples:
 
         m <- max(m, min(mean - min_drop, lower end of the mean's interval at 0.005 / 2^(k+1)))
 
-    A few samples know the mean badly, so m starts low; it rises as they become more, and is never lowered:
-    neither a slow decline nor an undetected drop talks it down. The chances of all looks add up to 0.005.
+    With few samples the interval is wide, so m starts low; it rises with more samples and never falls, so a
+    slow decline or an undetected drop does not lower it. The error probabilities of all looks add up to
+    0.005.
 
     Args:
         first: Samples of the first look, at least 10.
-        min_drop: Smallest fall that matters, above 0.
-        sums: Of samples taken earlier.
-        tolerated: m as it stood with them.
+        min_drop: Smallest relevant fall, above 0.
+        sums: The sums of earlier samples.
+        tolerated: m after them.
         mean: The mean at the look that set m.
         looked_at: The sums at the latest look.
     """
@@ -51,23 +52,23 @@ class GrowingBaseline:
 
     @property
     def learned(self) -> bool:
-        """Whether there is a mean below which a fall can be seen."""
+        """Whether a fall can be detected."""
         return self.tolerated > 0
 
     @property
     def margin(self) -> float:
-        """How far the tolerated mean is below the normal one: the smallest fall that can be seen."""
+        """Difference of baseline and tolerated mean: the smallest detectable fall."""
         return self.mean - self.tolerated
 
     def add(self, value: float, probability: float) -> bool:
-        """Take one sample.
+        """Add one sample.
 
         Args:
             value: The sample, in [0, 1].
             probability: Its inclusion probability; in (0, 1].
 
         Returns:
-            Whether this was the time of a look.
+            Whether the baseline was recomputed.
         """
         self.sums = self.sums.add(value, probability)
         if self.sums.count < self._next:

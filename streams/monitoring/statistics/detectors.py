@@ -1,7 +1,4 @@
-"""Sequential tests for a fall of the mean, with a bound on false alarms that holds for any distribution.
-
-Pure.
-"""
+"""Sequential tests for a fall of the mean, with a bound on false alarms for any distribution. Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +7,23 @@ from dataclasses import dataclass
 from math import exp, log
 
 BETS = 16
-"""Sizes of bets that are tried side by side; each suits falls of another size."""
+"""Number of parallel bets; each suits falls of another size."""
 
 SMALLEST_BET = 0.01
 LARGEST_BET = 0.9
-"""The bets, as shares of the largest one that could not be ruined by a single top score."""
+"""Range of the bets, as shares of the largest one that a single top score cannot ruin."""
 
 CEILING = 1e300
-"""Where the statistics stop growing if nothing resets them: they stay finite."""
+"""Maximum of the statistics, which keeps them finite without a reset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorState:
-    """What a detector thinks after its latest sample.
+    """The state of a detector after its latest sample.
 
     Attributes:
         statistic: Evidence for a fall; at least 0.
-        threshold: Where the statistic means alarm.
+        threshold: Value of the statistic at which to alarm.
         samples: Samples since the start or the latest reset.
     """
 
@@ -36,14 +33,14 @@ class DetectorState:
 
     @property
     def alarm(self) -> bool:
-        """Whether a fall is called."""
+        """Whether a fall is detected."""
         return self.statistic >= self.threshold
 
 
 _RATIO = (LARGEST_BET / SMALLEST_BET) ** (1 / (BETS - 1))
 _SIZES = tuple(SMALLEST_BET * _RATIO**k for k in range(BETS))
 _USUAL_BET = 0.15
-"""The best bet on a fall by half a standard deviation, for scores of the spread that judges give."""
+"""The best bet on a fall by half a standard deviation, for the usual spread of judges' scores."""
 
 
 def _weights() -> tuple[float, ...]:
@@ -52,7 +49,7 @@ def _weights() -> tuple[float, ...]:
 
 
 WEIGHTS = _weights()
-"""Of the bets; they add up to 1."""
+"""Weights of the bets; their sum is 1."""
 
 
 class ShiryaevRobertsEDetector:
@@ -63,8 +60,8 @@ class ShiryaevRobertsEDetector:
 
         M <- (M + 1) (1 + λ u (m - x)),    alarm when the weighted mean of the K values reaches the threshold.
 
-    The weights of the bets are fixed: most lies on those that suit the falls one has to see soon, and none
-    has less than a tenth of the largest, which delays what it suits by the logarithm of that alone.
+    The weights of the bets are fixed: bets for falls that need early detection weigh most, and none weighs
+    less than a tenth of the largest, which delays its falls only by the logarithm of that.
 
     Source: Shin, Ramdas, Rinaldo, "E-detectors: a nonparametric framework for sequential change detection"
     (New England Journal of Statistics in Data Science, 2023); the bets on a bounded mean are those of
@@ -73,15 +70,14 @@ class ShiryaevRobertsEDetector:
     **Why false alarms are bounded.** Suppose that, given the past, the expectation of u (m - x) for the next
     sample is at most 0: the mean of the answers from which it is drawn is at least what is tolerated. Then
     each factor has an expectation of at most 1, so M grows by at most 1 a sample in expectation, and so does
-    their weighted mean. Let A be the number of alarms so far, each followed by a reset, and T the
-    threshold. A reset takes away at least T, so T A + M too grows by at most 1 a sample in expectation. After
-    n samples E[A] <= n / T: at most one false alarm in T samples, whatever the distribution of the scores.
-    Only its range is assumed.
+    their weighted mean. Let A be the number of alarms so far, each followed by a reset, and T the threshold.
+    A reset removes at least T, so T A + M too grows by at most 1 a sample in expectation. After n samples
+    E[A] <= n / T: at most one false alarm in T samples, for any distribution of the scores within their
+    range.
 
-    **m may change from sample to sample**, as long as it follows from the past and from what is known of the
-    answer before its score (the hour, its labels): each factor needs its own expectation bounded, no more. So
-    a baseline that grows, a season and a mix of labels leave the bound as it is; evidence collected at a
-    lower m stays valid.
+    **m may change from sample to sample**, if it depends only on the past and on facts about the answer other
+    than its score (the hour, its labels): only each factor's own expectation must be bounded. So a growing
+    baseline, a season and a mix of labels keep the bound; evidence collected at a lower m stays valid.
 
     **Unequal inclusion probabilities** (the argument of Horvitz and Thompson). Let answer i of the population
     be judged with probability p_i, so that its weight is w_i = 1 / p_i. The next judged answer is i with
@@ -89,18 +85,18 @@ class ShiryaevRobertsEDetector:
 
         E[w (m - x)] = sum over i of (p_i / P) (1 / p_i) (m_i - x_i) = (N / P) (mean of m - mean of x) <= 0
 
-    whenever the population's mean is at least what is tolerated: the weight takes away exactly what the
-    sampling added. Dividing by a scale that follows from the past changes no sign, and u <= 1 with λ < 1 / (1
-    - m) keeps every factor positive. The p may follow from the past, as when sampling is raised on suspicion,
-    and from an answer's labels.
+    if the population's mean is at least the tolerated one: the weight cancels the sampling probability.
+    Dividing by a scale that depends on the past changes no sign, and u <= 1 with λ < 1 / (1
+    - m) keeps every factor positive. The p may depend on the past, for example when sampling is raised on
+    suspicion, and on an answer's labels.
 
     Args:
-        threshold: T, samples for each false alarm that is allowed; at least 1.
-        evidence: The values of M, as `evidence` gave them, to continue from.
-        samples: Samples they come from.
+        threshold: T, samples per allowed false alarm; at least 1.
+        evidence: Earlier values of M from `evidence`.
+        samples: Number of their samples.
 
     Raises:
-        ValueError: The threshold is out of its range.
+        ValueError: The threshold is out of range.
     """
 
     name = "shiryaev-roberts-e/3"
@@ -115,18 +111,18 @@ class ShiryaevRobertsEDetector:
         self._samples = samples
 
     def reset(self) -> None:
-        """Forget the evidence: start again after an alarm."""
+        """Discard the evidence, after an alarm."""
         self._samples = 0
         self._evidence = [0.0] * BETS
 
     @property
     def evidence(self) -> tuple[float, ...]:
-        """The value of M of each bet, to continue from later."""
+        """The value of M of each bet, to be restored later."""
         return tuple(self._evidence)
 
     @property
     def state(self) -> DetectorState:
-        """What it thinks now."""
+        """The current state."""
         return DetectorState(
             statistic=min(_mean(self._evidence), CEILING),
             threshold=self._threshold,
@@ -134,18 +130,18 @@ class ShiryaevRobertsEDetector:
         )
 
     def update(self, value: float, *, tolerated_mean: float, share: float = 1.0) -> bool:
-        """Take one sample.
+        """Add one sample.
 
         Args:
             value: The sample, scaled to [0, 1].
             tolerated_mean: m for this sample; in (0, 1). It must not depend on the value.
-            share: u, the sample's weight on a scale that follows from the past; in (0, 1].
+            share: u, the sample's weight on a scale that depends on the past; in (0, 1].
 
         Returns:
-            Whether a fall is called.
+            Whether a fall is detected.
 
         Raises:
-            ValueError: One of them is out of its range.
+            ValueError: One of them is out of range.
         """
         if not 0 <= value <= 1:
             raise ValueError(f"value must be between 0 and 1, got {value}; scale the score first")

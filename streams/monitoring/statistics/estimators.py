@@ -1,7 +1,7 @@
-"""Weighted means of sampled scores, and how far they can be trusted. Pure.
+"""Weighted means of sampled scores, with confidence intervals. Pure.
 
-An answer that was sampled with probability p stands for w = 1/p answers. Everything here is computed from
-sums that workers can export as counters, so that a dashboard arrives at the same numbers over any window.
+An answer sampled with probability p represents w = 1/p answers. All results are computed from sums that
+workers can export as counters, so a dashboard can compute the same numbers over any window.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from statistics import NormalDist
 from typing import Self
 
 FEWEST_EFFECTIVE = 3.0
-"""Below this effective sample size the interval is the whole scale: two answers say next to nothing."""
+"""Below this effective sample size the interval is the whole scale."""
 
 IMAGINED_SQUARE = 0.75
-"""Squared deviation that `interval` adds, in squares of the scale: three imagined answers, half the scale
+"""Squared deviation that `interval` adds, in squares of the scale: three pseudo-observations half the scale
 away."""
 
 DOUBT_COUNT = 10.0
-"""Effective answers at which `interval` believes the seen spread as much as the widest possible one."""
+"""Effective answers at which `interval` weighs the observed spread and the widest possible one equally."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSums:
     """Running sums of weighted scores, x the score and w = 1/p its weight.
 
-    The mean is the ratio estimator of Hájek: consistent whatever the inclusion probabilities were, and it
-    needs no knowledge of how many answers there were.
+    The mean is the ratio estimator of Hájek: consistent for any inclusion probabilities, without knowing the
+    number of answers.
 
     Attributes:
-        count: Number of scores. Reported, and used by no formula: the six sums say it all.
+        count: Number of scores, for reports only; no formula uses it.
         weight: Sum of w; estimates the number of answers in the population.
         weighted: Sum of wx.
         weighted_square: Sum of wx².
@@ -65,7 +65,7 @@ class WeightedSums:
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[float]) -> Self:
-        """Make sums of what `numbers` gave."""
+        """Return the sums that `numbers` returned."""
         return cls(count=int(numbers[0]), **dict(zip(_FIELDS[1:], map(float, numbers[1:]), strict=True)))
 
     @property
@@ -74,17 +74,17 @@ class WeightedSums:
         return list(_IN_ORDER(self))
 
     def add(self, score: float, probability: float = 1.0) -> Self:
-        """Return the sums with one score more.
+        """Return the sums with one more score.
 
         Args:
             score: The score; finite.
-            probability: The chance with which its answer was sampled; in (0, 1].
+            probability: Its answer's inclusion probability; in (0, 1].
 
         Raises:
-            ValueError: One of them is out of its range.
+            ValueError: One of them is out of range.
         """
         if not isfinite(score):
-            raise ValueError(f"score must be a finite number, got {score}; leave out what was not scored")
+            raise ValueError(f"score must be a finite number, got {score}; omit unscored results")
         if not 0 < probability <= 1:
             raise ValueError(f"probability must be above 0 and at most 1, got {probability}")
         w = 1 / probability
@@ -118,7 +118,7 @@ class WeightedSums:
 
     @property
     def effective_count(self) -> float:
-        """Effective sample size after Kish, (sum w)² / sum(w²): as many equal weights would say as much.
+        """Effective sample size after Kish, (sum w)² / sum(w²): the equivalent number of equal weights.
 
         Source: Kish, Survey Sampling (1965), section 11.7.
         """
@@ -126,14 +126,14 @@ class WeightedSums:
 
     @property
     def standard_error(self) -> float | None:
-        """Standard error of the mean; None where the effective sample size is not above 1.
+        """Standard error of the mean; None if the effective sample size is not above 1.
 
-        The linearised variance of a ratio of two totals, sum(w²(x-mean)²) / (sum w)², each square written out
-        so that the six sums suffice. Source: Särndal, Swensson, Wretman, Model Assisted Survey Sampling
-        (1992), result 5.7.1, for independent inclusion; each observed term stands in for its expectation
-        without the factor 1-p, so that the error is that of the process which makes the answers and not only
-        of this finite lot. Deviation from the source: times n/(n-1) with n the effective sample size, which
-        for equal weights gives the textbook s/sqrt(n), and which a dashboard can compute from the same sums.
+        The linearised variance of a ratio of two totals, sum(w²(x-mean)²) / (sum w)², expanded so that the
+        six sums suffice. Source: Särndal, Swensson, Wretman, Model Assisted Survey Sampling (1992), result
+        5.7.1, for independent inclusion; without the factor 1-p, so that the error is about the process that
+        creates the answers, not only this finite population. Deviation from the source: times n/(n-1) with n
+        the effective sample size, which for equal weights gives the textbook s/sqrt(n), and which a dashboard
+        can compute from the same sums.
         """
         effective = self.effective_count
         if effective <= 1:
@@ -153,24 +153,23 @@ class WeightedSums:
             ends = (y + g/2 ± sqrt(y (1 - y) g + g²/4)) / (1 + g),      g = t² / n*
 
         n* is the number of yes-or-no answers that would vary as much. Wilson's ends are not symmetric about
-        the mean: near an end of the scale they leave room towards the middle, where the answers not yet seen
-        are. Source: Wilson, "Probable inference" (JASA, 1927). Deviations, for scores and weights: n* in
-        place of a count; three imagined answers, half the scale away and of the typical weight
-        sum(w²)/sum(w), so that equal scores do not prove that there are no others; n* drawn towards n while n
-        is small, because few answers with unequal weights know their own spread badly; below an effective
-        sample size of 3 the whole scale.
+        the mean: near an end of the scale they extend towards the middle. Source: Wilson, "Probable
+        inference" (JASA, 1927). Deviations, for scores and weights: n* instead of a count; three
+        pseudo-observations, half the scale away and of the typical weight sum(w²)/sum(w), so that equal
+        scores do not give zero variance; n* shrunk towards n while n is small, because few answers with
+        unequal weights estimate their spread badly; below an effective sample size of 3 the whole scale.
         Coverage: `python -m benchmarks monitor`.
 
         Args:
             lowest: Lowest possible score.
             highest: Highest possible score.
-            confidence: Chance that such an interval holds the true mean; in (0, 1).
+            confidence: Probability that such an interval contains the true mean; in (0, 1).
 
         Returns:
             Lower and upper end, or None without scores.
 
         Raises:
-            ValueError: The scale or the confidence makes no sense.
+            ValueError: The scale or the confidence is invalid.
         """
         if not lowest < highest:
             raise ValueError(f"highest must be above lowest ({lowest}), got {highest}")
@@ -195,7 +194,7 @@ class WeightedSums:
         return lowest + scale * low, lowest + scale * high
 
     def _squared_residuals(self) -> float:
-        """Sum of w²(x-mean)²; rounding may take it a hair below 0."""
+        """Return the sum of w²(x-mean)², at least 0 despite rounding."""
         mean = self.weighted / self.weight
         squares = (
             self.weight_square_score_square
@@ -210,13 +209,14 @@ _IN_ORDER = attrgetter(*_FIELDS)
 
 
 def student_quantile(probability: float, degrees: float) -> float:
-    """Quantile of Student's t distribution; the degrees of freedom need not be whole.
+    """Return a quantile of Student's t distribution; the degrees of freedom need not be whole.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions (1964), 26.7.5, an expansion in
-    1/degrees. Within 1% from 2 degrees of freedom on and within 0.01% from 10, for probabilities up to 0.975.
+    1/degrees. Its error is below 1% from 2 degrees of freedom and below 0.01% from 10, for probabilities up
+    to 0.975.
 
     Args:
-        probability: Chance of a smaller value; in (0, 1).
+        probability: Probability of a smaller value; in (0, 1).
         degrees: Degrees of freedom; at least 1.
 
     Raises:

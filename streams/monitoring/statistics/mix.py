@@ -1,38 +1,37 @@
-"""How the normal mean differs between the parts of the traffic. Pure."""
+"""Differences of the baseline mean between the parts of the traffic. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 MOST_PARTS = 50
-"""Parts with a mean of their own; the rest are taken to be like the whole."""
+"""Maximum parts with their own mean; others get the mean of the whole."""
 
 _PRIOR_COUNT = 30.0
-"""Effective answers at which a part's own mean counts half."""
+"""Effective answers at which a part's own mean has weight 1/2."""
 
 
 _KNOWN_COUNT = 60
-"""Samples of the whole after which a part seen for the first time counts as new."""
+"""Samples of the whole after which a part seen for the first time is new."""
 
 _PROBATION = 4
-"""A new part counts as known when the whole has grown by this factor."""
+"""A new part is known once the whole has grown by this factor."""
 
 
 class Mix:
-    """Learns how far the mean of each part of the traffic is from that of the whole.
+    """Learns the offset of each part's mean from that of the whole.
 
     With these offsets a test of the whole asks whether answers got worse *within* the parts: a change of the
     mix alone (more traffic of an app that was always weaker) is not a fall. This is post-stratification by
     the mix of the baseline, answer by answer. A part's offset is shrunk to 0 by n / (n + 30), n its effective
     sample size.
 
-    A part that appears later, such as a new model, is compared with the whole at first: its offset may rise
-    above 0 and not fall below it until the whole has four times the samples it had then. Otherwise a bad
-    release would be learned as a part that was always weaker.
+    The offset of a part that appears later, such as a new model, is at least 0 until the whole has four times
+    the samples it had then. Otherwise a bad release would be learned as a part that was always weaker.
 
     Args:
-        parts: What `parts` gave, to continue from.
-        offsets: What `offsets` gave.
+        parts: Earlier `parts`.
+        offsets: Earlier `offsets`.
     """
 
     __slots__ = ("_offsets", "_parts")
@@ -52,15 +51,15 @@ class Mix:
 
     @property
     def parts(self) -> tuple[tuple[str, float, float, float, float], ...]:
-        """Of each part: name, sums of w, of wy and of w², and samples of the whole when it was first seen."""
+        """For each part: name, sums of w, wy and w², and samples of the whole when it was first seen."""
         return tuple((name, w, wy, ww, since) for name, (w, wy, ww, since) in self._parts.items())
 
     def offset(self, part: str) -> float:
-        """How far the normal mean of a part is from that of the whole; 0 for one that is not known."""
+        """Return a part's offset; 0 for an unknown part."""
         return self._offsets.get(part, 0.0)
 
     def add(self, part: str, value: float, weight: float, *, count: int) -> None:
-        """Take one sample; offsets change at the next `refit`.
+        """Add one sample; offsets change at the next `refit`.
 
         Args:
             part: The part's name.
@@ -78,7 +77,7 @@ class Mix:
         sums[2] += weight * weight
 
     def refit(self, count: int) -> None:
-        """Work the offsets out again, from all samples so far, of which there are `count`."""
+        """Recompute the offsets from all `count` samples so far."""
         total = sum(sums[0] for sums in self._parts.values())
         self._offsets = {}
         if total <= 0 or len(self._parts) < 2:
@@ -89,7 +88,6 @@ class Mix:
             offset = (wy / w - mean) * effective / (effective + _PRIOR_COUNT)
             is_new = since > _KNOWN_COUNT and count < _PROBATION * since
             self._offsets[name] = max(offset, 0.0) if is_new else offset
-        # Shrinking moves the weighted mean of the offsets away from 0; on the mix of the baseline it has to
-        # be 0.
+        # Centre the offsets: shrinking moves their weighted mean away from 0.
         centre = sum(self._parts[name][0] * offset for name, offset in self._offsets.items()) / total
         self._offsets = {name: offset - centre for name, offset in self._offsets.items()}

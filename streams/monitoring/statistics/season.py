@@ -1,4 +1,4 @@
-"""How the normal mean moves with the hour of the day and the day of the week. Pure."""
+"""Daily and weekly variation of the baseline mean. Pure."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ _DAY_SECONDS = 86_400.0
 _WEEK_SECONDS = 7 * _DAY_SECONDS
 _HOUR_SECONDS = 3_600
 _STEP_SECONDS = 900
-"""Predictions are made for quarters of an hour."""
+"""Resolution of predictions: a quarter of an hour."""
 
 _PERIODS = (
     *(_DAY_SECONDS / k for k in (1, 2, 3)),
     *(_WEEK_SECONDS / k for k in (1, 2, 3)),
 )
 _DEVIATIONS = (0.03, 0.015, 0.01, 0.008, 0.005, 0.003)
-"""Expected swing of each wave, as a standard deviation of its sine and cosine on the scale [0, 1]."""
+"""Prior standard deviation of each wave's sine and cosine coefficients, on the scale [0, 1]."""
 _SIZE = 1 + 2 * len(_PERIODS)
 _DAILY = range(1, 7)
 _SCALES = ((0.1, 0.5), (0.6, 0.3), (1.5, 0.2))
-"""Whether the swings are next to none, moderate or strong, with the chance of each beforehand."""
+"""Scales of the swings (nearly none, moderate, strong) with their prior probabilities."""
 _WANDER = 0.0075
-"""What the mean of an hour moves without a reason; keeps one busy hour from counting for a hundred."""
+"""Random deviation of an hour's mean; limits the weight of a busy hour."""
 _KEPT_AN_HOUR = 0.5 ** (1 / (24 * 7 * 8))
-"""Half of what is known is forgotten in eight weeks: habits change."""
+"""Half-life of past data: eight weeks."""
 _LEAST_VARIANCE = 0.0025
 _FIRST_VARIANCE = (0.5, 10.0)
-"""Sum of squares and count before any hour: a variance of 0.05. An hour's own variance would not do: hours
-that happen to hold the best scores alone would seem to know their mean exactly."""
+"""Prior sum of squares and count: a variance of 0.05.
+
+An hour's own variance would be 0 for equal scores, which would make its mean seem exact."""
 _LEAST_CHANCE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """How far the normal mean of a moment is from the mean of all.
+    """The offset of a time's baseline mean from the overall mean.
 
     Attributes:
         offset: In units of the scale [0, 1].
-        error: Standard error of the offset: large for an hour that was not seen yet.
+        error: Standard error of the offset: large for an hour without data.
     """
 
     offset: float
@@ -53,15 +54,15 @@ class Season:
 
     A ridge regression of the hourly means on sines and cosines (three of the day, three of the week): with
     m_h the mean of hour h from n_h effective samples of variance v (within hours, over all of them), and φ_h
-    its sines and cosines, the precision of m_h is 1 / (v / n_h + 0.0075²), and each coefficient is expected
-    to be 0 give or take the deviation in `_WAVES`.
-    Source: Hoerl and Kennard, "Ridge regression" (Technometrics, 1970), in its Bayesian reading.
+    its sines and cosines, the precision of m_h is 1 / (v / n_h + 0.0075²), and each coefficient has prior
+    mean 0 and the standard deviation in `_WAVES`. Source: Hoerl and Kennard, "Ridge regression"
+    (Technometrics, 1970), in its Bayesian reading.
 
-    An hour enters when it is over, so a prediction follows from the past. Without a swing, or with all
-    samples in one hour, the prediction is 0 with an error near 0.
+    An hour is used once it is over, so a prediction depends on the past. Without a swing, or with all samples
+    in one hour, the prediction is 0 with an error near 0.
 
     Args:
-        state: What `state` gave, to continue from.
+        state: Earlier `state`.
     """
 
     __slots__ = ("_hour", "_models", "_open", "_precision", "_squares", "_swings", "_traffic", "_weighted")
@@ -71,7 +72,7 @@ class Season:
         self._weighted = [0.0] * _SIZE
         self._traffic = [0.0] * _SIZE
         self._hour: int | None = None
-        self._open = [0.0] * 4  # of the hour that is going on: sums of w, wy, wy², w²
+        self._open = [0.0] * 4  # of the current hour: sums of w, wy, wy², w²
         self._squares = list(
             _FIRST_VARIANCE
         )  # within hours: sum of squared deviations, and of effective samples
@@ -87,15 +88,15 @@ class Season:
 
     @property
     def state(self) -> list[list[float]]:
-        """All that was learned, as rows of numbers."""
+        """The learned state, as rows of numbers."""
         head = [-1.0 if self._hour is None else float(self._hour), *self._open, *self._squares]
         return [head, list(self._weighted), list(self._traffic), *(list(row) for row in self._precision)]
 
     def add(self, at_seconds: float, value: float, weight: float) -> None:
-        """Take one sample.
+        """Add one sample.
 
         Args:
-            at_seconds: When its answer was given, in seconds since the epoch.
+            at_seconds: Time of its answer, in seconds since the epoch.
             value: The sample, in [0, 1].
             weight: The inverse of its inclusion probability.
         """
@@ -109,11 +110,11 @@ class Season:
         self._open = [w + weight, wy + weight * value, wyy + weight * value * value, ww + weight * weight]
 
     def forget_open_hour(self) -> None:
-        """Leave out what the hour that is continuing has brought: it belongs to a fall."""
+        """Discard the current hour's samples, because they belong to a fall."""
         self._open = [0.0] * 4
 
     def swing(self, at_seconds: float) -> Swing:
-        """Predict how far the mean of a moment is from the mean of all."""
+        """Predict the offset of a time's mean from the overall mean."""
         step = int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS)
         known = self._swings.get(step)
         if known is None:
@@ -173,7 +174,7 @@ class Season:
         if answers <= 0:
             return Swing(0.0, 0.0)
         usual = [value / answers for value in self._traffic]
-        # The intercept cancels: what matters is this moment beside the usual one.
+        # The intercept cancels: the offset is relative to the average time.
         away = [one - other for one, other in zip(waves, usual, strict=True)]
         offset = square = 0.0
         for chance, theta, covariance in self._models:
@@ -189,7 +190,7 @@ class Season:
 
 @lru_cache(maxsize=16)
 def _prior(daily: float, weekly: float) -> tuple[float, ...]:
-    """Precision of each coefficient; 1 of the intercept, which says next to nothing."""
+    """Return the prior precision of each coefficient; 1 for the intercept, which is uninformative."""
     scaled = [
         deviation * (daily if 2 * number + 1 in _DAILY else weekly)
         for number, deviation in enumerate(_DEVIATIONS)
@@ -199,7 +200,7 @@ def _prior(daily: float, weekly: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1024)
 def _waves(step: int) -> tuple[float, ...]:
-    """The intercept, and sine and cosine of each wave, in the middle of a step."""
+    """Return the intercept, and sine and cosine of each wave, at the middle of a step."""
     seconds = (step + 0.5) * _STEP_SECONDS
     angles = [2 * pi * seconds / period for period in _PERIODS]
     return (1.0, *(number for angle in angles for number in (cos(angle), sin(angle))))

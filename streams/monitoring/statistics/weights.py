@@ -1,4 +1,4 @@
-"""How much each sample counts beside the others of its sampling policy. Pure."""
+"""The relative weight of each sample within its sampling policy. Pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 MOST_POLICIES = 32
-"""Policies remembered; a budget that lowers rates step by step makes one of each step."""
+"""Maximum policies remembered; a budget that lowers rates creates one per step."""
 
 
 class RelativeWeights:
-    """Turns weights into shares of the largest weight of the policy in force.
+    """Turns weights into shares of the current policy's largest weight.
 
-    A sequential test needs weights of at most 1 on a scale that is fixed before the sample is seen. The
-    largest weight ever would do, but then one answer sampled at a tiny rate makes all later ones count next
-    to nothing. Any scale that follows from the past is as valid, so each policy has its own: a policy that is
-    gone deafens nobody. A policy lowered by a factor ("name*1/4") begins with the largest weight of the
-    policy itself over that factor.
+    A sequential test needs weights of at most 1 on a scale that is fixed before the sample is seen. With the
+    largest weight ever as the scale, one answer sampled at a tiny rate would make all later ones negligible.
+    Any scale that depends on the past is valid, so each policy has its own. A policy lowered by a factor
+    ("name*1/4") starts with the largest weight of the policy itself divided by that factor.
 
-    The sample that sets a record counts as 1, which is less than it stands for; a policy of a few strata has
-    only a few of them.
+    A sample with a new largest weight counts as 1, less than its weight; a policy of a few strata has few.
 
     Args:
-        largest: Pairs of policy and largest weight, as `largest` gave them.
+        largest: Earlier pairs of policy and largest weight from `largest`.
     """
 
     __slots__ = ("_largest",)
@@ -32,14 +30,14 @@ class RelativeWeights:
 
     @property
     def largest(self) -> tuple[tuple[str, float], ...]:
-        """The largest weight of each remembered policy, to continue from later."""
+        """The largest weight of each remembered policy."""
         return tuple(self._largest.items())
 
     def share(self, policy: str, weight: float) -> float:
-        """Take the weight of one sample, and give its share of the largest of its policy.
+        """Add the weight of one sample; return its share of its policy's largest.
 
         Args:
-            policy: Names the sampling policy that decided.
+            policy: The sampling policy's name.
             weight: The inverse of the inclusion probability; at least 1.
 
         Returns:

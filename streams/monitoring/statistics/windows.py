@@ -1,4 +1,4 @@
-"""Weighted sums over the latest stretch of time, in bounded memory. Pure."""
+"""Weighted sums over a sliding window of time, in bounded memory. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import datetime
 from streams.monitoring.statistics.estimators import WeightedSums
 
 SLICES = 60
-"""Parts of the window: it slides by whole parts."""
+"""Number of slices of the window, which slides by whole slices."""
 
 
 class SlidingSums:
-    """Sums over the scores of answers given in the latest stretch of time.
+    """Sums over the scores of answers within a sliding window.
 
-    Scores are put where their answers were given, in any order of arrival, into one of 60 slices. The window
-    ends with the slice that is continuing, so it covers between 59/60 and all of its length. What is older
-    than the window is left out, and what claims to come from the future counts as now.
+    Scores are added in any order to one of 60 slices, by the time of their answers. The window ends with the
+    current slice, so it covers between 59/60 and all of its length. Older scores are ignored, and times in
+    the future count as now.
 
     Args:
         length_seconds: Length of the window; positive.
@@ -29,7 +29,7 @@ class SlidingSums:
         self._slices: dict[int, WeightedSums] = {}
 
     def add(self, score: float, probability: float, *, occurred_at: datetime, now: datetime) -> None:
-        """Take one score."""
+        """Add one score."""
         latest = self._number(now)
         number = min(self._number(occurred_at), latest)
         if number <= latest - SLICES:
@@ -39,16 +39,16 @@ class SlidingSums:
         self._slices[number] = self._slices.get(number, WeightedSums()).add(score, probability)
 
     def total(self, now: datetime) -> WeightedSums:
-        """Give the sums over the window that ends now."""
+        """Return the sums over the window that ends now."""
         self._forget(self._number(now))
         return WeightedSums.merged(self._slices.values())
 
     def dump(self) -> dict[str, list[float]]:
-        """The sums of each slice, by its number."""
+        """Return the sums of each slice, by its number."""
         return {str(number): sums.numbers for number, sums in self._slices.items()}
 
     def load(self, slices: Mapping[str, Sequence[float]]) -> None:
-        """Continue from what `dump` gave."""
+        """Restore the state that `dump` returned."""
         self._slices = {int(number): WeightedSums.from_numbers(sums) for number, sums in slices.items()}
 
     def _number(self, moment: datetime) -> int:
