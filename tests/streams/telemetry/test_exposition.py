@@ -46,11 +46,10 @@ def _samples(families: object) -> list[Sample]:
 
 
 @given(
-    value=st.text(st.characters(codec="utf-8"), max_size=60),
-    amount=st.floats(min_value=0, allow_nan=False),
+    value=st.text(st.characters(codec="utf-8"), max_size=60), amount=st.floats(min_value=0, allow_nan=False)
 )
 def test_says_what_the_client_says(value: str, amount: float) -> None:
-    """Whatever stands in a label: parsed again, both formats hold the samples that the client's own have."""
+    """Both formats have the samples of the client library's formats, for any label value."""
     registry = _registry(value, amount)
     ours, theirs = expose(registry, TEXT).decode(), generate_latest(registry).decode()
     assert _samples(parse_text(ours)) == _samples(parse_text(theirs))
@@ -60,7 +59,7 @@ def test_says_what_the_client_says(value: str, amount: float) -> None:
 
 @pytest.mark.parametrize("kind", [TEXT, OPENMETRICS])
 def test_differs_from_the_clients_text_by_nothing_but_created(kind: str) -> None:
-    """Byte for byte, names of the process and help with quotes included."""
+    """The text equals the client library's, except for `_created` series and process values."""
     registry = _registry("plain", 2.0, 'Help with "quotes", \\ and\nlines.')
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)
@@ -76,11 +75,10 @@ def test_differs_from_the_clients_text_by_nothing_but_created(kind: str) -> None
 
 
 def test_exemplars_are_for_openmetrics_alone() -> None:
-    """The text format has no place for them."""
+    """Exemplars are in OpenMetrics only."""
     registry = _registry("a", 2.0)
-    assert f'c_total{{app="a",b=""}} 2.0 # {{trace_id="{_TRACE}"}} 2.0 '.encode() in expose(
-        registry, OPENMETRICS
-    )
+    line = f'c_total{{app="a",b=""}} 2.0 # {{trace_id="{_TRACE}"}} 2.0 '
+    assert line.encode() in expose(registry, OPENMETRICS)
     assert b"trace_id" not in expose(registry, TEXT)
 
 
@@ -98,12 +96,12 @@ def test_exemplars_are_for_openmetrics_alone() -> None:
     ],
 )
 def test_the_format_is_the_askers_choice(accept: str, kind: str) -> None:
-    """OpenMetrics for Prometheus, text for everybody else."""
+    """OpenMetrics is sent if Accept names it, else the text format."""
     assert content_type(accept) == kind
 
 
 def test_a_new_series_is_shown_as_0_once_so_that_increase_sees_its_first_step() -> None:
-    """Counters and histograms; gauges are what they are. A series that comes later begins at 0, too."""
+    """A new counter or histogram is 0 in its first scrape, so that increase() sees its first step."""
     registry = CollectorRegistry()
     counter = Counter("c_total", "C.", ["app"], registry=registry)
     seconds = Histogram("h", "H.", registry=registry, buckets=(1.0,))

@@ -3,114 +3,61 @@ from __future__ import annotations
 import gc
 import re
 import tracemalloc
-from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from schemas import (
-    Correction,
-    Evaluator,
-    Failed,
-    JudgeCall,
-    Sampling,
-    Scored,
-    Source,
-    Suspicion,
-    Times,
-    Unscored,
-    Usage,
-)
+from schemas import Correction, Failed, JudgeCall, Scored, Suspicion, Times, Unscored, Usage
 from streams.settings.sections.monitor import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE
 from streams.telemetry.exposition import OPENMETRICS, TEXT, expose
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.labels import BoundedLabels, label_names
 from streams.telemetry.partitions import PartitionState
+from tests.streams.results import at, failed, scored, unscored
 
-_T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-# The names of the reference, spelt out: a renamed metric breaks dashboards that are not in this repository.
+# The names of the reference: a renamed metric breaks dashboards outside this repository.
 _NAMES = {
-    "judgestream_events_total": "counter",
-    "judgestream_results_total": "counter",
-    "judgestream_scores_total": "counter",
-    "judgestream_score_weight_total": "counter",
-    "judgestream_score_weighted_total": "counter",
-    "judgestream_score_weighted_square_total": "counter",
-    "judgestream_score_weight_square_total": "counter",
-    "judgestream_score_weight_square_score_total": "counter",
-    "judgestream_score_weight_square_score_square_total": "counter",
-    "judgestream_judge_call_seconds": "histogram",
-    "judgestream_judge_tokens_total": "counter",
-    "judgestream_judge_cost_usd_total": "counter",
-    "judgestream_judge_in_flight": "gauge",
-    "judgestream_judge_breaker_open": "gauge",
-    "judgestream_judge_budget_spent_ratio": "gauge",
-    "judgestream_verdict_cache_failures_total": "counter",
-    "judgestream_verdict_corrections_total": "counter",
-    "judgestream_verdict_suspicions_total": "counter",
-    "judgestream_event_to_result_seconds": "histogram",
-    "judgestream_panel_disagreement_ratio": "histogram",
-    "judgestream_consumer_lag_records": "gauge",
-    "judgestream_oldest_unfinished_seconds": "gauge",
-    "judgestream_dead_letters_total": "counter",
-    "judgestream_dead_letters_skipped_total": "counter",
-    "judgestream_lost_records_total": "counter",
-    "judgestream_offset_moves_total": "counter",
-    "judgestream_removed_metric_tasks": "gauge",
-    "judgestream_results_repeated_total": "counter",
-    "judgestream_sink_verdicts_total": "counter",
-    "judgestream_joins_open": "gauge",
-    "judgestream_joins_closed_total": "counter",
-    "judgestream_joins_late_records": "gauge",
-    "judgestream_traces_without_content_total": "counter",
-    "judgestream_monitor_state": "gauge",
-    "judgestream_monitor_evidence": "gauge",
-    "judgestream_monitor_threshold": "gauge",
-    "judgestream_monitor_baseline": "gauge",
-    "judgestream_monitor_tolerated": "gauge",
-    "judgestream_monitor_missing_strata": "gauge",
-    "judgestream_objective_weight_total": "counter",
-    "judgestream_objective_results_total": "counter",
-    "judgestream_objective_share": "gauge",
-    "judgestream_score_range": "gauge",
-    "judgestream_evaluator_info": "gauge",
+    "counter": """
+        judgestream_events_total judgestream_results_total judgestream_scores_total
+        judgestream_score_weight_total judgestream_score_weighted_total
+        judgestream_score_weighted_square_total judgestream_score_weight_square_total
+        judgestream_score_weight_square_score_total judgestream_score_weight_square_score_square_total
+        judgestream_judge_tokens_total judgestream_judge_cost_usd_total
+        judgestream_verdict_cache_failures_total judgestream_verdict_corrections_total
+        judgestream_verdict_suspicions_total judgestream_dead_letters_total
+        judgestream_dead_letters_skipped_total judgestream_lost_records_total
+        judgestream_offset_moves_total judgestream_results_repeated_total judgestream_sink_verdicts_total
+        judgestream_joins_closed_total judgestream_traces_without_content_total
+        judgestream_objective_weight_total judgestream_objective_results_total
+    """,
+    "histogram": """
+        judgestream_judge_call_seconds judgestream_event_to_result_seconds
+        judgestream_panel_disagreement_ratio
+    """,
+    "gauge": """
+        judgestream_judge_in_flight judgestream_judge_breaker_open judgestream_judge_budget_spent_ratio
+        judgestream_consumer_lag_records judgestream_oldest_unfinished_seconds
+        judgestream_removed_metric_tasks judgestream_joins_open judgestream_joins_late_records
+        judgestream_monitor_state judgestream_monitor_evidence judgestream_monitor_threshold
+        judgestream_monitor_baseline judgestream_monitor_tolerated judgestream_monitor_missing_strata
+        judgestream_objective_share judgestream_score_range judgestream_evaluator_info
+    """,
 }
 
 
-def _common(labels: dict[str, str], probability: float) -> dict[str, object]:
-    return {
-        "result_id": "0" * 32,
-        "event_id": "e",
-        "labels": labels,
-        "metric": "relevance",
-        "source": Source(topic="qa.events", partition=0, offset=0),
-        "evaluator": Evaluator(fingerprint="f1", prompt="p", schema_="s", scoring="r-1", model="m"),
+def _scored(score: int, **common: Any) -> Scored:
+    changes = {
         "judge": JudgeCall(endpoint="primary", model_asked="m", model_answered="m-2026"),
         "usage": Usage(input_tokens=100, cached_tokens=40, output_tokens=7),
         "cost_usd": 0.25,
-        "sampling": Sampling(probability=probability, stratum="default", policy="p"),
-        "times": Times(
-            occurred_at=_T0, sampled_at=_T0, judged_at=_T0 + timedelta(seconds=3), judge_seconds=1.0
-        ),
+        "times": Times(occurred_at=at(0), sampled_at=at(0), judged_at=at(3), judge_seconds=1.0),
+        "corrections": (Correction(kind="span_missing", detail="d"),),
+        "suspicions": tuple(Suspicion(kind="no_citation", detail=detail) for detail in "de"),
     }
-
-
-def _scored(score: int, *, probability: float = 1.0, labels: dict[str, str] | None = None) -> Scored:
-    return Scored.model_validate(
-        {
-            **_common(labels or {}, probability),
-            "verdict": {"score": score, "justification": "x"},
-            "score": score,
-            "corrections": (Correction(kind="span_missing", detail="d"),),
-            "suspicions": (
-                Suspicion(kind="no_citation", detail="d"),
-                Suspicion(kind="no_citation", detail="e"),
-            ),
-        }
-    )
+    return scored(0, score, **common).model_copy(update=changes)
 
 
 def _value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -118,12 +65,13 @@ def _value(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_the_catalogue_has_the_agreed_names_and_types() -> None:
-    """Others may come; none of these goes, for dashboards and alerts of others read them."""
-    assert {spec.name: spec.type for spec in CATALOGUE}.items() >= _NAMES.items()
+    """The catalogue contains each agreed name with its type; it may have more."""
+    agreed = {(name, kind) for kind, names in _NAMES.items() for name in names.split()}
+    assert {(spec.name, spec.type) for spec in CATALOGUE} >= agreed
 
 
 def test_entries_follow_the_naming_conventions() -> None:
-    """Base units, `_total` on counters alone, one sentence of help each."""
+    """Only counters end in `_total`, only histograms have buckets, and each help is a sentence."""
     for spec in CATALOGUE:
         assert re.fullmatch(r"judgestream_[a-z_]+", spec.name)
         assert spec.name.endswith("_total") is (spec.type == "counter")
@@ -132,7 +80,10 @@ def test_entries_follow_the_naming_conventions() -> None:
 
 
 def test_an_objective_counts_what_meets_it_and_what_misses_it() -> None:
-    """Of 3, 2 and 5 at p = 1/2 with 3 wanted, one misses: 2 of 6. Both series begin with the first result."""
+    """Results are counted by whether they meet the objective, and both series exist from the first result.
+
+    Of scores 3, 2 and 5 at p = 1/2 with 3 required, one misses: weights 4 and 2.
+    """
     objectives = {"relevance": ObjectiveSettings(at_least=3, share=0.9)}
     metrics = Metrics(CollectorRegistry(), objectives=objectives)
     by = {"metric": "relevance", "fingerprint": _scored(3).evaluator.fingerprint}
@@ -147,25 +98,17 @@ def test_an_objective_counts_what_meets_it_and_what_misses_it() -> None:
 
 
 def test_the_six_sums_of_a_weighted_score() -> None:
-    """Score 4 at p = 1/2: w = 2, so w=2, wx=8, wx2=32, w2=4, w2x=16, w2x2=64.
+    """Score 4 at p = 1/2 has w = 2: w=2, wx=8, wx2=32, w2=4, w2x=16, w2x2=64.
 
     Score 1 at p = 1 adds 1 to each.
     """
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4, probability=0.5))
     metrics.observe_result(_scored(1))
-    expected = {
-        "weight": 3,
-        "weighted": 9,
-        "weighted_square": 33,
-        "weight_square": 5,
-        "weight_square_score": 17,
-        "weight_square_score_square": 65,
-    }
-    for name, value in expected.items():
-        assert (
-            _value(metrics, f"judgestream_score_{name}_total", metric="relevance", fingerprint="f1") == value
-        )
+    expected = {"weight": 3, "weighted": 9, "weighted_square": 33}
+    expected |= {"weight_square": 5, "weight_square_score": 17, "weight_square_score_square": 65}
+    by = {"metric": "relevance", "fingerprint": "f1"}
+    assert {name: _value(metrics, f"judgestream_score_{name}_total", **by) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -179,23 +122,20 @@ def test_the_six_sums_of_a_weighted_score() -> None:
     ],
 )
 def test_the_distribution_is_by_label_and_by_tenths_of_a_scale(result: dict[str, object], shown: str) -> None:
-    """Labels and booleans have a series each.
-
-    Numbers one for each tenth of their scale, named by its lower end.
-    """
+    """Labels and booleans have a series each, numbers one per tenth of the range, named by its lower end."""
     metrics = Metrics(CollectorRegistry())
     metrics.set_range("relevance", 1.0, 5.0)
-    scored = _scored(0).model_copy(update=result)
-    metrics.observe_result(scored)
+    one = _scored(0).model_copy(update=result)
+    metrics.observe_result(one)
     assert _value(metrics, "judgestream_scores_total", metric="relevance", score=shown) == 1
     weighted = _value(metrics, "judgestream_score_weighted_total", metric="relevance", fingerprint="f1")
-    assert weighted == scored.amount
+    assert weighted == one.amount
 
 
 def test_a_scored_result_counts_everywhere_it_should() -> None:
-    """Status, score, corrections, delay and evaluator of one result.
+    """A result counts by status, score, correction, suspicion, delay and evaluator.
 
-    Its tokens were counted with each call.
+    Its tokens are counted with each call instead.
     """
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4))
@@ -203,19 +143,19 @@ def test_a_scored_result_counts_everywhere_it_should() -> None:
     assert _value(metrics, "judgestream_scores_total", metric="relevance", score="4") == 1
     place = {"endpoint": "primary", "model": "m"}
     assert _value(metrics, "judgestream_judge_tokens_total", **place, kind="input") is None
-    assert (
-        _value(metrics, "judgestream_verdict_corrections_total", metric="relevance", kind="span_missing") == 1
-    )
-    # A verdict counts once with a kind, however often it has it.
-    assert (
-        _value(metrics, "judgestream_verdict_suspicions_total", metric="relevance", kind="no_citation") == 1
-    )
+    corrected = {"metric": "relevance", "kind": "span_missing"}
+    assert _value(metrics, "judgestream_verdict_corrections_total", **corrected) == 1
+    suspect = {"metric": "relevance", "kind": "no_citation"}  # twice in the verdict, which counts once
+    assert _value(metrics, "judgestream_verdict_suspicions_total", **suspect) == 1
     assert _value(metrics, "judgestream_event_to_result_seconds_sum", metric="relevance") == 3
-    assert _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="m") == 1
+    assert (
+        _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="judge-1")
+        == 1
+    )
 
 
 def test_tokens_and_cost_are_counted_with_each_call() -> None:
-    """By whom was asked; without a price no cost is claimed."""
+    """Tokens and cost are counted per call and endpoint; without a price there is no cost."""
     metrics = Metrics(CollectorRegistry())
     usage = Usage(input_tokens=100, cached_tokens=40, output_tokens=7)
     metrics.observe_usage("primary", "m", usage, 0.25)
@@ -231,16 +171,12 @@ def test_tokens_and_cost_are_counted_with_each_call() -> None:
 @pytest.mark.parametrize(
     ("result", "status", "reason"),
     [
-        (Unscored.model_validate({**_common({}, 1.0), "reason": "no_claims"}), "unscored", "no_claims"),
-        (
-            Failed.model_validate({**_common({}, 1.0), "error_type": "reply_cut", "detail": "d"}),
-            "failed",
-            "reply_cut",
-        ),
+        (unscored(1), "unscored", "no_claims"),
+        (failed(1), "failed", "content_refused"),
     ],
 )
 def test_what_has_no_number_adds_to_no_average(result: Unscored | Failed, status: str, reason: str) -> None:
-    """Unscored and failed results are counted with their reason and leave all sums alone."""
+    """Unscored and failed results are counted with their reason and are in no sum."""
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(result)
     assert _value(metrics, "judgestream_results_total", metric="relevance", status=status, reason=reason) == 1
@@ -248,7 +184,7 @@ def test_what_has_no_number_adds_to_no_average(result: Unscored | Failed, status
 
 
 def test_labels_are_bounded() -> None:
-    """The first two apps keep their names, the third is "other", an event without the label is ""."""
+    """The first two values are kept, further ones are "other", and a missing label is ""."""
     bounded = BoundedLabels(("app", "model"), 2)
     assert bounded.values({"app": "a", "model": "m"}) == ("a", "m")
     assert bounded.values({"app": "b"}) == ("b", "")
@@ -258,23 +194,20 @@ def test_labels_are_bounded() -> None:
 
 @pytest.mark.parametrize("value", ['x"} 1\nevil 2', "back\\slash", "\x00\x1b[31m", "a\u2028b", "é" * 200])
 def test_hostile_label_values_stay_values(value: str) -> None:
-    """Whatever stands in an event's label, both expositions stay readable and gain one series."""
+    """Any label value leaves both formats readable and adds one series."""
     metrics = Metrics(CollectorRegistry(), labels=("app",))
     metrics.observe_result(_scored(3, labels={"app": "plain"}))
     before = generate_latest(metrics.registry).count(b"\n")
     metrics.observe_result(_scored(3, labels={"app": value}))
     per_series = sum(1 for spec in CATALOGUE if "<labels>" in spec.labels)
-    created = sum(
-        1
-        for line in generate_latest(metrics.registry).split(b"\n")
-        if b"_created{" in line and b"plain" in line
-    )
+    lines = generate_latest(metrics.registry).split(b"\n")
+    created = sum(b"_created{" in line and b"plain" in line for line in lines)
     assert generate_latest(metrics.registry).count(b"\n") - before == per_series + created
     assert generate_openmetrics(metrics.registry).endswith(b"# EOF\n")  # type: ignore[no-untyped-call] # the library left it so
 
 
 def test_combinations_of_labels_are_bounded_too() -> None:
-    """Two combinations are kept; a third, though of known values, is "other" in all labels."""
+    """Two combinations are kept; a third of known values is "other" in all labels."""
     bounded = BoundedLabels(("app", "model"), 10, max_combinations=2)
     assert bounded.values({"app": "a", "model": "m"}) == ("a", "m")
     assert bounded.values({"app": "b", "model": "n"}) == ("b", "n")
@@ -283,10 +216,9 @@ def test_combinations_of_labels_are_bounded_too() -> None:
 
 
 def test_ten_thousand_hostile_values_cost_what_a_few_cost() -> None:
-    """After the bound is reached, further values add neither series nor memory.
+    """Above the limit further values add neither series nor memory.
 
-    20 values and "other" for app; the tenant is one of three. 21 * 3 = 63 combinations of one score each, at
-    most.
+    20 values and "other" for app, three for tenant: at most 21 * 3 = 63 combinations of one score.
     """
     metrics = Metrics(CollectorRegistry(), labels=("app", "tenant"), max_label_values=20)
 
@@ -312,16 +244,14 @@ def test_ten_thousand_hostile_values_cost_what_a_few_cost() -> None:
 
 @pytest.mark.parametrize("trace_id", ["x", "0" * 500, 'a" 1\n', "G" * 32])
 def test_a_trace_id_that_is_none_becomes_no_exemplar(trace_id: str) -> None:
-    """Tasks come from a topic: what stands there is not trusted."""
+    """An invalid trace id of a task gives no exemplar."""
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4).model_copy(update={"trace_id": trace_id}))
     assert b"trace_id" not in expose(metrics.registry, OPENMETRICS)
 
 
 def test_scores_and_delays_show_an_example() -> None:
-    """The trace id of the latest result stands beside its score and in the bucket of its delay: 3 s is below
-    5 s.
-    """
+    """The latest trace id is the exemplar of its score and of the bucket of its delay (3 s is below 5 s)."""
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4).model_copy(update={"trace_id": "0af7651916cd43dd8448eb211c80319c"}))
     example = '# {trace_id="0af7651916cd43dd8448eb211c80319c"}'
@@ -334,38 +264,38 @@ def test_scores_and_delays_show_an_example() -> None:
 
 
 def test_a_lone_surrogate_does_not_break_the_exposition() -> None:
-    """It cannot be written as UTF-8, so it becomes a question mark."""
+    """A lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
     assert BoundedLabels(("app",), 5).values({"app": "a\ud800b"}) == ("a?b",)
 
 
 def test_event_label_names_become_legal_and_distinct() -> None:
-    """`prompt-version` loses its dash; `metric` and `3d` would clash or be illegal and get a prefix."""
+    """Event label names become legal; names that clash or start with a digit get a prefix."""
     assert label_names(("prompt-version", "metric", "3d")) == {
         "prompt-version": "prompt_version",
         "metric": "event_metric",
         "3d": "event_3d",
     }
-    assert {
-        name
-        for name in ("status", "reason", "score", "le", "quantile", "fingerprint")
-        if label_names((name,))[name] == name
-    } == set()
+    for name in ("status", "reason", "score", "le", "quantile", "fingerprint"):
+        assert label_names((name,))[name] != name
     with pytest.raises(ValueError, match="drop one"):
         label_names(("a-b", "a_b"))
 
 
 def test_labels_of_other_metrics_are_free() -> None:
-    """The event label `model` keeps its name on results; `model` of judge calls is another metric's."""
+    """An event label may have the name of another metric's label, such as `model`."""
     names = ("model", "kind", "endpoint", "outcome", "topic", "partition")
     assert label_names(names) == {name: name for name in names}
     metrics = Metrics(CollectorRegistry(), labels=("model",))
     metrics.observe_result(_scored(4, labels={"model": "small-2"}))
     assert _value(metrics, "judgestream_scores_total", metric="relevance", score="4", model="small-2") == 1
-    assert _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="m") == 1
+    assert (
+        _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="judge-1")
+        == 1
+    )
 
 
 def test_skips_are_counted_from_the_predicate_and_exactly() -> None:
-    """Skips counted outside and inside add up under one name."""
+    """Skips of the predicate and of the intake are summed exactly."""
     metrics = Metrics(CollectorRegistry())
     skips = {"not_sampled": 10**15}
     metrics.watch_skips(lambda: skips)
@@ -377,7 +307,7 @@ def test_skips_are_counted_from_the_predicate_and_exactly() -> None:
 
 
 def test_lag_and_age_are_read_at_the_scrape() -> None:
-    """Lag as the partition stands; age from the oldest record in flight, 0 without one."""
+    """Lag is the partition's; age is that of the oldest record in flight, or 0."""
     metrics = Metrics(CollectorRegistry())
     states = [
         PartitionState(topic="t", partition=0, lag_records=5, oldest_timestamp=90.0, unfinished=2),
@@ -391,7 +321,7 @@ def test_lag_and_age_are_read_at_the_scrape() -> None:
 
 
 def test_the_budget_is_read_when_it_is_asked_for() -> None:
-    """Without a budget there is no series."""
+    """The budget's ratio is read at the scrape; without a budget there is no series."""
     metrics = Metrics(CollectorRegistry())
     name = "judgestream_judge_budget_spent_ratio"
     assert _value(metrics, name, period="hour") is None

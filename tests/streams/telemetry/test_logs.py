@@ -3,27 +3,15 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
-import pytest
 import structlog
 
 from streams.settings import TelemetrySettings
 from streams.telemetry.logs import set_up_logs
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
-
-
 def test_lines_are_json_whoever_writes_them() -> None:
-    """One object a line for our own lines and for a library's; hostile text stays inside its value."""
+    """Lines of the worker and of libraries are JSON objects, one a line, also with hostile text."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(log_format="json"), stream)
     structlog.stdlib.get_logger("ours").info("read", detail='x"}\n{"event":"forged"')
@@ -35,7 +23,7 @@ def test_lines_are_json_whoever_writes_them() -> None:
 
 
 def test_levels_are_kept() -> None:
-    """Below the level nothing is written; the libraries' chatter is not, either."""
+    """Lines below the level, and informational lines of libraries, are not written."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(log_format="text", log_level="info"), stream)
     structlog.stdlib.get_logger("ours").debug("hidden")

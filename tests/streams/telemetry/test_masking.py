@@ -1,4 +1,4 @@
-"""Secrets that show up all the same are blotted out, in every form."""
+"""Secrets are redacted from log lines, in each form."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import base64
 import io
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -21,16 +21,6 @@ from streams.telemetry.logs import set_up_logs
 from streams.telemetry.masking import settings_masker, short_secrets
 
 SECRET = 'pa+ss/wörd "7"\\x'
-
-
-@pytest.fixture
-def _as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def fail(what: object, held: str = "") -> None:
@@ -60,13 +50,13 @@ def test_every_way_to_write_it(form: str) -> None:
 
 @given(secret=st.text(min_size=9, max_size=40), before=st.binary(max_size=7), after=st.binary(max_size=7))
 def test_base64_whatever_stands_around_it(secret: str, before: bytes, after: bytes) -> None:
-    """As in SASL PLAIN and basic auth: no four characters in a row of the secret's own stay."""
+    """Secrets in base64 are redacted with any neighbouring bytes, as in SASL PLAIN and basic auth."""
     raw = secret.encode("utf-8", "surrogatepass")
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         text = encode(before + raw + after).decode()
         masked = Masker([secret]).mask(text)
         assert "***" in masked
-        # What is left stands for the neighbours and for the bits that are shared with them.
+        # The rest encodes the neighbours and the bits shared with them.
         assert len(masked.replace("***", "")) <= 4 * (len(before) + len(after)) / 3 + 8
 
 
@@ -81,62 +71,45 @@ def test_the_longer_secret_goes_first() -> None:
 
 
 def test_all_that_the_settings_name(tmp_path: Path) -> None:
-    """By value, by variable, by file; found by the names of the fields."""
+    """Secrets given by value, variable or file in any section are redacted."""
     file = tmp_path / "file"
     file.write_text("kafka-by-file\n")
+    security = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "ann", "password_file": file}
+    keys: tuple[dict[str, Any], ...] = (
+        {"api_key": "judge-by-value"},
+        {"api_key_env": "KEY"},
+        {"api_key_file": tmp_path / "none"},
+    )
+    endpoints = [{"name": name, "model": "m", **key} for name, key in zip("abc", keys, strict=True)]
     settings = Settings.model_validate(
         {
-            "kafka": {
-                "security": {
-                    "protocol": "SASL_PLAINTEXT",
-                    "mechanism": "PLAIN",
-                    "username": "somebody",
-                    "password_file": file,
-                }
-            },
-            "judge": {
-                "endpoints": [
-                    {"name": "a", "model": "m", "api_key": "judge-by-value"},
-                    {"name": "b", "model": "m", "api_key_env": "KEY"},
-                    {"name": "c", "model": "m", "api_key_file": tmp_path / "none"},
-                ]
-            },
-            "telemetry": {"basic_auth": {"username": "somebody", "password_env": "PAGE"}},
+            "kafka": {"security": security},
+            "judge": {"endpoints": endpoints},
+            "telemetry": {"basic_auth": {"username": "ann", "password_env": "PAGE"}},
         }
     )
-    env = {
-        "KEY": "judge-by-env",
-        "PAGE": "page-by-env",
-        "OPENAI_API_KEY": "sk-well-known",
-        "OTHER": "other-value",
-    }
+    env = {"KEY": "judge-by-env", "PAGE": "page-by-env", "OPENAI_API_KEY": "sk-well-known", "OTHER": "other"}
     mask = settings_masker(settings, env).mask
     for secret in ("kafka-by-file", "judge-by-value", "judge-by-env", "page-by-env", "sk-well-known"):
         assert mask(f"<{secret}>") == "<***>"
-    for word in ("somebody", "other-value", "127.0.0.1:9092"):
+    for word in ("ann", "other", "127.0.0.1:9092"):
         assert mask(word) == word
     assert short_secrets(settings, env) == []
 
 
 def test_what_is_too_short_to_be_blotted_out_is_named() -> None:
-    """Five characters are too short, six are not; what is not there is somebody else's to tell."""
-    endpoints = [
-        {"name": "a", "model": "m", "api_key_env": "FIVE"},
-        {"name": "b", "model": "m", "api_key_env": "SIX"},
-        {"name": "c", "model": "m", "api_key_env": "NONE"},
-    ]
+    """A secret of five characters is too short to redact and named; one of six is redacted."""
+    names = zip("abc", ("FIVE", "SIX", "NONE"), strict=True)
+    endpoints = [{"name": name, "model": "m", "api_key_env": variable} for name, variable in names]
     settings = Settings.model_validate({"judge": {"endpoints": endpoints}})
     env = {"FIVE": "EMPTY", "SIX": "abcdef"}
     assert short_secrets(settings, env) == ["judge.endpoints.0.api_key_env"]
     assert settings_masker(settings, env).mask("EMPTY abcdef") == "EMPTY ***"
 
 
-@pytest.mark.usefixtures("_as_before")
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_log_lines(form: str) -> None:
-    """Whoever writes it and wherever it stands in the line: event, value, traceback, a
-    library's arguments.
-    """
+    """Secrets are redacted in events, values, tracebacks and arguments of libraries."""
     stream = io.StringIO()
     telemetry = TelemetrySettings.model_validate({"log_format": form, "log_level": "debug"})
     set_up_logs(telemetry, stream, masker=Masker([SECRET]))
@@ -154,9 +127,8 @@ def test_log_lines(form: str) -> None:
     assert "ValueError" in written
 
 
-@pytest.mark.usefixtures("_as_before")
 def test_tracebacks_show_no_variables() -> None:
-    """Where nothing is known to be secret: code and message, not what the variables hold."""
+    """Tracebacks show code and message, not the values of variables."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(log_format="text"), stream)
     try:
@@ -167,9 +139,8 @@ def test_tracebacks_show_no_variables() -> None:
     assert "held-in-a-variable" not in stream.getvalue()
 
 
-@pytest.mark.usefixtures("_as_before")
 def test_whole_requests_are_never_written() -> None:
-    """Not even on the level debug: aiokafka's are logins and the texts of events."""
+    """Debug lines of aiokafka with whole requests are not written."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(log_level="debug"), stream)
     logging.getLogger("aiokafka.conn").debug("Request %s", b"\\0user\\0password")

@@ -42,7 +42,7 @@ def _health(
 
 
 def test_a_loop_that_turns_is_alive() -> None:
-    """Up to the bound all is well; past it the report says for how long nothing moved."""
+    """A loop that has not run for longer than STUCK_LOOP_SECONDS is not alive."""
     assert _health(now=STUCK_LOOP_SECONDS, loop=_Loop()).alive().ok
     report = _health(now=STUCK_LOOP_SECONDS + 5, loop=_Loop()).alive()
     assert report.reasons == ("the delivery loop has not run for 65 s",)
@@ -50,7 +50,7 @@ def test_a_loop_that_turns_is_alive() -> None:
 
 @pytest.mark.parametrize("loop", [None, _Loop(last_turn=None)])
 def test_a_worker_that_waits_for_its_group_is_alive(loop: _Loop | None) -> None:
-    """Before the first assignment nothing can move, and a restart would not help."""
+    """A worker is alive before its first assignment, because a restart would not help."""
     assert _health(now=10_000, loop=loop).alive().ok
 
 
@@ -65,13 +65,13 @@ def test_a_worker_that_waits_for_its_group_is_alive(loop: _Loop | None) -> None:
     ids=["stuck", "idle", "waiting for the judge", "at work"],
 )
 def test_an_agent_that_finishes_nothing_is_stuck(agent: _Agent, judge: str | None, alive: bool) -> None:
-    """Only records in flight that nobody else holds up count against it."""
+    """An agent is stuck if it has records in flight, finishes none, and does not wait for the judge."""
     now = STUCK_AGENT_SECONDS + 1
     assert _health(now=now, loop=_Loop(last_turn=now), agent=agent, judge=judge).alive().ok is alive
 
 
 def test_an_agent_that_waits_for_the_broker_is_not_stuck() -> None:
-    """What it has in flight cannot be written: a restart would not help."""
+    """An agent that cannot write to the broker is not stuck, because a restart would not help."""
     now = STUCK_AGENT_SECONDS + 1
     loop = _Loop(last_turn=now)
     assert not _health(now=now, loop=loop, agent=_Agent()).alive().ok
@@ -79,7 +79,7 @@ def test_an_agent_that_waits_for_the_broker_is_not_stuck() -> None:
 
 
 def test_readiness_names_every_reason() -> None:
-    """Not assigned, judge away, writing fails, stopping: all are told at once."""
+    """Readiness lists all reasons."""
     health = _health(now=1, loop=_Loop(assigned=False), judge="connection refused", broker=["writing fails"])
     health.stopping = True
     report = health.ready()
@@ -95,12 +95,12 @@ def test_readiness_names_every_reason() -> None:
 
 
 def test_a_worker_at_work_is_ready() -> None:
-    """Assigned, judge there, writing works."""
+    """A worker with partitions and without trouble is ready."""
     assert _health(now=1, loop=_Loop()).ready().ok
 
 
 def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
-    """The worker waits as it was told to: it is alive and ready, and says why it does nothing."""
+    """A worker with a spent budget is alive and ready, with a note."""
     now = STUCK_AGENT_SECONDS + 1
     health = _health(now=now, loop=_Loop(last_turn=now), agent=_Agent(), deferred="the budget is spent")
     assert health.alive().ok
@@ -110,10 +110,7 @@ def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_away() -> None:
-    """12 s after the coordinator's last answer all is well.
-
-    A second later the worker is not ready, and still alive.
-    """
+    """A worker is not ready, but alive, 13 s after the coordinator's last response."""
     loop = _Loop(last_turn=113.0, coordinator_answered=100.0)
     assert _health(now=112.0, loop=loop).ready().ok
     health = _health(now=113.0, loop=loop)
@@ -124,7 +121,7 @@ def test_a_broker_that_does_not_answer_is_away() -> None:
 
 
 def test_a_rebalance_is_told_as_such() -> None:
-    """While the group decides, its coordinator may take its time."""
+    """During a rebalance a late response of the coordinator is no trouble."""
     loop = _Loop(assigned=False, coordinator_answered=0.0)
     assert _health(now=40.0, loop=loop).ready().reasons == (
         "no partitions assigned yet (joining or rebalancing)",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ class _Event:
 
 
 class _Stream:
-    """A stream of some records that then stays open."""
+    """A stream that yields records and then stays open."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -71,6 +71,12 @@ def log() -> _Log:
     return _Log()
 
 
+def _pipeline(handle: Callable[[_Record], Awaitable[None]], log: _Log) -> Pipeline:
+    return Pipeline(
+        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
+    )
+
+
 async def _run(pipeline: Pipeline, stream: _Stream) -> asyncio.Task[None]:
     task = asyncio.create_task(pipeline.run(stream))
     await _settle()
@@ -78,16 +84,14 @@ async def _run(pipeline: Pipeline, stream: _Stream) -> asyncio.Task[None]:
 
 
 async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _Log) -> None:
-    """All three are in flight at once; the last one ends first."""
+    """Three records are handled concurrently and acknowledged in the order in which they end."""
     gates = [asyncio.Event() for _ in range(3)]
 
     async def handle(record: _Record) -> None:
         await gates[record.offset].wait()
 
     stream = _Stream(3)
-    pipeline = Pipeline(
-        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
-    )
+    pipeline = _pipeline(handle, log)
     task = await _run(pipeline, stream)
     assert pipeline.in_hand == 3
     for offset in (2, 0, 1):
@@ -99,17 +103,14 @@ async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _L
 
 
 async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
-    """One bad record neither stops the others nor comes back forever."""
+    """An unexpected error is set aside and acknowledged, and other records are handled."""
 
     async def handle(record: _Record) -> None:
         if record.offset == 1:
             raise ZeroDivisionError("odd")
 
     stream = _Stream(3)
-    task = await _run(
-        Pipeline("p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash),
-        stream,
-    )
+    task = await _run(_pipeline(handle, log), stream)
     assert sorted(stream.acked) == [0, 1, 2]
     assert log.surprises == [(1, "odd")]
     assert log.crashes == []
@@ -117,40 +118,34 @@ async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
 
 
 async def test_a_task_that_was_given_up_before_it_was_sent_is_left_to_the_next_reader(log: _Log) -> None:
-    """Not acknowledged, not set aside, and the worker continues."""
+    """A record abandoned while draining is neither acknowledged nor set aside."""
 
     async def handle(record: _Record) -> None:
         if record.offset == 0:
             raise DrainingError("given up")
 
     stream = _Stream(2)
-    task = await _run(
-        Pipeline("p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash),
-        stream,
-    )
+    task = await _run(_pipeline(handle, log), stream)
     assert (stream.acked, log.surprises, log.crashes) == ([1], [], [])
     task.cancel()
 
 
 @pytest.mark.parametrize("error", [JudgeConfigurationError("no key"), ValueError("hopeless")])
 async def test_what_every_record_would_meet_stops_the_worker(log: _Log, error: Exception) -> None:
-    """Neither a wrong configuration nor a failing dead letter acknowledges anything."""
+    """A configuration error or a failing dead letter stops the worker without acknowledging."""
 
     async def handle(_: _Record) -> None:
         raise error
 
     stream = _Stream(1)
-    task = await _run(
-        Pipeline("p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash),
-        stream,
-    )
+    task = await _run(_pipeline(handle, log), stream)
     assert stream.acked == []
     assert len(log.crashes) == 1
     task.cancel()
 
 
 async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
-    """What ends within the bound is acknowledged; the rest is cancelled and is not."""
+    """`finish` cancels records that exceed its time and does not acknowledge them."""
     never = asyncio.Event()
 
     async def handle(record: _Record) -> None:
@@ -158,9 +153,7 @@ async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
             await never.wait()
 
     stream = _Stream(2)
-    pipeline = Pipeline(
-        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
-    )
+    pipeline = _pipeline(handle, log)
     task = await _run(pipeline, stream)
     await pipeline.finish(0.01)
     assert stream.acked == [0]
@@ -170,16 +163,14 @@ async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
 
 
 async def test_a_closed_pipeline_begins_nothing_and_acknowledges_nothing(log: _Log) -> None:
-    """What the stream still holds at a stop is left for the next reader: neither handled nor acknowledged."""
+    """A closed pipeline neither handles nor acknowledges records."""
     handled: list[int] = []
 
     async def handle(record: _Record) -> None:
         handled.append(record.offset)
 
     stream = _Stream(3)
-    pipeline = Pipeline(
-        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
-    )
+    pipeline = _pipeline(handle, log)
     pipeline.close()
     task = await _run(pipeline, stream)
     await pipeline.finish(1)

@@ -1,4 +1,4 @@
-"""Which parts a worker is made of, without a broker: what each choice of agents reads, and how they end."""
+"""The parts of a worker by its agents, without a broker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def wired(agents: Collection[AgentName], **sections: Any) -> Wiring:
     ids=["intake", "judge", "monitor", "all"],
 )
 async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[str]) -> None:
-    """One pipeline a topic, in whatever order agents are named; task topics are the metrics'."""
+    """Each agent reads its topics with one pipeline per topic, in any order of agents."""
     wiring = wired(agents)
     read = {name for agent in wiring.app.agents.values() for name in agent.channel.topics}
     assert read == topics
@@ -55,13 +55,13 @@ async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[
 
 
 def test_a_sink_shares_its_worker_with_nobody() -> None:
-    """It would hold up judging; the error says how to start it."""
+    """A sink cannot share a worker with other agents, because it would delay judging."""
     with pytest.raises(SettingsError, match="start another with --agents sink"):
         wired(["judge", "sink"])
 
 
 def test_a_judge_without_an_endpoint_is_not_wired() -> None:
-    """Nothing is read then; without the agent the same settings hold."""
+    """A judge agent without an endpoint is refused; the same settings are valid without that agent."""
     both: list[AgentName] = ["intake", "judge"]
     wiring = Wiring(settings(), agents=both, registry=CollectorRegistry(), chat=None, env={})
     with pytest.raises(SettingsError, match="names no endpoint"):
@@ -72,7 +72,7 @@ def test_a_judge_without_an_endpoint_is_not_wired() -> None:
 async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kept within its time where the broker answers; where it does not, the end continues."""
+    """The monitor's state is saved at the end, within a time limit."""
     wiring = wired(["monitor"])
     assert wiring.keeper is not None
     kept = []
@@ -93,8 +93,6 @@ async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
     ("timeout", "expected"), [(5, 20.0), (60, 65.0), (600, LONGEST_STOP_SECONDS)], ids=str
 )
 def test_a_stop_waits_for_a_call(timeout: int, expected: float) -> None:
-    """The judge's time-out and 5 s, at least 20 s, at most 120 s."""
-    assert (
-        stop_seconds(settings(judge={"timeout_seconds": timeout}, kafka={"rebalance_timeout_seconds": 900}))
-        == expected
-    )
+    """The stop waits for the judge's timeout plus 5 s, from 20 s to 120 s."""
+    given = settings(judge={"timeout_seconds": timeout}, kafka={"rebalance_timeout_seconds": 900})
+    assert stop_seconds(given) == expected

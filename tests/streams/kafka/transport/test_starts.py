@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 
-import structlog
 from aiokafka import TopicPartition
 
 from streams.kafka.transport.starts import tell_starts
@@ -16,21 +14,12 @@ from streams.telemetry.logs import set_up_logs
 
 def test_a_workers_log_says_where_a_new_group_begins() -> None:
     """At the default level the log has one line per configured topic with the setting and the offsets."""
-    root, said = logging.getLogger(), io.StringIO()
-    handlers, level = root.handlers[:], root.level
-    set_up_logs(TelemetrySettings(), said)
-    try:
-        offsets = {
-            TopicPartition("qa.events", 0): 7,
-            TopicPartition("qa.events", 1): 9,
-            TopicPartition("x", 0): 0,
-        }
-        tell_starts(offsets, offsets, {"qa.events": "latest"})
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        structlog.reset_defaults()
-    (line,) = said.getvalue().splitlines()
+    stream = io.StringIO()
+    set_up_logs(TelemetrySettings(), stream)
+    places = {("qa.events", 0): 7, ("qa.events", 1): 9, ("x", 0): 0}
+    offsets = {TopicPartition(*place): offset for place, offset in places.items()}
+    tell_starts(offsets, offsets, {"qa.events": "latest"})
+    (line,) = stream.getvalue().splitlines()
     told = json.loads(line)
     assert told["event"] == "the group has no offsets on this topic and starts at kafka.start"
     assert (told["topic"], told["start"], told["offsets"]) == ("qa.events", "latest", {"0": 7, "1": 9})

@@ -1,8 +1,6 @@
-"""Opens the worker's page in headless Chromium and prints what is to be seen.
+"""Opens the worker's page in headless Chromium and prints what it shows.
 
-Runs in the Python with playwright.
-
-Arguments: the page's address, the browser's path, a folder for pictures.
+Runs in a Python with playwright. Arguments: the page's address, the browser's path, a folder for screenshots.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ VIEWS = {
     "narrow-light": (360, 900, "light"),
 }
 
-# Contrast of all text with what is behind it (WCAG 2), the smallest first; colours here are opaque.
+# The lowest contrast of any text with its background (WCAG 2); all colours are opaque.
 CONTRAST = """() => {
   const light = (text) => {
     const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
@@ -49,7 +47,7 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("tbody th, td.number, thea
 
 
 def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
-    """Load the page in one view."""
+    """Load the page with one window size and colour scheme."""
     width, height, scheme = VIEWS[name]
     page = browser.new_page(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
@@ -92,7 +90,7 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
         page.wait_for_selector("#state:has-text('does not answer')")
         page.wait_for_selector("body[data-stale='true']", timeout=20000)
         seen["lost"] = page.inner_text("header")
-        # A failed request is told on the console, as it should be.
+        # A failed request is logged on the console.
         seen["said"] = [one for one in said if "net::ERR_FAILED" not in one]
     seen["asked"] = sorted(set(asked))
     page.close()
@@ -100,12 +98,12 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
 
 
 def main(address: str, chromium: str, folder: str) -> None:
-    """Look at all views."""
-    from playwright.sync_api import sync_playwright  # type: ignore[import-not-found] # a tool, not one of our packages
+    """Load the page with each window size and colour scheme."""
+    from playwright.sync_api import sync_playwright  # type: ignore[import-not-found] # a tool, not a dependency
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        print(json.dumps({name: look(browser, address, folder, name) for name in VIEWS}))  # noqa: T201 - its answer
+        print(json.dumps({name: look(browser, address, folder, name) for name in VIEWS}))  # noqa: T201 - the result
         browser.close()
 
 

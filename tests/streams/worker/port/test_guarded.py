@@ -1,4 +1,4 @@
-"""The page behind a password and TLS, in a real browser: it and all that it loads."""
+"""The page behind a password and TLS, in a real browser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ with sync_playwright() as playwright:
 
 
 async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:
-    """The browser is asked for the password once, and loads the page, its script, its style and its data."""
+    """With the password the browser loads the page, its script, style and data over TLS."""
     password = "pässwörd:1"
     python, chromium = python_with("playwright"), tool("chromium")
     files = Authority(tmp_path).issue("server")

@@ -13,7 +13,7 @@ def _point(at: float) -> Point:
 
 
 def test_points_come_at_even_distances() -> None:
-    """What comes too early is left out."""
+    """A point that is earlier than one step after the last is dropped."""
     history = History()
     for at in (100.0, 100.5, 102.0, 103.0, 104.0):
         history.add(_point(at))
@@ -26,7 +26,7 @@ def test_points_come_at_even_distances() -> None:
 
 
 def test_a_line_that_begins_late_has_gaps_before() -> None:
-    """No data is None, never 0."""
+    """Missing values are None, not 0."""
     history = History()
     history.add(Point(at=0.0, events={}, lag=0))
     history.add(_point(2.0))
@@ -35,7 +35,7 @@ def test_a_line_that_begins_late_has_gaps_before() -> None:
 
 @given(st.integers(min_value=1, max_value=6 * MAX_POINTS))
 def test_it_stays_small_and_keeps_the_newest(count: int) -> None:
-    """Never more points than allowed, the last one always there, distances even."""
+    """There are at most MAX_POINTS points with equal distances, including the newest."""
     history = History()
     for number in range(count):
         history.add(_point(number * STEP_SECONDS))
@@ -47,7 +47,7 @@ def test_it_stays_small_and_keeps_the_newest(count: int) -> None:
 
 
 def test_a_long_run_covers_more_than_an_hour() -> None:
-    """256 points, 16 seconds apart: 68 minutes."""
+    """256 points with steps of 16 seconds cover 68 minutes."""
     history = History()
     for number in range(10_000):
         history.add(_point(number * STEP_SECONDS))

@@ -1,6 +1,4 @@
-"""The worker's page in a real browser, beside a real worker that is fed the demo's
-events and hostile ones.
-"""
+"""The worker's page in a real browser, with a real worker."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(240)]
 _DRIVE = Path(__file__).parent / "drive.py"
 _EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
 PICTURES_VARIABLE = "JUDGESTREAM_PICTURES"
-"""Names a folder where the pictures are wanted."""
+"""The variable with the folder for screenshots."""
 
 
 def _hostile(number: int) -> bytes:
@@ -47,7 +45,7 @@ async def _status(session: ClientSession, url: str) -> dict[str, Any]:
 
 
 async def _worth_looking_at(one: Installation) -> None:
-    """Feed good answers, then worse ones until a drop is called, then hostile events."""
+    """Send good answers, then bad ones until both metrics drop, then hostile events."""
     async with ClientSession() as session:
 
         async def learned() -> bool:
@@ -70,9 +68,7 @@ async def _worth_looking_at(one: Installation) -> None:
 
 
 async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
-    """Wide and narrow, light and dark: the key panels, no error, no foreign request, nothing of an event
-    executed.
-    """
+    """The page shows its panels in each size and scheme, and executes no text of an event."""
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("playwright"), tool("chromium")
     async with installation("page", rate=15.0) as one:

@@ -1,4 +1,4 @@
-"""The worker's port: what it answers to whom."""
+"""The worker's port: methods, headers, passwords and TLS."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sends(password: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 async def test_nothing_can_be_changed(method: str) -> None:
-    """Every method but GET and HEAD is refused, everywhere."""
+    """Each path refuses all methods but GET and HEAD."""
     async with served() as url, ClientSession() as session:
         for path in PATHS:
             async with session.request(method, url + path) as answer:
@@ -66,7 +66,7 @@ async def test_nothing_can_be_changed(method: str) -> None:
 
 
 async def test_reading_works_and_is_kept_nowhere() -> None:
-    """Pages, probes, refusals: all carry the security headers and no word about the server's software."""
+    """Each response has the security headers, is not cached, and does not name the server's software."""
     async with served() as url, ClientSession() as session:
         for path, status in {**dict.fromkeys(PATHS, 200), "/readyz": 503, "/none": 404}.items():
             for method in ("GET", "HEAD"):
@@ -79,7 +79,7 @@ async def test_reading_works_and_is_kept_nowhere() -> None:
 
 
 async def test_a_password_is_asked_for_but_by_probes() -> None:
-    """Page, metrics, and what does not exist are closed; /healthz and /readyz stay open."""
+    """All paths but /healthz and /readyz require the password."""
     async with served(auth=basic_auth()) as url, ClientSession() as session:
         for path in (*PATHS, "/none"):
             async with session.get(url + path) as answer:
@@ -94,7 +94,7 @@ async def test_a_password_is_asked_for_but_by_probes() -> None:
             async with session.get(url + path, headers=sends(PASSWORD)) as answer:
                 assert answer.status == (404 if path == "/none" else 200)
         async with session.post(url + "/metrics") as answer:
-            assert answer.status == 401  # who may not read learns nothing about what there is
+            assert answer.status == 401  # without the password each method gets 401
         async with session.post(url + "/metrics", headers=sends(PASSWORD)) as answer:
             assert answer.status == 405
 
@@ -124,7 +124,7 @@ def test_what_is_not_the_password_is_refused(sent: str | None) -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_only_the_pair_itself_is_admitted(user: str, password: str) -> None:
-    """Whatever is sent passes if and only if it is user, colon, password."""
+    """Only user, colon and password together are admitted."""
     with contextlib.suppress(UnicodeEncodeError):
         sent = header(f"{user}:{password}")
         assert basic_auth().admits(sent) == (f"{user}:{password}" == f"ops:{PASSWORD}")
@@ -132,14 +132,17 @@ def test_only_the_pair_itself_is_admitted(user: str, password: str) -> None:
 
 
 def test_passwords_of_any_script_and_with_colons() -> None:
-    """RFC 7617 with charset UTF-8; the first colon ends the user."""
+    """RFC 7617 with charset UTF-8: the first colon ends the user name."""
     auth = basic_auth(password="pässwörd:日本")
     assert auth.admits(header("ops:pässwörd:日本"))
     assert auth.admits(header("ops:pässwörd:日本").replace("Basic", "bAsIc"))
 
 
 def test_where_the_password_comes_from(tmp_path: Path) -> None:
-    """A variable, or a file that is read again when it changes; while it cannot be read the old one stays."""
+    """The password is in a variable, or a file that is read again after a change.
+
+    If the file cannot be read, the old password stays in force.
+    """
     assert basic_auth(password_env="PAGE").admits(header(f"ops:{PASSWORD}"))
     with pytest.raises(
         SettingsError, match=r"telemetry\.basic_auth\.password_env: the environment variable X"
@@ -155,7 +158,7 @@ def test_where_the_password_comes_from(tmp_path: Path) -> None:
     file.unlink()
     with capture_logs() as logs:
         assert auth.admits(header("ops:second"))
-    assert "stays" in logs[0]["event"]
+    assert "keeping the old one" in logs[0]["event"]
 
 
 def _trusting(authority: Authority) -> ssl.SSLContext:
@@ -163,7 +166,7 @@ def _trusting(authority: Authority) -> ssl.SSLContext:
 
 
 async def test_tls_and_a_renewed_certificate(tmp_path: Path) -> None:
-    """The port speaks TLS; a renewed certificate is shown from the next connection on, a broken one never."""
+    """A renewed certificate applies to the next connection, and a broken one does not."""
     authority = Authority(tmp_path)
     files = authority.issue("server")
     tls = server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key))
@@ -194,15 +197,16 @@ async def test_tls_and_a_renewed_certificate(tmp_path: Path) -> None:
 
 
 async def test_client_certificates(tmp_path: Path) -> None:
-    """With client_ca_file nobody gets in without a certificate of that authority, and a changed authority
-    counts at once.
+    """With client_ca_file only clients with a certificate of that authority are admitted.
+
+    A changed authority applies at once.
     """
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     server = authority.issue("server")
     trusted = tmp_path / "clients.pem"
     trusted.write_bytes(authority.file.read_bytes())
     tls = server_tls(
-        TlsSettings(certificate_file=server.certificate, key_file=server.key, client_ca_file=trusted),
+        TlsSettings(certificate_file=server.certificate, key_file=server.key, client_ca_file=trusted)
     )
 
     async def gets_in(by: Authority | None) -> bool:
@@ -226,7 +230,7 @@ async def test_client_certificates(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
-    """Each is named, with what is wrong and what to check; no key is asked for on the terminal."""
+    """An unusable file is named with the reason and the remedy."""
     authority = Authority(tmp_path)
     one, two = authority.issue("one"), authority.issue("two")
     with pytest.raises(SettingsError, match=r"two\.key cannot be used \(KEY_VALUES_MISMATCH\)"):
@@ -238,15 +242,12 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_access_by_the_settings(tmp_path: Path) -> None:
-    """Neither, or what the section names."""
+    """The settings choose password and TLS, or neither."""
     assert open_access(TelemetrySettings()) == (None, None)
     files = Authority(tmp_path).issue("server")
-    telemetry = TelemetrySettings.model_validate(
-        {
-            "basic_auth": {"username": "ops", "password_env": "PAGE"},
-            "tls": {"certificate_file": files.certificate, "key_file": files.key},
-        }
-    )
+    basic = {"username": "ops", "password_env": "PAGE"}
+    tls_files = {"certificate_file": files.certificate, "key_file": files.key}
+    telemetry = TelemetrySettings.model_validate({"basic_auth": basic, "tls": tls_files})
     auth, tls = open_access(telemetry, {"PAGE": "x"})
     assert auth is not None
     assert auth.admits(header("ops:x"))
@@ -254,13 +255,10 @@ def test_access_by_the_settings(tmp_path: Path) -> None:
 
 
 async def test_an_open_port_is_told_at_start() -> None:
-    """A line in the log where anybody may read, none where nobody else can or a password is asked for."""
-    everywhere = "0.0.0.0"  # noqa: S104 - what is tested
-    for host, access, lines in (
-        (everywhere, {}, 1),
-        ("127.0.0.1", {}, 0),
-        (everywhere, {"auth": basic_auth()}, 0),
-    ):
+    """A port open to other machines without a password is logged at start."""
+    everywhere = "0.0.0.0"  # noqa: S104 - the tested address
+    guarded = {"auth": basic_auth()}
+    for host, access, lines in ((everywhere, {}, 1), ("127.0.0.1", {}, 0), (everywhere, guarded, 0)):
         with capture_logs() as logs:
             async with served(host, **access):
                 pass
@@ -271,7 +269,7 @@ async def test_an_open_port_is_told_at_start() -> None:
 
 
 async def test_a_port_that_is_taken() -> None:
-    """Named with what to do."""
+    """A port in use raises a PortError with the remedy."""
     async with served() as url:
         port = int(url.rpartition(":")[2])
         health: Any = None

@@ -7,20 +7,17 @@ from streams.worker.port.totals import totals_of
 
 
 def test_nothing_counted_is_nothing_said() -> None:
-    """No endpoint, no score; no zero that would pass for a measurement."""
-    assert totals_of(Metrics(CollectorRegistry()).registry.collect()) == {
-        "results": {},
-        "scores": {},
-        "dead_letters": {},
-        "corrections": {},
-        "suspicions": {},
-        "judges": [],
-    }
+    """Without results the totals are empty, not 0."""
+    names = ("results", "scores", "dead_letters", "corrections", "suspicions")
+    totals = totals_of(Metrics(CollectorRegistry()).registry.collect())
+    assert totals == {name: {} for name in names} | {"judges": []}
 
 
 def test_calls_of_an_endpoint_are_added_up_over_outcomes() -> None:
-    """19 calls of 0.3 s and one failed of 3 s: 5% failed, mean 8.7 / 20 = 0.435 s, 95% within the bucket up
-    to 0.5 s.
+    """Calls of an endpoint are summed over outcomes.
+
+    19 calls of 0.3 s and one failed of 3 s: 5% failed, mean 8.7 / 20 = 0.435 s, 95% in the bucket up to 0.5
+    s.
     """
     metrics = Metrics(CollectorRegistry())
     for _ in range(19):
@@ -34,7 +31,7 @@ def test_calls_of_an_endpoint_are_added_up_over_outcomes() -> None:
 
 
 def test_calls_beyond_the_last_bucket_have_no_known_bound() -> None:
-    """Longer than 120 s: no bound is claimed."""
+    """Calls longer than 120 s, the last bucket, have no upper bound."""
     metrics = Metrics(CollectorRegistry())
     metrics.observe_call("primary", "m", "scored", 500.0)
     (judge,) = totals_of(metrics.registry.collect())["judges"]
@@ -42,7 +39,7 @@ def test_calls_beyond_the_last_bucket_have_no_known_bound() -> None:
 
 
 def test_dead_letters_by_reason() -> None:
-    """As they were counted."""
+    """Dead letters are counted by reason."""
     metrics = Metrics(CollectorRegistry())
     metrics.count_dead_letter("undecodable")
     assert totals_of(metrics.registry.collect())["dead_letters"] == {"undecodable": 1}

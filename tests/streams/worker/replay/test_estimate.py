@@ -1,4 +1,4 @@
-"""What judging will take, from a sample of what it took."""
+"""The estimate of a replay's tokens, cost and time from a sample."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def took(chars: int, tokens: int, usd: float | None, seconds: float = 2.0) -> Sa
 
 
 def test_the_mean_is_corrected_by_the_length_of_all_texts() -> None:
-    """Twice as long texts cost what the line through the sample says.
+    """Tokens and cost are extrapolated by text length, with the sample's regression line.
 
     Sample: 100 chars 50 tokens, 200 chars 80 tokens: 0.3 tokens a character, mean 65 at 150. Ten tasks of 250
-    characters: 10 * (65 + 0.3 * 100) = 950 tokens; of dollars 10 * (0.0015 + 0.00001 * 100) = 0.025.
+    characters: 10 * (65 + 0.3 * 100) = 950 tokens; in USD 10 * (0.0015 + 0.00001 * 100) = 0.025.
     """
     sample = [took(100, 50, 0.001), took(200, 80, 0.002)]
     found = estimate([(Lengths(10, 2_500), sample)], Limits(in_flight=4))
@@ -25,9 +25,10 @@ def test_the_mean_is_corrected_by_the_length_of_all_texts() -> None:
 
 
 def test_the_slowest_limit_says_how_long_it_takes() -> None:
-    """Ten results: 5 s by concurrent calls, 10 s at one a second, 30 s at 20 requests a minute.
+    """The slowest limit determines the time.
 
-    And a minute at 600 tokens a minute, because they have 10 * 60.
+    Ten results take 5 s with 4 concurrent calls of 2 s, 10 s at one a second, 30 s at 20 requests a minute,
+    and 60 s at 600 tokens a minute, as they have 10 * 60 tokens.
     """
     parts = [(Lengths(10, 1_000), [took(100, 50, None)])]
     assert estimate(parts, Limits(4)).seconds == pytest.approx(5)
@@ -37,7 +38,7 @@ def test_the_slowest_limit_says_how_long_it_takes() -> None:
 
 
 def test_an_unknown_price_is_not_a_price_of_nothing() -> None:
-    """One answer of the sample without a known cost, and the whole has none."""
+    """One unknown cost in the sample makes the whole cost unknown."""
     found = estimate([(Lengths(2, 200), [took(100, 50, 0.1), took(100, 50, None)])], Limits(1))
     assert found.usd is None
     assert "price not known" in found.text()

@@ -1,4 +1,4 @@
-"""What a replay is asked to do."""
+"""The options of a replay."""
 
 from __future__ import annotations
 
@@ -19,16 +19,12 @@ ENDPOINTS = [
 
 
 def settings() -> Settings:
-    return Settings.model_validate(
-        {
-            "metrics": {"coverage": {"endpoints": ["first"]}, "relevance": {}},
-            "judge": {"endpoints": ENDPOINTS},
-        }
-    )
+    metrics = {"coverage": {"endpoints": ["first"]}, "relevance": {}}
+    return Settings.model_validate({"metrics": metrics, "judge": {"endpoints": ENDPOINTS}})
 
 
 def test_an_id_leads_back_to_its_beginning_and_its_options() -> None:
-    """What may change from run to run (its limits) changes no id; what is judged, or how, does."""
+    """The id holds start time and options; limits may change between runs, and what is judged may not."""
     plan = Plan(since=NOON, metrics=("coverage",))
     name = new_id(plan, NOON)
     assert begun_at(name, Plan(since=NOON, metrics=("coverage",), max_usd=3, per_second=1)) == NOON
@@ -40,7 +36,10 @@ def test_an_id_leads_back_to_its_beginning_and_its_options() -> None:
 
 
 def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
-    """A fifth of 64 calls is 12; of 3 calls at least one; a metric's own choice of endpoints gives way."""
+    """The named endpoint gets a fifth of its limits: 12 of 64 calls, and at least one of 3.
+
+    A metric's own choice of endpoints is ignored.
+    """
     found = settings_of(Plan(endpoint="second", metrics=("coverage",)), settings())
     assert [one.name for one in found.judge.endpoints] == ["second"]
     assert (found.judge.max_in_flight, found.judge.endpoints[0].max_in_flight) == (12, 1)
@@ -51,7 +50,7 @@ def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
 
 
 def test_a_pack_takes_the_place_of_the_metrics_own_prompts(tmp_path: Path) -> None:
-    """Of one metric, which may be a new one; everything else that does not fit is refused with what does."""
+    """A pack replaces the prompts of one metric, which may be new; invalid combinations are refused."""
     pack = tmp_path / "tone.md"
     pack.write_text("Score", encoding="utf-8")
     found = settings_of(Plan(metrics=("tone",), pack=pack), settings())

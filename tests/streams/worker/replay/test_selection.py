@@ -1,4 +1,4 @@
-"""Which tasks the records of the past become."""
+"""The tasks that a replay makes of past records."""
 
 from __future__ import annotations
 
@@ -20,12 +20,8 @@ TRACES = ["f" * 32, "e" * 32]
 
 
 def settings(**changes: Any) -> Settings:
-    document = {
-        "metrics": {"relevance": {}},
-        "judge": {"endpoints": [{"name": "j", "model": "m"}]},
-        **changes,
-    }
-    return Settings.model_validate(document)
+    judge = {"endpoints": [{"name": "j", "model": "m"}]}
+    return Settings.model_validate({"metrics": {"relevance": {}}, "judge": judge, **changes})
 
 
 async def selected(
@@ -37,7 +33,7 @@ async def selected(
 
     selection = Selection(settings, build_metrics(settings), "replay-1", **options)
     tally = Tally()
-    inside = lambda record: first <= record.offset < end  # noqa: E731 - the shortest form
+    inside = lambda record: first <= record.offset < end  # noqa: E731 - shorter than a function
     return [task async for task in selection.tasks(given(), tally, inside)], tally
 
 
@@ -47,9 +43,9 @@ def event(number: int, **fields: Any) -> PastRecord:
 
 
 async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
-    """With the live probability; those of a file are all taken.
+    """A topic's events are sampled as in the live stream; a file's are all taken.
 
-    Every record is accounted for.
+    Each record is counted.
     """
     half = settings(sampling={"default_rate": 0.5})
     records = [*map(event, range(100)), PastRecord("qa.events", 0, 100, 1.0, None, b"nonsense")]
@@ -68,12 +64,9 @@ async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
 
 
 async def test_only_the_parts_that_fell_are_judged() -> None:
-    """An event belongs to a part that has all its labels."""
-    records = [
-        event(0, labels={"app": "a", "model": "m"}),
-        event(1, labels={"app": "a"}),
-        event(2, labels={"app": "b"}),
-    ]
+    """With `parts` only events with all labels of a part are judged."""
+    labels = ({"app": "a", "model": "m"}, {"app": "a"}, {"app": "b"})
+    records = [event(number, labels=one) for number, one in enumerate(labels)]
     tasks, tally = await selected(settings(), records, parts=[{"app": "a", "model": "m"}, {"app": "b"}])
     assert [task.event_id for task in tasks] == ["e0", "e2"]
     assert tally.passed == {"other_part": 1}
@@ -92,39 +85,31 @@ def turn(number: int, conversation: str, timestamp: float | None) -> PastRecord:
 
 
 async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
-    """As the live stream closes them: what comes after a conversation was idle changes nothing of it.
+    """Conversations are joined by record time, as in the live stream.
 
-    c-1 began before the stretch and is another one's; c-2 ends after it and is whole.
+    c-1 started before the range and is skipped; c-2 starts in it and is complete, although it ends after it.
     """
     found = settings(**CONVERSATIONS)
-    records = [
-        turn(0, "c-1", 1.0),
-        turn(1, "c-1", 5.0),
-        turn(2, "c-2", 6.0),
-        turn(3, "c-2", 9.0),
-        turn(4, "c-2", 30.0),
-    ]
+    turns = (("c-1", 1.0), ("c-1", 5.0), ("c-2", 6.0), ("c-2", 9.0), ("c-2", 30.0))
+    records = [turn(number, *one) for number, one in enumerate(turns)]
     tasks, tally = await selected(found, records, first=1, end=3)
-    assert [(task.metric, task.event_id) for task in tasks] == [
-        ("refusal", "e1"),
-        ("refusal", "e2"),
-        ("tone", "c-2"),
-    ]
+    judged = [(task.metric, task.event_id) for task in tasks]
+    assert judged == [("refusal", "e1"), ("refusal", "e2"), ("tone", "c-2")]
     assert tasks[-1].source.offset == 2
     assert (tally.records, tally.sampled) == (2, 3)
 
 
 async def test_a_file_has_whole_conversations() -> None:
-    """Its lines have no time of their own."""
+    """A file's lines have no time, so each conversation is joined completely."""
     lines = [turn(0, "c-1", None), turn(1, "c-2", None), turn(2, "c-1", None)]
     tasks, _ = await selected(settings(**CONVERSATIONS), lines, whole=True)
     assert [task.event_id for task in tasks if task.metric == "tone"] == ["c-1", "c-2"]
 
 
 async def test_traces_are_joined_by_the_time_of_their_records() -> None:
-    """A trace is of the stretch where its first record is, with what came later.
+    """A trace belongs to the range of its first record, with all later records.
 
-    The first trace began before the stretch (offset 0); the second one begins in it and ends behind it.
+    The first trace starts before the range (offset 0); the second starts in it and ends after it.
     """
 
     def record(offset: int, trace_id: str, **of_span: Any) -> PastRecord:

@@ -1,4 +1,4 @@
-"""Restores logging after each test, because a command that runs in the test's process configures it."""
+"""Restores logging after each test, because commands and tests configure it."""
 
 from __future__ import annotations
 
