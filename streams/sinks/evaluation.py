@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemas import Failed, Scored, Unscored
+from streams.intake.reading.otlp.families.judgestream import RESULT_ID
 
 MAX_EXPLANATION_CHARS: Final = 4_000
 AnyResult = Scored | Unscored | Failed
@@ -54,7 +55,7 @@ def _label(result: Scored) -> str:
 def metadata(result: AnyResult) -> dict[str, str]:
     """What receivers keep beside a verdict: what it is weighted by, and who judged."""
     found = {
-        "judgestream.result_id": result.result_id,
+        RESULT_ID: result.result_id,
         "judgestream.event_id": result.event_id,
         "judgestream.sampling.probability": f"{result.sampling.probability:.6g}",
         "judgestream.evaluator.fingerprint": result.evaluator.fingerprint,

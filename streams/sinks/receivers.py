@@ -12,18 +12,17 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import orjson
 import structlog
 
 from schemas import Failed
+from streams.intake.reading.otlp.families.judgestream import RESULT_ID
 from streams.sinks.evaluation import Evaluation, metadata
 from streams.sinks.signature import signed_headers
 
 _log = structlog.stdlib.get_logger(__name__)
-
-RESULT_ID: Final = "judgestream.result_id"
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,8 +142,8 @@ async def test_each_verdict_comes_out_of_a_collector_beside_its_span(stage: Stag
 
 
 async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(stage: Stage) -> None:
-    """Spans of verdicts, through the Collector that writes the topic we read: one trace a verdict, linked to
-    the judged span, and never an event.
+    """Spans of verdicts, and the verdicts, through the Collector that writes the topic we read: one trace a
+    verdict, linked to the judged span, and never an event.
     """
     traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
     stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
@@ -154,13 +154,13 @@ async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(sta
         return [
             one
             for request in lines(file)
-            for of_resource in request["resourceSpans"]
+            for of_resource in request.get("resourceSpans", ())
             if attributes(of_resource["resource"]["attributes"])["service.name"] == "judgestream"
             for of_scope in of_resource["scopeSpans"]
             for one in of_scope["spans"]
         ]
 
-    async with collector(stage.directory, exporters) as source:
+    async with collector(stage.directory, exporters, signals=["traces", "logs"]) as source:
         async with stage.worker(Chat()) as (_, registry):
             await source.post(traced)
             await until(lambda: counts(registry)["sampled", ""] == 3, "three events")
@@ -169,12 +169,27 @@ async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(sta
                 return len(await stage.read("observations")) >= 3
 
             await until(judged, "three results")
-        stage.changes["sinks"] = {"judge": {"kind": "otlp_spans", "url": f"{source.url}/v1/traces"}}
+            read = len(await stage.read("events"))
+        stage.changes["sinks"] = {
+            "judge": {"kind": "otlp_spans", "url": f"{source.url}/v1/traces"},
+            "verdicts": {"kind": "otlp_http", "url": f"{source.url}/v1/logs"},
+        }
         async with stage.worker(None, agents=("sink",)):
             await until(lambda: len(judgings()) >= 6, "six spans")
+
+            async def back() -> bool:
+                return (
+                    len(await stage.read("events")) >= read + 6
+                )  # a record a trace: three verdicts, three own
+
+            await until(back, "verdicts and spans on the topic")
         async with stage.worker(Chat()) as (_, registry):
-            await until(lambda: counts(registry)["skipped", "ours"] == 3, "our own three traces")
-            assert counts(registry)["sampled", ""] == 0
+
+            async def finished() -> bool:
+                return sum(one or 0 for one in await stage.committed("events")) == read + 6
+
+            await until(finished, "the end of the topic")
+            assert counts(registry) == {("skipped", "ours"): 3}
     results = {one.result_id: one for one in await stage.results()}
     assert len(results) == 3
     for one in judgings():

@@ -13,6 +13,7 @@ from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Gathering, Kind, Past
 from streams.intake.joining.join import Bounds
 from streams.intake.reading.beside import read_beside
+from streams.intake.reading.otlp.families.judgestream import RESULT_ID
 from streams.intake.reading.otlp.reader import OtlpReader, parts_of
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.trace_sampling import TraceSampler
@@ -70,7 +71,7 @@ class TraceIntake:
         """
         try:
             split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
-            traces = self._reader.spans(record.value, split.kept.__contains__)
+            traces = self._without_verdicts(record.value, split.kept)
         except ValueError:
             await self._intake.refuse(
                 record, DecodeError("undecodable", "traceId: is not hexadecimal; correct the producer")
@@ -97,7 +98,20 @@ class TraceIntake:
 
     async def _kept(self, record: Any) -> dict[str, list[Span]]:
         split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
-        return self._reader.spans(record.value, split.kept.__contains__) if split.kept else {}
+        return self._without_verdicts(record.value, split.kept) if split.kept else {}
+
+    def _without_verdicts(self, value: bytes | None, kept: frozenset[str]) -> dict[str, list[Span]]:
+        """Read the spans of traces, without our own verdicts.
+
+        A Collector may send those back as log records of the judged trace. They come after it, and after a
+        start they would have it read back and judged again.
+        """
+        traces = {}
+        for trace_id, spans in self._reader.spans(value, kept.__contains__).items():
+            own = [span for span in spans if not (span.is_log and RESULT_ID in span.attributes)]
+            if own:
+                traces[trace_id] = own
+        return traces
 
     async def _become(self, record: Incoming, spans: list[Span]) -> None:
         """Build the events of one trace's spans, and pass them to the intake."""

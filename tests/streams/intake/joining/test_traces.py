@@ -21,7 +21,7 @@ from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
 from streams.telemetry.instruments import Metrics
-from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 
 LONG = Bounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -285,3 +285,13 @@ async def test_a_surprise_sets_one_trace_aside() -> None:
     await stage.handle(children(), root(offset=1))
     assert [reason for reason, _ in stage.outbox.letters] == ["undecodable"]
     assert stage.counts() == {("undecodable", "internal_error"): 1}
+
+
+@pytest.mark.parametrize("unit", ["trace", "span"])
+async def test_a_verdict_that_a_collector_sends_back_is_no_part_of_its_trace(unit: str) -> None:
+    """After a start the trace would be read back, and judged and paid for again."""
+    stage = Stage(unit=unit, past=FakePast((children(), root(offset=1))))
+    verdict = log_record("gen_ai.evaluation.result", {"judgestream.result_id": "r"}, trace_id=KEPT)
+    await stage.handle(Record(log_request(verdict), offset=5))
+    assert stage.outbox.tasks == []
+    assert stage.counts() == {}

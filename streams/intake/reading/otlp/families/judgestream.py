@@ -20,3 +20,6 @@ OWN: Final = Family(
 
 LAST_WORD: Final = "judgestream"
 """Service and scope of our own spans, which are not judged."""
+
+RESULT_ID: Final = "judgestream.result_id"
+"""On every verdict of ours."""

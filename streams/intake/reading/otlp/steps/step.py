@@ -14,7 +14,7 @@ from streams.intake.reading.otlp.content.said import CONTEXT_NAMES, QUESTION_NAM
 from streams.intake.reading.otlp.content.tool_result import result_text, unpacked
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.family import Family, Kind
-from streams.intake.reading.otlp.families.judgestream import LAST_WORD
+from streams.intake.reading.otlp.families.judgestream import LAST_WORD, RESULT_ID
 from streams.intake.reading.otlp.families.shape import Field, shape_of
 from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span
@@ -64,7 +64,7 @@ class Step:
         return (
             self.span.scope.partition(".")[0] == LAST_WORD
             or self.span.resource.get("service.name") == LAST_WORD
-            or "judgestream.result_id" in self.attributes
+            or RESULT_ID in self.attributes
         )
 
     @property
