@@ -1,8 +1,8 @@
-"""Workers die, move and are upgraded while scores fall and rise again: the alerts are those of one monitor.
+"""Workers die, move and are upgraded while scores fall and rise: the alerts are those of one monitor.
 
-Which alert is called when follows from the observations in their order alone. So the undisturbed run is one
-monitor in this process that reads the same observations from their beginning, and every alert has to be one
-of its alerts, by id. Where an earlier release has left no observations, the kinds are compared.
+The alerts follow from the order of the observations alone. The reference is one monitor in this process that
+reads the same observations, and every alert must be one of its alerts, by id. If an earlier release left no
+observations, the kinds are compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.integration.deadlines import until
 
 SESSION_SECONDS: Final = 3
 _MIN_DROP: Final = 1.0
-"""So large that a few dozen answers show that the scores are back."""
+"""Large enough for a few dozen answers to show the recovery."""
 _LOOK_AGAIN_SECONDS = 0.2
 
 
@@ -33,9 +33,9 @@ def _prepare(arena: Arena) -> None:
 
 
 async def _score(arena: Arena, score: int, until_share: float | None) -> None:
-    """From now on the judge gives this score, until it has answered this share of calls an event.
+    """Set the judge's score until it has answered this share of calls an event.
 
-    In all there are some 0.6 calls for each event; with None it continues to the end.
+    There are about 0.6 calls for each event; None applies to the end.
     """
     limit = None if until_share is None else round(until_share * arena.size.events)
     await arena.judge.change(score=score, limit=limit)
@@ -46,14 +46,14 @@ async def _answered(arena: Arena, share: float) -> None:
     wanted = round(share * arena.size.events)
 
     async def enough() -> bool:
-        await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # each look costs the judge a request
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # each poll is a request to the judge
         return await arena.judge.change() >= wanted
 
     await until(enough, f"{wanted} verdicts", deadline_seconds=arena.size.settle_seconds)
 
 
 async def _undisturbed(arena: Arena) -> dict[str, Alert]:
-    """What one monitor calls that reads the observations of each partition in their order."""
+    """The alerts of one monitor that reads the observations of each partition in order."""
     ranges = dict.fromkeys(arena.policy.metrics, (1.0, 5.0))
     config = MonitorConfig(labels=(), min_drop=_MIN_DROP, score_ranges=ranges)
     monitors = [Monitor(config) for _ in range(PARTITIONS)]
@@ -70,13 +70,13 @@ def _kinds(alerts: Iterable[Alert]) -> list[tuple[str, str, str]]:
 
 
 async def _same_alerts(arena: Arena) -> Report:
-    """End the run, and hold its alerts against those of an undisturbed one."""
+    """End the run and compare its alerts with those of an undisturbed one."""
     report = await arena.verdict()
     found = {alert.alert_id: alert for alert in await arena.stage.alerts()}
     wanted = await _undisturbed(arena)
     assert {("tone", "mean", "drop"), ("tone", "mean", "recovered")} <= set(_kinds(wanted.values()))
     assert found.keys() == wanted.keys(), (_kinds(found.values()), _kinds(wanted.values()))
-    # What is decided is the same, not only when.
+    # Compare the contents, not only the ids.
     assert [found[one].model_dump() for one in wanted] == [wanted[one].model_dump() for one in wanted]
     return report
 
@@ -90,8 +90,7 @@ async def killed_during_a_drop(arena: Arena) -> Report:
     for score, share in ((5, 0.2), (1, 0.25), (1, 0.35), (5, 0.45)):
         await _score(arena, score, share)
         for worker in arena.workers:
-            assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
-            await worker.start()
+            await worker.restart(signal.SIGKILL)
         await _answered(arena, share)
     await _score(arena, 5, None)
     for worker in arena.workers:
@@ -122,11 +121,11 @@ async def moved_during_a_drop(arena: Arena) -> Report:
 
 @fault("alarms: rolling upgrade from a release without state", workers=2)
 async def upgraded_before_a_drop(arena: Arena) -> Report:
-    """The release before kept neither observations nor state, and had seen the calm: the drop that follows
-    the upgrade is called from what it left, and so is the recovery.
+    """The earlier release kept neither observations nor state: the drop and the recovery after the upgrade
+    are raised from the results that it left.
     """
     _prepare(arena)
-    # To the new release, one that wrote its observations and state elsewhere has written none.
+    # A release that wrote observations and state to other topics has written none for the new one.
     elsewhere = arena.stage.topic("earlier")
     earlier = {f"topics.{name}": f"{elsewhere}.{name}" for name in ("observations", "monitor_state")}
     arena.stage.changes |= earlier
@@ -138,8 +137,7 @@ async def upgraded_before_a_drop(arena: Arena) -> Report:
         del arena.stage.changes[name]
     arena.write_settings()
     for worker in arena.workers:
-        assert await worker.end(signal.SIGTERM) == 0, worker.tail()
-        await worker.start()
+        await worker.restart()
         await worker.reads()
     await _answered(arena, 0.25)
     await _score(arena, 1, 0.35)
@@ -150,5 +148,5 @@ async def upgraded_before_a_drop(arena: Arena) -> Report:
     of_mean = [alert.kind for alert in alerts if alert.metric == "tone" and alert.measure == "mean"]
     assert of_mean == ["drop", "recovered"], of_mean
     learned = [line for worker in arena.workers for line in worker.lines("has learned from earlier")]
-    assert any('"metric": "tone"' in line for line in learned), "nothing was left of the earlier release"
+    assert any('"metric": "tone"' in line for line in learned), "no result of the earlier release was read"
     return report

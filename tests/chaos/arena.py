@@ -1,6 +1,4 @@
-"""Real workers as processes, a scripted judge, topics of their own, and the end of it all: the checker's
-report.
-"""
+"""Worker processes, a scripted judge and topics for one fault, and the checker's report at its end."""
 
 from __future__ import annotations
 
@@ -39,9 +37,9 @@ from tests.integration.wire_client import create_topic
 PROGRAM: Final = Path(sys.executable).with_name("judgestream")
 PARTITIONS: Final = 6
 LOG_LINES: Final = 100
-"""No fault makes a worker write more."""
+"""The most log lines of a worker in any fault."""
 SESSION_SECONDS: Final = 10
-"""A worker that is silent for this long loses its partitions; longer than a busy machine keeps one from its
+"""A worker that is silent for this long loses its partitions; longer than a busy machine delays a
 heartbeat."""
 JUDGE_TIMEOUT_SECONDS: Final = 2
 METADATA_AGE_SECONDS: Final = 2
@@ -61,17 +59,17 @@ _ASK_AGAIN_SECONDS = 0.1
 
 @dataclass(eq=False)
 class Arena:
-    """Everything of one fault.
+    """The processes, topics and settings of one fault.
 
     Args:
         kafka: The broker.
-        directory: For settings and logs.
-        judge: The judge, running.
-        size: How much of it.
-        crew: How many workers.
-        proxies: What the workers reach the brokers through, if not directly.
-        cluster: Three brokers in its stead.
-        team: A team's own metrics, in place of the two.
+        directory: The folder of settings and logs.
+        judge: The running judge.
+        size: The size of the fault.
+        crew: The number of workers.
+        proxies: The proxies between workers and brokers, if any.
+        cluster: Three brokers instead of one.
+        team: A team's metrics instead of the two default ones.
     """
 
     kafka: ApacheKafka
@@ -84,12 +82,12 @@ class Arena:
     team: Team | None = None
     workers: list[Worker] = field(default_factory=list)
     gone: list[Worker] = field(default_factory=list)
-    """Those that have ended by themselves, as the fault wants it."""
+    """Workers that ended by themselves, as the fault expects."""
     report: Report | None = None
     log_lines: int = 0
-    """The most that a worker wrote from one start to the next."""
+    """The most log lines of a worker between two starts."""
     watches_observations: bool = False
-    """Whether the end is reached only when the monitor has taken all observations, too."""
+    """Whether the end also requires that the monitor has read all observations."""
 
     def __post_init__(self) -> None:
         self.policy: Policy = POLICY if self.team is None else self.team.policy
@@ -110,12 +108,12 @@ class Arena:
 
     @property
     def servers(self) -> str:
-        """Where the broker is, or the brokers."""
+        """The address of the broker or brokers."""
         return self.kafka.bootstrap_servers if self.cluster is None else self.cluster.bootstrap_servers
 
     @property
     def topics(self) -> dict[str, str]:
-        """Names by what they hold."""
+        """Topic names by content."""
         tasks = {f"tasks.{metric}": self.stage.topic(f"tasks.{metric}") for metric in self.policy.metrics}
         return {name: self.stage.topic(name) for name in ("events", "scores", "dead", "alerts")} | tasks
 
@@ -138,13 +136,13 @@ class Arena:
         session_seconds: int = SESSION_SECONDS,
         stretch: float = 1.0,
     ) -> None:
-        """Start workers, wait until each of them reads, start producing, and wait for the first verdicts.
+        """Start workers, wait until each reads, start producing and wait for the first verdicts.
 
         Args:
-            workers: How many, where not all of the crew.
+            workers: The number of workers, if not the whole crew.
             static: Whether each keeps its place in the group over a restart.
             session_seconds: A worker that is silent for this long loses its partitions.
-            stretch: Produce over this many times as long, where a fault takes long.
+            stretch: A factor on the time of producing, for long faults.
         """
         self.stage.changes["kafka.session_timeout_seconds"] = session_seconds
         await self.start_workers(self.crew if workers is None else workers, static=static)
@@ -161,15 +159,15 @@ class Arena:
         settings: Path | None = None,
         own: Mapping[str, str] | None = None,
     ) -> None:
-        """Start this many workers more, and wait until each of them reads.
+        """Start this many more workers and wait until each reads.
 
         Args:
-            count: How many.
+            count: The number of workers.
             static: Whether each keeps its place in the group over a restart.
-            agents: What each of them runs.
-            program: What runs them.
-            settings: Their file, where it is not that of the others.
-            own: Settings of these workers alone, as environment variables without their prefix.
+            agents: The agents that each runs.
+            program: The program that runs them.
+            settings: Their settings file, if not the common one.
+            own: Their own settings, as environment variables without prefix.
         """
         config = str(settings or self.write_settings())
         command = [*program, "worker", "--config", config, "--agents", ",".join(agents)]
@@ -194,7 +192,7 @@ class Arena:
             await worker.reads()
 
     def write_settings(self, name: str = "settings.yaml", left_out: Sequence[tuple[str, str]] = ()) -> Path:
-        """Write the settings that workers read when they start, or start again; all but some of a section."""
+        """Write the settings that workers read at their start, without those left out."""
         document = self.stage.document()
         for section, setting in left_out:
             del document[section][setting]
@@ -203,7 +201,7 @@ class Arena:
         return settings
 
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:
-        """Produce the events, in the background; the last of them when the fault is over."""
+        """Produce the events in the background; the last ones when the fault is over."""
         self._feed = Feed(
             self.servers,
             self.topics["events"],
@@ -214,29 +212,26 @@ class Arena:
         )
 
     async def fed(self) -> None:
-        """Wait until all is produced that comes before the end of the fault."""
+        """Wait until every event before the end of the fault is produced."""
         assert self._feed is not None, "start_feed comes first"
         await self._feed.held_back()
 
     async def judged(self, least: int) -> None:
-        """Wait until the judge has answered this many calls more than now, or all it will be asked now was
-        produced.
-        """
+        """Wait until the judge has answered this many more calls, or only the last events are missing."""
         feed, before = self._feed, await self.judge.change()
         assert feed is not None, "start_feed comes first"
 
         async def enough() -> bool:
-            await asyncio.sleep(_ASK_AGAIN_SECONDS)  # each look costs the judge a request
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)  # each poll is a request to the judge
             return feed.holds_back or await self.judge.change() >= before + least
 
         await until(enough, f"{least} more verdicts", deadline_seconds=self.size.settle_seconds)
 
-    async def verdict(self) -> Report:
-        """Produce the last events, wait for every event's outcome and its commit, end the workers, look a
-        last time.
+    async def verdict(self, *, dead_letters: int | None = None, duplicates: int | None = None) -> Report:
+        """Produce the last events, wait for every outcome and commit, end the workers, and check.
 
         Raises:
-            AssertionError: Something is lost or invented, or a worker does not end in order.
+            AssertionError: An outcome is lost or invented, or a worker does not end in order.
         """
         assert self._feed is not None, "start_feed comes first"
         await self._feed.finish()
@@ -245,7 +240,7 @@ class Arena:
             deadline = time.monotonic() + self.size.settle_seconds
             while time.monotonic() < deadline:
                 ends = await reader.catch_up()
-                # The checker reads everything again at each look, so it looks when nothing is in flight.
+                # The checker reads every record at each run, so it runs when nothing is in flight.
                 if await self._committed(ends) and check(self._written(reader), self.policy).lost == 0:
                     break
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
@@ -265,6 +260,8 @@ class Arena:
         logs = "\n".join(f"{worker.name}:\n{worker.tail()}" for worker in self.workers)
         assert not report.problems, f"{report}\n{logs}"
         assert report.read == self.size.events
+        assert dead_letters in {None, report.dead_letters}, report
+        assert duplicates in {None, report.duplicates}, report
         return report
 
     def _written(self, reader: TopicReader) -> Written:
@@ -277,7 +274,7 @@ class Arena:
         )
 
     async def _committed(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether each group has committed the end of everything it reads."""
+        """Whether each group has committed the end of its topics."""
         settings = self.stage.settings
         try:
             async with self._admin() as admin:
@@ -306,7 +303,7 @@ class Arena:
             await admin.close()
 
     async def set_topic(self, topic: str, **configs: str) -> None:
-        """Replace a topic's own configuration; `max_message_bytes="..."` sets `max.message.bytes`."""
+        """Replace a topic's configuration; `max_message_bytes="..."` sets `max.message.bytes`."""
         named = {name.replace("_", "."): value for name, value in configs.items()}
         async with self._admin() as admin:
             for answer in await admin.alter_configs(
@@ -316,7 +313,7 @@ class Arena:
                     assert code == 0, f"changing {topic}: {message}"
 
     async def reset_offsets(self) -> None:
-        """Set the workers' group, which must be empty, back to the beginning of the events."""
+        """Set the workers' group, which must be empty, to the first event."""
         events = self.topics["events"]
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.servers,
@@ -332,12 +329,12 @@ class Arena:
             await consumer.stop()
 
     async def add_partitions(self, total: int) -> None:
-        """Give every topic more partitions."""
+        """Increase the partitions of every topic."""
         async with self._admin() as admin:
             await admin.create_partitions({topic: NewPartitions(total) for topic in self.topics.values()})
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """End the processes that still run."""
         if self._feed is not None:
             await self._feed.cancel()
         for worker in self.workers:

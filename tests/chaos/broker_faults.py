@@ -1,4 +1,4 @@
-"""A broker that goes away, a network that fails, topics that refuse or grow."""
+"""Faults of the broker, the network and the topics."""
 
 from __future__ import annotations
 
@@ -17,41 +17,39 @@ from tests.integration.wire_client import set_quotas
 
 AWAY_SECONDS = 3
 READY_SECONDS = 15.0 + 5.0
-"""From the coordinator's last answer to the worker's saying so, and a busy machine's 5 s."""
+"""From the coordinator's last answer to "not ready", plus 5 s for a busy machine."""
 KAFKA_STORAGE_ERROR = 56
 TOPIC_AUTHORIZATION_FAILED = 29
 FULL_AT_BYTES = 16_384
 CLIENT_ID = "judgestream"
-"""Of every worker."""
+"""The client id of every worker."""
 QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 2.0}
-"""Bytes a second, and the share of one of the broker's threads."""
+"""Bytes a second, and percent of one broker thread."""
 
 
 @fault("broker stopped and started", access="alone")
 async def broker_stopped(arena: Arena) -> Report:
-    """Stopped in order, away for some seconds, and back with its data."""
+    """The broker is stopped in order and restarted with its data after some seconds."""
     return await _away(arena, arena.kafka.stop)
 
 
 @fault("broker killed and started", access="alone")
 async def broker_killed(arena: Arena) -> Report:
-    """SIGKILL, away for some seconds, and back with what it had written."""
+    """The broker is killed and restarted after some seconds with what it had written."""
     return await _away(arena, arena.kafka.kill)
 
 
 async def _away(arena: Arena, end: Callable[[], None]) -> Report:
     await arena.begin(stretch=2)
     await asyncio.to_thread(end)
-    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    await asyncio.sleep(AWAY_SECONDS)  # part of the fault
     await asyncio.to_thread(arena.kafka.start)
     return await arena.verdict()
 
 
 @fault("broker's disk full", access="alone")
 async def disk_full(arena: Arena) -> Report:
-    """No file of the broker may grow any longer: a write fails half-way, it gives up, and is started when
-    there is room again.
-    """
+    """The broker's files cannot grow: a write fails, the broker exits and is restarted with space."""
     await arena.begin(stretch=2)
     broker = arena.kafka.pid
     assert broker is not None
@@ -71,12 +69,12 @@ def _proxy(arena: Arena) -> Proxy:
 
 @fault("connections cut", access="proxied")
 async def connections_cut(arena: Arena) -> Report:
-    """Every connection is cut, again and again, and for a while none is taken."""
+    """Every connection is cut repeatedly, then none is accepted for some seconds."""
     proxy = _proxy(arena)
     await arena.begin(stretch=2)
     for _ in range(2 * arena.size.blows):
         proxy.cut()
-        await asyncio.sleep(0.4)  # the fault's own rhythm
+        await asyncio.sleep(0.4)  # part of the fault
     await proxy.close()
     await asyncio.sleep(AWAY_SECONDS)
     await proxy.open()
@@ -85,7 +83,7 @@ async def connections_cut(arena: Arena) -> Report:
 
 @fault("network slow", access="proxied")
 async def network_slow(arena: Arena) -> Report:
-    """Every request and every answer takes 150 ms, one after the other."""
+    """Every request and every answer takes 150 ms."""
     proxy = _proxy(arena)
     await arena.begin()
     proxy.mode = "slow"
@@ -97,11 +95,11 @@ async def network_slow(arena: Arena) -> Report:
 
 @fault("connections half-open", access="proxied")
 async def connections_half_open(arena: Arena) -> Report:
-    """Connections stay open and nothing passes; those of that time never work again, new ones do."""
+    """Connections stay open without traffic for some seconds; those never recover, new ones work."""
     proxy = _proxy(arena)
     await arena.begin(stretch=2)
     proxy.go_half_open()
-    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    await asyncio.sleep(AWAY_SECONDS)  # part of the fault
     proxy.mode = "pass"
     return await arena.verdict()
 
@@ -115,45 +113,40 @@ async def _refused(arena: Arena, error: int) -> Report:
         "refused produce requests",
         deadline_seconds=arena.size.settle_seconds,
     )
-    await asyncio.sleep(2)  # the fault's own length
+    await asyncio.sleep(2)  # part of the fault
     proxy.produce_error = None
-    report = await arena.verdict()
-    assert report.dead_letters == 0
-    return report
+    return await arena.verdict(dead_letters=0)
 
 
 @fault("produce refused: KAFKA_STORAGE_ERROR", access="proxied")
 async def storage_error(arena: Arena) -> Report:
-    """For some seconds the broker answers that it cannot write: everything waits, and nothing is set aside
-    for it.
+    """The broker answers KAFKA_STORAGE_ERROR for some seconds: writes wait, and nothing becomes a dead
+    letter.
     """
     return await _refused(arena, KAFKA_STORAGE_ERROR)
 
 
 @fault("produce refused: TOPIC_AUTHORIZATION_FAILED", access="proxied")
 async def authorisation_withdrawn(arena: Arena) -> Report:
-    """For some seconds nothing may be written: an operator's mistake that is repaired must cost nothing."""
+    """Writes are denied for some seconds: nothing is lost after the permission is back."""
     return await _refused(arena, TOPIC_AUTHORIZATION_FAILED)
 
 
 @fault("produce refused: NOT_ENOUGH_REPLICAS")
 async def not_enough_replicas(arena: Arena) -> Report:
-    """For some seconds every topic that is written wants more replicas than there are: everything waits."""
+    """For some seconds every output topic requires more replicas than exist: writes wait."""
     await arena.begin(stretch=2)
     written = [topic for name, topic in arena.topics.items() if name != "events"]
     await asyncio.gather(*(arena.set_topic(topic, min_insync_replicas="2") for topic in written))
-    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    await asyncio.sleep(AWAY_SECONDS)  # part of the fault
     await asyncio.gather(*(arena.set_topic(topic, min_insync_replicas="1") for topic in written))
-    report = await arena.verdict()
-    assert report.dead_letters == 0
-    return report
+    return await arena.verdict(dead_letters=0)
 
 
 @fault("max.message.bytes too low for a while")
 async def results_too_large(arena: Arena) -> Report:
-    """While the scores topic takes no more than 300 bytes a batch, verdicts end as dead letters.
-
-    Then as results again.
+    """While the scores topic accepts at most 300 bytes a batch, verdicts become dead letters; afterwards
+    results.
     """
     await arena.begin(stretch=2)
     await arena.set_topic(arena.topics["scores"], max_message_bytes="300")
@@ -167,23 +160,21 @@ async def results_too_large(arena: Arena) -> Report:
 
 @fault("quotas", access="alone")
 async def throttled(arena: Arena) -> Report:
-    """For some seconds the broker takes and gives workers a fraction of what they want.
+    """For some seconds the broker throttles the workers by quotas.
 
-    It answers late and leaves their connections unread meanwhile, and nobody loses the place in the group.
+    It answers late and leaves their connections unread meanwhile; every worker stays in the group.
     """
     await arena.begin(stretch=2)
     await asyncio.to_thread(set_quotas, arena.servers, CLIENT_ID, QUOTAS)
-    await asyncio.sleep(2 * AWAY_SECONDS)  # the fault's own length
+    await asyncio.sleep(2 * AWAY_SECONDS)  # part of the fault
     await arena.judged(20)
     await asyncio.to_thread(set_quotas, arena.servers, CLIENT_ID, dict.fromkeys(QUOTAS))
-    report = await arena.verdict()
-    assert report.dead_letters == 0
-    return report
+    return await arena.verdict(dead_letters=0)
 
 
 @fault("partitions added")
 async def partitions_added(arena: Arena) -> Report:
-    """Every topic gets more partitions while workers run; those are read, too, from their first record."""
+    """Every topic gets more partitions while workers run; they are read from their first record."""
     await arena.begin(stretch=2)
     await arena.add_partitions(PARTITIONS + 3)
     return await arena.verdict()
@@ -191,32 +182,24 @@ async def partitions_added(arena: Arena) -> Report:
 
 @fault("transactions given up")
 async def transactions_given_up(arena: Arena) -> Report:
-    """Beside every event there is one in a transaction that is aborted: none of those is judged, and nothing
-    waits behind them.
-    """
+    """Beside each event one is written in an aborted transaction, which is not judged and delays none."""
     await arena.start_workers(arena.crew)
     arena.start_feed(abort=True)
-    report = await arena.verdict()
-    assert report.duplicates == 0
-    return report
+    return await arena.verdict(duplicates=0)
 
 
 @fault("every codec, large headers")
 async def every_codec(arena: Arena) -> Report:
-    """Records in all codecs, each with 20 KB of headers in many scripts."""
+    """Records in all codecs, each with 20 KB of headers."""
     await arena.start_workers(arena.crew)
     codecs = (None, "gzip", "snappy", "lz4", "zstd")
     arena.start_feed(codecs=codecs, headers=[("трасса", b"\xff" * 20_000), ("", b"")])
-    report = await arena.verdict()
-    assert report.duplicates == 0
-    return report
+    return await arena.verdict(duplicates=0)
 
 
 @fault("broker paused beyond the session", access="alone")
 async def broker_paused(arena: Arena) -> Report:
-    """SIGSTOP of the broker for longer than a session: every worker says that it is not ready, and continues
-    afterwards.
-    """
+    """SIGSTOP of the broker beyond the session: every worker reports "not ready" and continues afterwards."""
     await arena.begin(stretch=2)
     broker = arena.kafka.pid
     assert broker is not None
@@ -224,7 +207,7 @@ async def broker_paused(arena: Arena) -> Report:
     try:
         for worker in arena.workers:
             await until(worker.not_ready, f"{worker.name} is not ready", deadline_seconds=READY_SECONDS)
-        await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+        await asyncio.sleep(AWAY_SECONDS)  # part of the fault
     finally:
         os.kill(broker, signal.SIGCONT)
     return await arena.verdict()

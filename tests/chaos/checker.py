@@ -1,14 +1,11 @@
-"""Holds what a worker wrote against what it was given, from the topics alone.
+"""Compares what a worker wrote with what it was given, from the topics alone.
 
-The checker knows the published contract and nothing else: it imports no code of the worker. What should
-become of each event it computes again from the event's bytes and the policy, by the rule as DESIGN words it;
-what did become of it it reads from the task topics, the scores and the dead letters. Then
-
-    read = undecodable + unroutable + skipped + sampled
-    due (event and metric) = results + dead letters
-
-must hold, with exactly one `result_id` for each event and metric. The same record written twice is a
-duplicate, which at-least-once delivery allows and `result_id` removes; it is counted, not complained of.
+The checker knows the published contract and imports no code of the worker. It computes the expected outcome
+of each event from its bytes and the policy, by the rule of the design, and reads the actual one from the task
+topics, the scores and the dead letters. Then read = undecodable + unroutable + skipped + sampled and due
+(event and metric) = results + dead letters must hold, with exactly one `result_id` for each event and metric.
+A record written twice is a duplicate, which at-least-once delivery allows and `result_id` removes; it is
+counted and no problem.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from typing import Any, Final, Literal
 
 RANDOM_BITS: Final = 56
 MAX_SHOWN: Final = 5
-"""Of each kind of problem, this many are named."""
+"""Examples shown for each kind of problem."""
 
 Pair = tuple[str, str]
 """Event id and metric."""
@@ -36,7 +33,7 @@ Outcome = Literal["undecodable", "unroutable", "skipped", "sampled"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What lies at one place of a topic."""
+    """A record of a topic."""
 
     topic: str
     partition: int
@@ -45,15 +42,15 @@ class Record:
 
     @property
     def place(self) -> Place:
-        """Where it lies."""
+        """Its topic, partition and offset."""
         return self.topic, self.partition, self.offset
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRule:
-    """Which events a metric judges: those of its apps, and of the sampled ones this share; or of all.
+    """The events that a metric judges: those of its apps, at a rate of the sampled ones or of all.
 
-    One that judges whole conversations judges all events of a `conversation_id` as one, under that id.
+    A metric of whole conversations judges all events of a `conversation_id` as one, under that id.
     """
 
     apps: frozenset[str]
@@ -64,20 +61,20 @@ class MetricRule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What was configured, in the checker's own terms."""
+    """The configuration in the checker's terms."""
 
     rate: float
     metrics: Mapping[str, MetricRule]
 
     @property
     def keeps_together(self) -> bool:
-        """Whether events are sampled by their conversation, which is the records' key."""
+        """Whether events are sampled by their conversation, which is the record key."""
         return any(rule.whole for rule in self.metrics.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Everything on the topics."""
+    """The records of all topics."""
 
     events: Sequence[Record]
     tasks: Mapping[str, Sequence[Record]]
@@ -88,34 +85,34 @@ class Written:
 
 @dataclass(slots=True)
 class Report:
-    """What the checker found. All is well when `problems` is empty."""
+    """The checker's findings; `problems` is empty if all is well."""
 
     read: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    """How the events ended, as the topics show it."""
+    """The outcomes of the events, from the topics."""
     due: int = 0
-    """Events and metrics that had to be judged."""
+    """Pairs of event and metric that had to be judged."""
     results: int = 0
-    """Those of them with a result, duplicates dropped."""
+    """Pairs with a result, without duplicates."""
     dead_letters: int = 0
-    """Those of them that were set aside."""
+    """Pairs that became dead letters."""
     duplicates: int = 0
-    """Results written more often than once."""
+    """Repeated results."""
     failed: set[Pair] = field(default_factory=set)
-    """Those of the results that say why there is no verdict."""
+    """Pairs with a failed result."""
     duplicate_tasks: int = 0
     duplicate_dead_letters: int = 0
     lost: int = 0
-    """Events, or events and metrics, without an outcome."""
+    """Events or pairs without an outcome."""
     invented: int = 0
-    """Tasks, results, ids and dead letters that nobody asked for."""
+    """Tasks, results, ids and dead letters without a cause."""
     problems: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, kind: str, what: Iterable[object]) -> int:
         """Add problems of one kind.
 
         Returns:
-            How many they are.
+            The number of problems.
         """
         listed = [str(one) for one in what]
         if listed:
@@ -139,11 +136,11 @@ class Report:
 
 
 def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[str]]:
-    """Work out what must become of an event, and which metrics must judge it.
+    """The expected outcome of an event and the metrics that must judge it.
 
-    The 56 bits of randomness are the first seven bytes of SHA-256 over the event id (the chaos suite's events
-    have no trace context), and the event is kept where they are not below (1 - p) * 2^56. What sampling
-    and the rates of all events pass by is skipped whatever else is wrong with it.
+    The 56 bits of randomness are the first seven bytes of SHA-256 over the event id (the events of this suite
+    have no trace context); the event is kept if they are at least (1 - p) * 2^56. An event that sampling and
+    the rates of all events pass by is skipped even if it is invalid.
     """
     try:
         event = json.loads(value or b"")
@@ -151,7 +148,7 @@ def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[st
         randomness = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big")
     except (ValueError, TypeError, KeyError, AttributeError):
         return "undecodable", frozenset()
-    # A rate of 0 leaves events out of everything.
+    # A rate of 0 excludes every event.
     free = [rule.rate for rule in policy.metrics.values() if rule.of_all and policy.rate]
     read = max(policy.rate, *free, 0)
     if not _kept(randomness, Fraction(read)):
@@ -176,18 +173,18 @@ def _kept(randomness: int, rate: Fraction) -> bool:
 
 
 def result_id(topic: str, event_id: str, metric: str) -> str:
-    """The published id of a result of the live stream."""
+    """The published id of a live result."""
     parts = json.dumps([topic, event_id, metric, None], separators=(",", ":"))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
 def check(written: Written, policy: Policy) -> Report:
-    """Hold what was written against what was given."""
+    """Compare what was written with what was given."""
     return _Check(written, policy).report()
 
 
 class _Check:
-    """One look at the topics."""
+    """One check of the topics."""
 
     def __init__(self, written: Written, policy: Policy) -> None:
         self._written = written
@@ -196,7 +193,7 @@ class _Check:
         self._events = {record.place: record for record in written.events}
         self._expected = {place: expected(record.value, policy) for place, record in self._events.items()}
         self._pairs: dict[Pair, list[Place]] = defaultdict(list)
-        """What is due, with the events that ask for it."""
+        """The pairs that are due, with their events."""
         for place, (_, metrics) in self._expected.items():
             for metric in metrics:
                 self._pairs[self._pair(place, metric)].append(place)
@@ -205,13 +202,13 @@ class _Check:
         self._judged: set[Pair] = set()
 
     def _pair(self, place: Place, metric: str) -> Pair:
-        """Under which ids a metric judges what lies at a place."""
+        """The ids under which a metric judges an event."""
         document = _document(self._events[place])
         name = "conversation_id" if self._policy.metrics[metric].whole else "event_id"
         return str(document[name]), metric
 
     def report(self) -> Report:
-        """Do all checks."""
+        """Run all checks."""
         report = self._report
         report.due = len(self._pairs)
         task_pairs = self._check_tasks()
@@ -243,12 +240,12 @@ class _Check:
                     self._report.note("task on another metric's topic", [record.place])
         distinct = set(pairs.values())
         self._report.duplicate_tasks = len(pairs) - len(distinct)
-        invented = self._report.note("task that nobody asked for", distinct - self._pairs.keys())
+        invented = self._report.note("task that is not due", distinct - self._pairs.keys())
         self._report.invented += invented
         return pairs
 
     def _check_dead_letters(self, task_pairs: Mapping[Place, Pair]) -> set[Pair]:
-        """Note which events are set aside; returns which tasks are."""
+        """Record which events are dead letters; returns the pairs whose tasks are."""
         letters: Counter[Place] = Counter()
         aside: set[Pair] = set()
         for record in self._written.dead_letters:
@@ -293,7 +290,7 @@ class _Check:
         for pair, counted in ids.items():
             self._report.duplicates += sum(count - 1 for count in counted.values())
             if pair not in self._pairs:
-                self._report.invented += self._report.note("result that nobody asked for", [pair])
+                self._report.invented += self._report.note("result that is not due", [pair])
                 continue
             self._judged.add(pair)
             if len(counted) > 1:
@@ -302,7 +299,7 @@ class _Check:
                 self._report.note("result_id is not that of event and metric", [pair])
 
     def _check_events(self, routed: set[Pair]) -> None:
-        """See how each event ended, and whether that is how it had to."""
+        """Compare each event's outcome with the expected one."""
         visible = routed | self._judged
         seen_ids = {event_id for event_id, _ in visible}
         for place, (outcome, metrics) in self._expected.items():
@@ -320,7 +317,7 @@ class _Check:
 
 
 def _document(record: Record) -> dict[str, Any]:
-    """The record as JSON; what is none has no fields, and so counts as invented wherever it lies."""
+    """The record as a JSON object; an invalid one has no fields and so counts as invented."""
     try:
         document = json.loads(record.value or b"")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Three brokers, of which one after the other fails: leaders, coordinator and controller move."""
+"""A cluster of three brokers that fail in turn: leaders, coordinator and controller move."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.chaos.proxy import BOTH_WAYS, Way
 from tests.integration.cluster import KafkaCluster
 
 AWAY_SECONDS = 4.0
-"""Longer than the cluster waits for a broker before another one leads in its place."""
+"""Longer than the cluster waits before it elects another leader."""
 SESSION_SECONDS = 20
-"""Two thirds of the default, and longer than it takes to find out that a connection is half-open."""
+"""Two thirds of the default, and longer than the detection of a half-open connection."""
 HALF_OPEN_ROUNDS: Final[tuple[tuple[Way, ...], ...]] = (
     *(BOTH_WAYS, ("answers",), ("requests",)),
     *(("answers",), ("requests",), BOTH_WAYS),
     *(("requests",), BOTH_WAYS, ("answers",)),
 )
-"""What is lost at one broker after the other: in three rounds everything at each."""
+"""The lost direction at each broker in turn; in three rounds each loses every direction."""
 
 
 def _cluster(arena: Arena) -> KafkaCluster:
@@ -39,15 +39,12 @@ async def _verdict(arena: Arena) -> Report:
 
 @fault("brokers killed in turn", access="cluster")
 async def brokers_killed(arena: Arena) -> Report:
-    """SIGKILL of each of three brokers, the controller among them.
-
-    Each comes back before the next one goes.
-    """
+    """SIGKILL of each of three brokers, the controller included; each restarts before the next fails."""
     cluster = _cluster(arena)
     await arena.begin(stretch=5)
     for node in cluster.nodes:
         await asyncio.to_thread(node.kill)
-        await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+        await asyncio.sleep(AWAY_SECONDS)  # part of the fault
         await asyncio.to_thread(node.start)
         await arena.judged(20)
     return await _verdict(arena)
@@ -55,16 +52,15 @@ async def brokers_killed(arena: Arena) -> Report:
 
 @fault("brokers paused in turn", access="cluster")
 async def brokers_paused(arena: Arena) -> Report:
-    """SIGSTOP of each for this long that others lead in its place.
-
-    On waking it still believes that it leads, with a shorter log.
+    """SIGSTOP of each broker until others lead; on SIGCONT it still believes that it leads, with a shorter
+    log.
     """
     cluster = _cluster(arena)
     await arena.begin(stretch=6)
     for number in range(max(arena.size.blows, len(cluster.nodes))):
         node = cluster.nodes[number % len(cluster.nodes)]
         node.pause()
-        await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+        await asyncio.sleep(AWAY_SECONDS)  # part of the fault
         node.resume()
         await arena.judged(20)
     return await _verdict(arena)
@@ -72,15 +68,15 @@ async def brokers_paused(arena: Arena) -> Report:
 
 @fault("brokers half-open in turn", access="proxied cluster")
 async def brokers_half_open(arena: Arena) -> Report:
-    """Each of three takes connections, and what comes over them, or its answers, or both are lost.
+    """Each broker accepts connections, but loses requests, answers or both.
 
-    The other brokers hear it, so it continues leading: nobody takes over, and what was written may be there.
+    The other brokers reach it, so it stays leader, and writes may have been stored.
     """
     await arena.begin(stretch=5, session_seconds=SESSION_SECONDS)
     for number, lost in enumerate(HALF_OPEN_ROUNDS[: max(arena.size.blows, len(arena.proxies))]):
         proxy = arena.proxies[number % len(arena.proxies)]
         proxy.go_half_open(lost)
-        await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+        await asyncio.sleep(AWAY_SECONDS)  # part of the fault
         proxy.mode = "pass"
         await arena.judged(20)
     return await _verdict(arena)

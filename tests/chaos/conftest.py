@@ -1,4 +1,4 @@
-"""One Apache Kafka for the whole suite, the programme of its faults, and the table at the end."""
+"""One Apache Kafka for the suite, the programme of its faults, and the table at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS: pytest.StashKey[list[Row]] = pytest.StashKey()
 
 @pytest.fixture(scope="session")
 def size() -> Size:
-    """Short with CHAOS=short, long otherwise."""
+    """Short with CHAOS=short, else long."""
     chosen = os.environ.get("CHAOS", "long")
     sizes = {"short": SHORT, "long": LONG}
     assert chosen in sizes, f"CHAOS must be short or long, got {chosen!r}"
@@ -27,7 +27,7 @@ def size() -> Size:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """Apache Kafka; a fault that stops it starts it again."""
+    """Apache Kafka; a fault that stops it restarts it."""
     kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
     unavailable: str | None = None
     try:
@@ -46,7 +46,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
 async def programme(
     request: pytest.FixtureRequest, kafka: ApacheKafka, size: Size, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Programme]:
-    """All faults that this run asks for, under way."""
+    """All selected faults, started."""
     programme = Programme(kafka, size, tmp_path_factory.mktemp("faults"))
     request.config.stash[ROWS] = programme.rows
     asked = (item for item in request.session.items if not item.get_closest_marker("skip"))

@@ -1,9 +1,8 @@
-"""A scripted judge as a process of its own: `python -m tests.chaos.endpoint [PORT]`. Prints its port.
-
-`POST /mode` changes how it answers: `mode` is "answer", "hang" (takes requests and never answers), "refuse"
-(503) or "babble" (replies that are no verdict); `latency_seconds` before each reply; `hang_every`: events
-whose number is a multiple of it are never answered; `once`: statuses for the next requests, one each.
-`score` is what it gives; from `limit` answers on it waits for a change.
+"""A scripted judge as a process: `python -m tests.chaos.endpoint [PORT]`. It prints its port. `POST /mode`
+changes its replies. `mode` is "answer", "hang" (accepts requests without an answer), "refuse" (503) or
+"babble" (replies without a verdict). `latency_seconds` precedes each reply. Events whose number is a multiple
+of `hang_every` are never answered. `once` has statuses for the next requests. `score` is its score. After
+`limit` answers it waits for a change.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from aiohttp import web
 
 _NUMBER = re.compile(r"How is number (\d+) done")
 _ASKED = re.compile(r"Say exactly (\{.*\})")
-"""What a prompt may ask for in place of a score."""
+"""A reply that a prompt may request instead of a score."""
 
 
 class ScriptedJudge:
-    """Gives every answer one score, which can be set."""
+    """Gives every event one score, which can be set."""
 
     def __init__(self) -> None:
         self.mode = "answer"
@@ -36,7 +35,7 @@ class ScriptedJudge:
         self.in_hand = 0
 
     async def change(self, request: web.Request) -> web.Response:
-        """Change how it answers; says how often it has, and how many calls are under way."""
+        """Change its replies; returns the counts of answered calls and calls in flight."""
         wanted: dict[str, Any] = await request.json()
         self.mode = wanted.get("mode", self.mode)
         self.latency_seconds = wanted.get("latency_seconds", self.latency_seconds)
@@ -87,7 +86,7 @@ class ScriptedJudge:
 
 
 async def main(port: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     judge = ScriptedJudge()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", judge.complete)

@@ -1,4 +1,4 @@
-"""What a fault is, and how much of it."""
+"""The definition of a fault."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tests.chaos.checker import Report
 from tests.chaos.team import Team
 
 Access = Literal["shared", "proxied", "cluster", "proxied cluster", "alone"]
-"""How a fault uses the broker: beside others, beside others and through the proxy, three brokers of their own
-instead, those through a proxy each, or with nobody else at it."""
+"""How a fault uses the broker: shared, shared through the proxy, a cluster of three brokers, that cluster
+through a proxy each, or alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong.
+    """One fault.
 
     Args:
-        name: As the report names it.
-        play: Makes it happen to an arena, and gives the checker's report once all is over.
-        workers: How many processes it needs.
-        access: How it uses the broker.
-        team: A team's own metrics, in place of the two.
+        name: Its name in the report.
+        play: Runs it in an arena and returns the checker's report.
+        workers: The number of worker processes.
+        access: Its use of the broker.
+        team: A team's metrics instead of the two default ones.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Fault:
 
     @property
     def slug(self) -> str:
-        """For the test's name and for folders."""
+        """The name for test ids and folders."""
         return self.name.lower().translate(_SLUG)
 
 
@@ -45,5 +45,5 @@ _SLUG: Final = str.maketrans(" ", "-", ",:()=.'")
 def fault(
     name: str, *, workers: int = 2, access: Access = "shared", team: Team | None = None
 ) -> Callable[[Callable[[Arena], Awaitable[Report]]], Fault]:
-    """Make a fault of a function; its docstring says what happens and what must be so nevertheless."""
+    """Make a fault of a function; its docstring states the fault and the expected behaviour."""
     return lambda play: Fault(name, play, workers, access, team)

@@ -1,4 +1,4 @@
-"""The events of the chaos suite, and what is configured for them."""
+"""The events of the chaos suite and their policy."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ POISON: Final = (
     None,
     b'{"question": "q"}',
 )
-"""Nothing of this is an event, and none has an id by which it could be skipped."""
+"""Records that are no events; none has an id by which sampling could skip it."""
 
 _BURSTS_A_SECOND = 20
 _KEPT_SHARE = 10
-"""One event in this many comes when the fault is over, to show that all works again."""
+"""One event in this many is produced after the fault, to show the recovery."""
 _PRODUCER_TIMEOUT_MS = 300_000
 
 
 def settings_changes() -> dict[str, Any]:
-    """The policy in the words of the settings file."""
+    """The policy as settings."""
     changes: dict[str, Any] = {"sampling.default_rate": POLICY.rate}
     for name, rule in POLICY.metrics.items():
         changes[f"metrics.{name}.when"] = {"labels": {"app": sorted(rule.apps)}}
@@ -49,12 +49,12 @@ def settings_changes() -> dict[str, Any]:
 
 
 def talk(number: int) -> str:
-    """The conversation that an event is part of: two belong together."""
+    """The conversation of an event: two events each."""
     return f"talk-{number // 2}"
 
 
 def event(number: int, poison_every: int, *, talks: bool = False) -> bytes | None:
-    """The record of a number: poison at regular intervals, one in 300 for no metric, one in 5 for one metric
+    """The record of a number: poison at intervals, one in 300 without a metric, one in 5 for one metric
     alone.
     """
     if number % poison_every == poison_every - 1:
@@ -71,18 +71,18 @@ def event(number: int, poison_every: int, *, talks: bool = False) -> bytes | Non
 
 
 class Feed:
-    """Produces events at an even pace, whatever happens to the broker meanwhile; keeps the last of them back.
+    """Produces events at a constant pace, during broker faults too, and keeps the last ones back.
 
     Args:
         bootstrap_servers: The broker.
-        topic: Where to.
-        count: How many.
-        seconds: Over how long.
-        poison_every: One in this many is not an event.
-        codecs: How its producers compress, in turn.
-        headers: Of every record.
-        talks: Have two events be a conversation, under its key.
-        abort: Have each burst followed by the same number of events in a transaction that is abandoned.
+        topic: The topic.
+        count: The number of events.
+        seconds: The time of producing.
+        poison_every: One record in this many is not an event.
+        codecs: The codecs of its producers, in turn.
+        headers: The headers of every record.
+        talks: Whether two events each form a conversation, under its key.
+        abort: Whether as many events in an aborted transaction follow each burst.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Feed:
 
     @property
     def holds_back(self) -> bool:
-        """Whether all is produced but what is kept for the end."""
+        """Whether only the events kept for the end remain."""
         return self._kept.is_set()
 
     async def held_back(self) -> None:
-        """Wait for that."""
+        """Wait until only those remain."""
         kept = asyncio.create_task(self._kept.wait())
         await asyncio.wait({kept, self._task}, return_when=asyncio.FIRST_COMPLETED)
         kept.cancel()
@@ -125,12 +125,12 @@ class Feed:
             self._task.result()
 
     async def finish(self) -> None:
-        """Produce the rest, too, and wait until the broker has all."""
+        """Produce the rest and wait until the broker has all."""
         self._release.set()
         await self._task
 
     async def cancel(self) -> None:
-        """Stop it."""
+        """Stop producing."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -157,7 +157,7 @@ class Feed:
                     sent.append(await producer.send(self._topic, value, key=key, headers=headers))
                 if aborting is not None:
                     await self._give_up(aborting, range(begin, end))
-                await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace itself, not a wait for something
+                await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace
             await asyncio.gather(*sent)
 
     def _producer(self, codec: str | None, transactional_id: str | None = None) -> AIOKafkaProducer:
@@ -167,12 +167,12 @@ class Feed:
             transactional_id=transactional_id,
             compression_type=codec,
             request_timeout_ms=_PRODUCER_TIMEOUT_MS,
-            metadata_max_age_ms=1_000,  # so that it takes to new partitions
+            metadata_max_age_ms=1_000,  # discovers new partitions
             max_request_size=1_000_000,
         )
 
     async def _give_up(self, producer: AIOKafkaProducer, numbers: range) -> None:
-        """Write events that nobody must judge, for their transaction is abandoned."""
+        """Write events in a transaction and abort it."""
         await producer.begin_transaction()
         for number in numbers:
             value = event(number + 1_000_000, self._poison_every)

@@ -1,7 +1,6 @@
 """`judgestream` with a wall clock that jumps: `python -m tests.chaos.jumping_clock worker --config FILE`.
-
-SIGUSR1 sets it forward by an hour, SIGUSR2 back by a day. The monotonic clock continues, as it does when an
-operator or NTP sets a machine's clock.
+SIGUSR1 sets it forward by an hour, SIGUSR2 back by a day. The monotonic clock continues, as when an operator
+or NTP sets the clock.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Final, Self
 FORWARD_SECONDS: Final = 3_600.0
 BACK_SECONDS: Final = 86_400.0
 JUMPED: Final = "the clock was set to"
-"""In the log at each jump, with the time that a module of the worker sees then."""
+"""Logged at each jump, with the time that a module of the worker then reads."""
 _ROOMS: Final = ("streams.", "judge.", "schemas.")
 _real_time = time.time
 
@@ -35,11 +34,11 @@ class _AnyDatetime(type(dt.datetime)):  # type: ignore[misc] # a metaclass of a 
 
 
 class JumpingDatetime(dt.datetime, metaclass=_AnyDatetime):
-    """Stands for `datetime` in modules that look at the time; what it makes of it are plain datetimes."""
+    """Replaces `datetime` in modules that read the time; its results are plain datetimes."""
 
     @classmethod
     def now(cls, tz: dt.tzinfo | None = None) -> Self:
-        """Look at the clock that jumps."""
+        """Read the jumping clock."""
         seen: Any = dt.datetime.fromtimestamp(_wall_seconds(), tz)
         return seen  # type: ignore[no-any-return] # as above
 
@@ -51,7 +50,7 @@ def _jump(number: int, _frame: object) -> None:
 
 
 def main() -> None:
-    """Have every module look at the clock that jumps, and run the command."""
+    """Make every module read the jumping clock and run the command."""
     time.time = _wall_seconds
     importlib.import_module("streams.worker.run")
     run = importlib.import_module("streams.cli.main").run

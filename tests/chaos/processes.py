@@ -1,4 +1,4 @@
-"""The processes of one fault: real workers, and the judge that they ask."""
+"""The processes of one fault: workers and their judge."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.integration.deadlines import until
 from tests.places import ROOT
 
 END_SECONDS: Final = 120.0
-"""A worker that was asked ends within 35 s; a busy machine may make more of it, and one that hangs hangs
-forever.
+"""A worker ends within 35 s of SIGTERM; a busy machine takes longer, and a worker that hangs never
+ends.
 """
 START_SECONDS: Final = 180.0
-"""Of a process. Imports take 2 s on a machine that has nothing else to do, and have taken a minute on one
-that had."""
+"""The limit of a start. Imports take 2 s on an idle machine and took a minute on a busy
+one."""
 READS: Final = '"event": "reading"'
-"""In the log once a worker has its partitions."""
+"""Logged when a worker has its partitions."""
 _LOG_TAIL_CHARS = 3_000
 
 
 @dataclass(eq=False)
 class Worker:
-    """One worker's process; restarted under the same name as often as needed."""
+    """A worker process, restarted under the same name."""
 
     name: str
     command: Sequence[str]
@@ -40,17 +40,17 @@ class Worker:
     log: Path
     process: asyncio.subprocess.Process | None = None
     restarts: int = -1
-    """How often it was started after the first time."""
+    """The number of restarts."""
     _starts: int = 0
 
     @property
     def pid(self) -> int:
-        """The process now running."""
+        """The id of the running process."""
         assert self.process is not None, f"{self.name} was never started"
         return self.process.pid
 
     async def start(self) -> None:
-        """Start it."""
+        """Start the process."""
         self._starts = len(self.lines(READS))
         self.restarts += 1
         with self.log.open("ab") as log:
@@ -59,11 +59,11 @@ class Worker:
             )
 
     async def end(self, how: signal.Signals) -> int:
-        """End it and wait for that; a worker that was asked and does not end in time is a failure."""
+        """Send a signal and wait for the end; fails if the worker does not end in time."""
         process = self.process
         assert process is not None, f"{self.name} was never started"
         if process.returncode is None:
-            # asyncio's own way looks whether it has ended already, and then the watcher cannot tell how.
+            # asyncio's send_signal polls the process, after which its watcher does not know the exit code.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, how)
         try:
@@ -73,8 +73,16 @@ class Worker:
             await process.wait()
             raise AssertionError(f"{self.name} did not end on {how.name}:\n{self.tail()}") from None
 
+    async def restart(
+        self, how: signal.Signals = signal.SIGTERM, command: Sequence[str] | None = None
+    ) -> None:
+        """End the process, expect the exit code of the signal, and start it again, or another command."""
+        assert await self.end(how) == (0 if how is signal.SIGTERM else -how), self.tail()
+        self.command = command or self.command
+        await self.start()
+
     async def reads(self) -> None:
-        """Wait until what was started last reads."""
+        """Wait until the process started last reads."""
 
         def reads() -> bool:
             assert self.process is not None, f"{self.name} was never started"
@@ -84,13 +92,13 @@ class Worker:
         await until(reads, f"{self.name} reads", deadline_seconds=START_SECONDS)
 
     def lines(self, text: str) -> list[str]:
-        """The lines of its log that hold a text."""
+        """The log lines that contain a text."""
         if not self.log.exists():
             return []
         return [line for line in self.log.read_text(errors="replace").splitlines() if text in line]
 
     async def not_ready(self) -> bool:
-        """Whether its port says that it cannot do its work."""
+        """Whether `/readyz` answers 503."""
         url = json.loads(self.lines(READS)[-1])["url"]
         async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as response:
             return response.status == 503
@@ -109,7 +117,7 @@ class Judge:
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it, at the port it had before."""
+        """Start it, at its previous port."""
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -126,22 +134,22 @@ class Judge:
         self.port = int(line)
 
     async def kill(self) -> None:
-        """End it at once: connections are refused from now on."""
+        """Kill it: connections are refused from then on."""
         if self.process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()
-        # The pipe's transport would otherwise be closed by the collector, which warns.
+        # Otherwise the garbage collector closes the pipe's transport with a warning.
         self.process._transport.close()  # type: ignore[attr-defined] # there is no public way
         self.process = None
 
     async def change(self, **how: Any) -> int:
-        """Change how it answers; gives how often it has."""
+        """Change its replies; returns the number of answered calls."""
         return (await self._tell(how))["answered"]
 
     async def in_hand(self) -> int:
-        """How many calls are under way now."""
+        """The number of calls in flight."""
         return (await self._tell({}))["in_hand"]
 
     async def _tell(self, how: dict[str, Any]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Runs faults side by side: most of each is waiting, and they share nothing but the broker."""
+"""Runs faults concurrently: each mostly waits, and they share only the broker."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.integration.cluster import KafkaCluster
 from tests.integration.kafka import ApacheKafka
 
 KEPT: Final = "CHAOS_REPORT"
-"""Names a Markdown file for the report: a fault that is over is added, or replaces its row."""
+"""Names a Markdown file for the report; each finished fault adds or replaces its row."""
 SEATS: Final = 4 * (os.cpu_count() or 1)
 """Concurrent worker processes."""
 
 
 class Seats:
-    """Room for this many worker processes.
+    """A limit of concurrent worker processes.
 
-    Who asks first is let in first, unless others fit and he does not.
+    Faults are admitted in order, except that one that fits may overtake.
     """
 
     def __init__(self, total: int) -> None:
@@ -39,7 +39,7 @@ class Seats:
 
     @contextlib.asynccontextmanager
     async def taken(self, count: int | None) -> AsyncIterator[None]:
-        """Wait for seats and keep them; None for all there are."""
+        """Wait for seats and hold them; None takes all."""
         wanted = self._total if count is None else min(count, self._total)
         async with self._changed:
             await self._changed.wait_for(lambda: self._free >= wanted)
@@ -57,8 +57,8 @@ class Programme:
 
     Args:
         kafka: The broker that they share.
-        size: How much of each.
-        directory: Each fault has a folder in it.
+        size: The size of each fault.
+        directory: A folder with a subfolder for each fault.
     """
 
     def __init__(self, kafka: ApacheKafka, size: Size, directory: Path) -> None:
@@ -73,11 +73,8 @@ class Programme:
         self._tasks: dict[str, asyncio.Task[Report]] = {}
 
     def start(self, faults: Sequence[Fault]) -> None:
-        """Begin with all of them.
-
-        Those that need the broker for themselves come last, when all seats are free.
-        """
-        # The proxied ones wait for one another, and would be the end of it all if they did not begin at once.
+        """Start all faults; those that need the broker alone run last, when all seats are free."""
+        # Proxied faults run one after the other, so they start first.
         for fault in sorted(
             faults,
             key=lambda one: ("cluster", "proxied cluster", "proxied", "shared", "alone").index(one.access),
@@ -85,15 +82,15 @@ class Programme:
             self._tasks[fault.name] = asyncio.create_task(self._run(fault))
 
     async def report(self, fault: Fault) -> Report:
-        """Wait for what came of a fault.
+        """Wait for the report of a fault.
 
         Raises:
-            AssertionError: Something is lost or invented, or not as the fault's own text says.
+            AssertionError: An outcome is lost or invented, or the fault's own assertion fails.
         """
         return await self._tasks[fault.name]
 
     async def close(self) -> None:
-        """End what still runs."""
+        """Cancel the faults that still run."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -101,7 +98,7 @@ class Programme:
             await asyncio.to_thread(self._cluster.stop)
 
     async def _three_brokers(self) -> KafkaCluster:
-        """Start the cluster when the first fault asks for it."""
+        """Start the cluster for the first fault that needs it."""
         if self._cluster is None:
             folder = self._directory / "cluster"
             folder.mkdir()

@@ -1,4 +1,4 @@
-"""A TCP proxy that understands just enough Kafka to fail on purpose."""
+"""A TCP proxy that decodes enough of the Kafka protocol to inject faults."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _PRODUCE = 0
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """One client's connection and the one to the broker."""
+    """A client's connection and its connection to the broker."""
 
     client: asyncio.StreamWriter
     broker: asyncio.StreamWriter
     owed: int = 0
-    """Answers that the broker owes."""
+    """Outstanding answers of the broker."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while it owes none."""
+    """Set while none is outstanding."""
     lost: Collection[Way] = ()
-    """Open at both ends, and nothing passes these ways, ever again."""
+    """The directions in which this link loses all data for good."""
 
     def close(self) -> None:
         self.client.close()
@@ -36,22 +36,22 @@ class _Link:
 
 
 class Proxy:
-    """Stands between clients and a broker that advertises it.
+    """A proxy between clients and a broker that advertises it.
 
     Args:
-        port: Where clients connect.
-        target_port: Where the broker listens; both on loopback.
+        port: The port for clients.
+        target_port: The broker's port; both on loopback.
     """
 
     def __init__(self, port: int, target_port: int) -> None:
         self.mode: Mode = "pass"
-        """slow: every frame takes its time; half-open: what is lost then stays lost on connections of that
-        time."""
+        """slow: every frame is delayed; half-open: connections of that time stay half-open for
+        good."""
         self.delay_seconds = 0.15
         self.produce_error: int | None = None
-        """When set, produce requests are answered with this Kafka error and never reach the broker."""
+        """If set, produce requests get this Kafka error and do not reach the broker."""
         self.produce_errors = 0
-        """Requests answered like that."""
+        """The number of such answers."""
         self.port = port
         self._target_port = target_port
         self._server: asyncio.Server | None = None
@@ -59,11 +59,11 @@ class Proxy:
         self._lost: Collection[Way] = BOTH_WAYS
 
     async def open(self) -> None:
-        """Take connections."""
+        """Accept connections."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
     async def close(self) -> None:
-        """Refuse connections, and cut those there are."""
+        """Refuse new connections and cut the present ones."""
         if self._server is not None:
             self._server.close()
         self.cut()
@@ -77,9 +77,7 @@ class Proxy:
             link.close()
 
     def go_half_open(self, lost: Collection[Way] = BOTH_WAYS) -> None:
-        """Let nothing pass these ways on the connections there are, nor on those that are made until the mode
-        changes.
-        """
+        """Drop these directions on the present connections, and on new ones until the mode changes."""
         self.mode, self._lost = "half-open", lost
         for link in self._links:
             link.lost = lost
@@ -125,7 +123,7 @@ class Proxy:
     async def _request(self, link: _Link, frame: bytes) -> None:
         error = self.produce_error
         if error is not None and struct.unpack_from(">h", frame)[0] == _PRODUCE:
-            await link.settled.wait()  # answers come in the order of the requests
+            await link.settled.wait()  # answers keep the order of requests
             self.produce_errors += 1
             await _send(link.client, refusal(frame, error))
             return
@@ -146,7 +144,7 @@ async def _send(writer: asyncio.StreamWriter, frame: bytes) -> None:
 
 
 def refusal(request: bytes, error: int) -> bytes:
-    """Answer a produce request (versions 5 to 7) with one error for all its partitions."""
+    """A produce response (versions 5 to 7) with one error for all partitions."""
     reader = Reader(request)
     reader.int16()
     version = reader.int16()

@@ -1,4 +1,4 @@
-"""How much of each fault: the short form and the long one."""
+"""The sizes of a fault: short and long."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much one fault is given to disturb.
+    """The load of one fault.
 
     Args:
-        events: Events produced.
-        seconds: Over how long; the faults fall into this time.
-        blows: How often what happens again and again happens.
-        settle_seconds: How long everything may take to be done after that.
+        events: The events produced.
+        seconds: The time of producing, in which the fault happens.
+        blows: The repetitions of a repeated fault.
+        settle_seconds: The limit until every outcome is there.
     """
 
     events: int

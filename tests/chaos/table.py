@@ -1,4 +1,4 @@
-"""The suite's report: a row for each fault, on the terminal and in a file that several runs share."""
+"""The suite's report: a row for each fault, on the terminal and in a file shared by several runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fault.
+    """The row of one fault.
 
     Args:
-        cells: In the order of `HEAD`.
+        cells: Its cells, in the order of `HEAD`.
     """
 
     cells: tuple[str, ...]
 
     @classmethod
     def of(cls, fault: str, report: Report | None, log_lines: int, seconds: float) -> Self:
-        """Put a fault's outcome into words; without a checker's report it broke off."""
+        """The row of a fault's outcome; without a report the fault broke off."""
         if report is None:
             return cls((fault, "broke off", *[""] * (len(HEAD) - 3), str(round(seconds))))
         aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
@@ -39,7 +39,7 @@ class Row:
 
 
 def aligned(rows: Sequence[Row]) -> list[str]:
-    """Lay the rows out in columns, under their head."""
+    """The rows in aligned columns under their head."""
     table = [HEAD, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
@@ -54,7 +54,7 @@ def aligned(rows: Sequence[Row]) -> list[str]:
 
 
 def keep(file: Path, row: Row) -> None:
-    """Add a row to a Markdown table, or replace the one that is there of the same fault."""
+    """Add a row to a Markdown table, or replace the row of the same fault."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     kept = {line.split(" | ")[0].removeprefix("| "): line for line in lines[2:]}
     kept[row.cells[0]] = _line(row.cells)

@@ -1,4 +1,4 @@
-"""A team's own metrics in one settings file: labels, pairs and conversations by packs, code, a panel."""
+"""A team's metrics in one settings file: packs for labels, pairs and conversations, code, and a panel."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.chaos.checker import MetricRule, Policy
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """What a team has configured.
+    """The configuration of a team.
 
     Args:
-        policy: In the checker's words.
-        settings: In those of the settings file, for a folder with its packs and the judge's address.
+        policy: The checker's policy.
+        settings: The settings, for a folder with its packs and the judge's address.
     """
 
     policy: Policy
@@ -61,7 +61,7 @@ def _settings(directory: Path, base_url: str) -> dict[str, Any]:
     own["jury"]["panel"] = [f"juror-{number}" for number in range(JURY)]
     function = "tests.judge.metrics.code.functions:words"
     own["words"] = {
-        # A busy machine may need long to start its process again.
+        # A busy machine may need long to restart its process.
         "python": {"function": function, "result": "integer", "seconds": 120},
         "score_range": [0, 100],
     }

@@ -1,10 +1,9 @@
-"""The checker itself: it passes what is right and fails on each thing that can be wrong."""
+"""The checker accepts a correct run and reports each kind of defect."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from streams.intake.sampling import LabelsCondition, SamplingPolicy
 from tests.chaos.checker import MetricRule, Policy, Record, Report, Written, check, expected, result_id
 from tests.chaos.feed import event
 
-# Half of the events are sampled; of those of app a "tone" judges all, and nothing judges app b.
+# Half of the events are sampled; "tone" judges all of app a, and no metric judges app b.
 POLICY = Policy(rate=0.5, metrics={"tone": MetricRule(apps=frozenset({"a"}))})
 
 
@@ -27,8 +26,8 @@ def _event(event_id: str, app: str = "a") -> bytes:
     return json.dumps({"event_id": event_id, "question": "q", "answer": "a", "labels": labels}).encode()
 
 
-# First bytes of SHA-256, from sha256sum: k0 d1, e1 8b, e2 ac, e3 ce, all at least 80, so all are kept at a
-# rate of 0.5; k2 01, below 80, is skipped.
+# First bytes of SHA-256 by sha256sum: k0 d1, e1 8b, e2 ac, e3 ce are at least 80, so kept at a rate of 0.5;
+# k2 01 is below 80, so skipped.
 KEPT, SKIPPED = ("k0", "e1", "e2", "e3"), "k2"
 
 
@@ -40,9 +39,11 @@ def _task(offset: int, event_id: str) -> Record:
     return _record("tasks", offset, event_id=event_id, metric="tone")
 
 
-def _result(offset: int, event_id: str, *, own_id: str | None = None) -> Record:
+def _result(
+    offset: int, event_id: str, *, own_id: str | None = None, status: str | None = "scored"
+) -> Record:
     identity = own_id or result_id("events", event_id, "tone")
-    return _record("scores", offset, event_id=event_id, metric="tone", status="scored", result_id=identity)
+    return _record("scores", offset, event_id=event_id, metric="tone", status=status, result_id=identity)
 
 
 def _letter(offset: int, of: Record, reason: str) -> Record:
@@ -52,10 +53,7 @@ def _letter(offset: int, of: Record, reason: str) -> Record:
 
 
 def _world() -> Written:
-    """Four events to be judged, of which one task was set aside.
-
-    One skipped, one unroutable, one that is none.
-    """
+    """Four sampled events, one of them with a dead task; one skipped, one unroutable, one undecodable."""
     values = [*map(_event, KEPT), _event(SKIPPED), _event("k0", "b"), b"no JSON"]
     events = [Record("events", 0, offset, value) for offset, value in enumerate(values)]
     tasks = [_task(offset, event_id) for offset, event_id in enumerate(KEPT)]
@@ -72,7 +70,7 @@ def _world() -> Written:
 
 
 def test_what_is_right_passes() -> None:
-    """Read: 7 = 1 undecodable + 1 unroutable + 1 skipped + 4 sampled; due 4 = 3 results + 1 dead letter."""
+    """Read: 7 = 1 undecodable + 1 unroutable + 1 skipped + 4 sampled; due: 4 = 3 results + 1 dead letter."""
     report = check(_world(), POLICY)
     assert report.problems == {}
     assert report.read == 7
@@ -82,9 +80,7 @@ def test_what_is_right_passes() -> None:
 
 
 def test_duplicates_are_counted_and_allowed() -> None:
-    """One result three times, one task and one dead letter twice: 2, 1 and 1
-    duplicates, and nothing wrong.
-    """
+    """Repeated results, tasks and dead letters are counted as 2, 1 and 1 duplicates and no problems."""
     world = _world()
     doubled = Written(
         events=world.events,
@@ -98,7 +94,7 @@ def test_duplicates_are_counted_and_allowed() -> None:
 
 
 def test_an_event_sent_twice_is_judged_once() -> None:
-    """Two records with one event id ask for one result."""
+    """Two records with one event id need one result."""
     world = _world()
     again = Record("events", 0, 7, _event("k0"))
     report = check(replace(world, events=[*world.events, again]), POLICY)
@@ -107,7 +103,7 @@ def test_an_event_sent_twice_is_judged_once() -> None:
 
 
 def test_an_event_without_a_value_is_set_aside_without_one() -> None:
-    """A tombstone is not an event, and its dead letter has null where the others have bytes."""
+    """A tombstone is undecodable, and its dead letter has a null value."""
     world = _world()
     tombstone = Record("events", 0, 7, None)
     letters = [*world.dead_letters, _letter(9, tombstone, "undecodable")]
@@ -115,116 +111,68 @@ def test_an_event_without_a_value_is_set_aside_without_one() -> None:
     assert report.problems == {}
 
 
-def _without_result(world: Written) -> Written:
-    return replace(world, scores=world.scores[1:])
+WORLD = _world()
+TASKS, SCORES, LETTERS, EVENTS = WORLD.tasks["tone"], WORLD.scores, WORLD.dead_letters, WORLD.events
+DEFECTS: dict[str, tuple[dict[str, Any], str, int]] = {
+    "lost result": ({"scores": SCORES[1:]}, "without an outcome", 1),
+    "second id": ({"scores": [*SCORES, _result(9, "k0", own_id="0" * 32)]}, "more than one result_id", 0),
+    "wrong id": ({"scores": [_result(0, "k0", own_id="0" * 32), *SCORES[1:]]}, "result_id is not that", 0),
+    "unknown event": ({"scores": [*SCORES, _result(9, "never-sent")]}, "result that is not due", 0),
+    "skipped and judged": ({"scores": [*SCORES, _result(9, SKIPPED)]}, "result that is not due", 0),
+    "no result": ({"scores": [*SCORES, Record("scores", 0, 9, b"rubbish")]}, "result that is not due", 0),
+    "no status": ({"scores": [_result(0, "k0", status=None), *SCORES[1:]]}, "without a status", 0),
+    "invented task": ({"tasks": {"tone": [*TASKS, _task(9, SKIPPED)]}}, "task that is not due", 0),
+    "wrong topic": (
+        {"tasks": {"tone": TASKS, "style": [_task(0, "k0")]}},
+        "task on another metric's topic",
+        0,
+    ),
+    "no task": ({"tasks": {"tone": TASKS[1:]}, "scores": SCORES[1:]}, "without an outcome", 1),
+    "judged and dead": ({"scores": [*SCORES, _result(9, "e3")]}, "both judged and set aside", 0),
+    "lost dead letter": ({"dead_letters": LETTERS[:2]}, "undecodable and not set aside", 1),
+    "other reason": (
+        {"dead_letters": [LETTERS[0], _letter(1, EVENTS[5], "undecodable"), LETTERS[2]]},
+        "unroutable event set aside as undecodable",
+        0,
+    ),
+    "good event": (
+        {"dead_letters": [*LETTERS, _letter(9, EVENTS[0], "undecodable")]},
+        "sampled event set aside",
+        0,
+    ),
+    "skipped event": (
+        {"dead_letters": [*LETTERS, _letter(9, EVENTS[4], "unroutable")]},
+        "skipped event set aside",
+        0,
+    ),
+    "no such event": (
+        {"dead_letters": [*LETTERS, _letter(9, Record("events", 3, 99, b""), "undecodable")]},
+        "does not exist",
+        0,
+    ),
+    "other bytes": (
+        {"dead_letters": [*LETTERS[:2], _letter(2, replace(EVENTS[6], value=b"other"), "undecodable")]},
+        "other bytes",
+        0,
+    ),
+    "no bytes": (
+        {"dead_letters": [*LETTERS[:2], _letter(2, replace(EVENTS[6], value=None), "undecodable")]},
+        "other bytes",
+        0,
+    ),
+}
 
 
-def _doubled_under_another_id(world: Written) -> Written:
-    return replace(world, scores=[*world.scores, _result(9, "k0", own_id="0" * 32)])
-
-
-def _under_another_id(world: Written) -> Written:
-    return replace(world, scores=[_result(0, "k0", own_id="0" * 32), *world.scores[1:]])
-
-
-def _invented(world: Written) -> Written:
-    return replace(world, scores=[*world.scores, _result(9, "never-sent")])
-
-
-def _judged_although_skipped(world: Written) -> Written:
-    return replace(world, scores=[*world.scores, _result(9, SKIPPED)])
-
-
-def _rubbish_among_results(world: Written) -> Written:
-    return replace(world, scores=[*world.scores, Record("scores", 0, 9, b"rubbish")])
-
-
-def _without_status(world: Written) -> Written:
-    identity = result_id("events", "k0", "tone")
-    bare = _record("scores", 0, event_id="k0", metric="tone", result_id=identity)
-    return replace(world, scores=[bare, *world.scores[1:]])
-
-
-def _invented_task(world: Written) -> Written:
-    return replace(world, tasks={"tone": [*world.tasks["tone"], _task(9, SKIPPED)]})
-
-
-def _task_of_another_metric(world: Written) -> Written:
-    return replace(world, tasks={**world.tasks, "style": [_task(0, "k0")]})
-
-
-def _event_without_any_trace(world: Written) -> Written:
-    return replace(world, tasks={"tone": world.tasks["tone"][1:]}, scores=world.scores[1:])
-
-
-def _judged_and_set_aside(world: Written) -> Written:
-    return replace(world, scores=[*world.scores, _result(9, "e3")])
-
-
-def _without_dead_letter(world: Written) -> Written:
-    return replace(world, dead_letters=world.dead_letters[:2])
-
-
-def _dead_letter_for_another_reason(world: Written) -> Written:
-    wrong = _letter(1, world.events[5], "undecodable")
-    return replace(world, dead_letters=[world.dead_letters[0], wrong, world.dead_letters[2]])
-
-
-def _good_event_set_aside(world: Written) -> Written:
-    return replace(world, dead_letters=[*world.dead_letters, _letter(9, world.events[0], "undecodable")])
-
-
-def _skipped_event_set_aside(world: Written) -> Written:
-    return replace(world, dead_letters=[*world.dead_letters, _letter(9, world.events[4], "unroutable")])
-
-
-def _dead_letter_of_nothing(world: Written) -> Written:
-    nowhere = Record("events", 3, 99, b"")
-    return replace(world, dead_letters=[*world.dead_letters, _letter(9, nowhere, "undecodable")])
-
-
-def _dead_letter_with_other_bytes(world: Written) -> Written:
-    changed = _letter(2, replace(world.events[6], value=b"other"), "undecodable")
-    return replace(world, dead_letters=[*world.dead_letters[:2], changed])
-
-
-def _dead_letter_without_bytes(world: Written) -> Written:
-    bare = _letter(2, replace(world.events[6], value=None), "undecodable")
-    return replace(world, dead_letters=[*world.dead_letters[:2], bare])
-
-
-@pytest.mark.parametrize(
-    ("spoil", "problem", "lost"),
-    [
-        (_without_result, "without an outcome", 1),
-        (_doubled_under_another_id, "more than one result_id", 0),
-        (_under_another_id, "result_id is not that", 0),
-        (_invented, "result that nobody asked for", 0),
-        (_judged_although_skipped, "result that nobody asked for", 0),
-        (_rubbish_among_results, "result that nobody asked for", 0),
-        (_without_status, "without a status", 0),
-        (_invented_task, "task that nobody asked for", 0),
-        (_task_of_another_metric, "task on another metric's topic", 0),
-        (_event_without_any_trace, "without an outcome", 1),
-        (_judged_and_set_aside, "both judged and set aside", 0),
-        (_without_dead_letter, "undecodable and not set aside", 1),
-        (_dead_letter_for_another_reason, "unroutable event set aside as undecodable", 0),
-        (_good_event_set_aside, "sampled event set aside", 0),
-        (_skipped_event_set_aside, "skipped event set aside", 0),
-        (_dead_letter_of_nothing, "does not exist", 0),
-        (_dead_letter_with_other_bytes, "other bytes", 0),
-        (_dead_letter_without_bytes, "other bytes", 0),
-    ],
-)
-def test_what_is_wrong_fails(spoil: Callable[[Written], Written], problem: str, lost: int) -> None:
-    """Each way to spoil the topics is named, and what has no outcome is counted as lost."""
-    report = check(spoil(_world()), POLICY)
+@pytest.mark.parametrize(("changes", "problem", "lost"), DEFECTS.values(), ids=DEFECTS.keys())
+def test_what_is_wrong_fails(changes: dict[str, Any], problem: str, lost: int) -> None:
+    """Each defect is a problem, and an event without an outcome is counted as lost."""
+    report = check(replace(WORLD, **changes), POLICY)
     assert any(problem in kind for kind in report.problems), report
     assert report.lost == lost
 
 
 def test_a_report_names_what_is_wrong() -> None:
-    """Counts first, then each kind of problem with its first few examples and their number."""
+    """A report has the counts, then each kind of problem with its number and first examples."""
     report = Report(read=3)
     report.note("gone", range(7))
     assert str(report).splitlines()[1] == "gone: 7 (0, 1, 2, 3, 4, ...)"
@@ -237,7 +185,7 @@ def test_a_report_names_what_is_wrong() -> None:
     free=st.sampled_from([None, 0.3, 1.0]),
 )
 def test_the_rule_is_the_published_one(number: int, rate: float, style: float, free: float | None) -> None:
-    """The checker's own words of the sampling rule and the service's come to the same, event by event."""
+    """The checker's sampling rule and the service's agree for every event."""
     value = event(number, poison_every=10**9)
     policy = Policy(
         rate=rate,

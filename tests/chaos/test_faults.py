@@ -1,4 +1,4 @@
-"""Whatever fails, every event has its one outcome. Each fault is described where it is made to happen."""
+"""In every fault each event has exactly one outcome. Each fault is described at its function."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ FAULTS = [
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("fault", [_case(one) for one in FAULTS])
 async def test_nothing_is_lost_and_nothing_invented(fault: Fault, programme: Programme) -> None:
-    """The checker finds nothing wrong, and what the fault promises besides is so."""
+    """The checker finds no problem, and the fault's own assertions hold."""
     report = await programme.report(fault)
     assert report.lost == 0
 
 
 def test_faults_have_names_of_their_own() -> None:
-    """A fault is known by its name, in the report and as a folder."""
+    """Names and slugs of faults are unique."""
     assert len({fault.slug for fault in FAULTS}) == len({fault.name for fault in FAULTS}) == len(FAULTS)

@@ -1,4 +1,4 @@
-"""A store whose process is killed ends with what the topics have."""
+"""A store whose process is killed ends complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streams.settings import KafkaSettings, TopicSettings
 from streams.store.agent import Keeping, StoreAgent
 from streams.store.decoding import Decoder
 
-following.MAX_RECORDS = 50  # many transactions, so that one is under way when the end comes
+following.MAX_RECORDS = 50  # many transactions, so that one is open at the kill
 agent = StoreAgent(
     Path(sys.argv[1]),
     kafka=KafkaSettings(bootstrap_servers=sys.argv[2]),
@@ -40,7 +40,7 @@ def _has_more(path: Path, had: int) -> bool:
 
 
 async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> None:
-    """SIGKILL while it writes, each time further on; then each result and text is there once."""
+    """After several SIGKILLs while it writes, the store has each result and text once."""
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, RESULTS)) as (broker, _):
         for _kill in range(KILLS):
@@ -53,7 +53,7 @@ async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> 
             finally:
                 process.kill()
                 await process.wait()
-        assert 0 < _count(path) < RESULTS  # else nothing was under way
+        assert 0 < _count(path) < RESULTS  # else no write was in progress
         async with _running(_agent(path, broker)):
             await until(lambda: _count(path) >= RESULTS, "all results")
             await until(lambda: _count(path, "texts") >= RESULTS, "all texts")

@@ -1,4 +1,4 @@
-"""The report that several runs of the suite share."""
+"""The report shared by several runs of the suite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chaos.table import HEAD, Row, aligned, keep
 
 
 def test_a_fault_that_is_run_again_replaces_its_row(tmp_path: Path) -> None:
-    """The table keeps what earlier runs found of other faults, in the order of their first row."""
+    """A new run of a fault replaces its row; other rows stay in order."""
     file = tmp_path / "report.md"
     outcomes = Counter[Outcome]({"undecodable": 2, "unroutable": 1})
     report = Report(read=2_000, outcomes=outcomes, results=1_354, dead_letters=2, duplicates=7, lost=0)
@@ -18,7 +18,7 @@ def test_a_fault_that_is_run_again_replaces_its_row(tmp_path: Path) -> None:
     keep(file, Row.of("none", report, 21, 77.4))
     keep(file, Row.of("judge hangs", report, 44, 88.2))
 
-    # Set aside: 2 of what was due, 2 undecodable, 1 unroutable.
+    # Set aside: 2 due pairs, 2 undecodable, 1 unroutable.
     assert file.read_text().splitlines()[2:] == [
         "| judge hangs | 2,000 | 1,354 | 5 | 7 | 0 | 0 | 0 | 44 | 88 |",
         "| none | 2,000 | 1,354 | 5 | 7 | 0 | 0 | 0 | 21 | 77 |",
@@ -26,7 +26,7 @@ def test_a_fault_that_is_run_again_replaces_its_row(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_broke_off_is_in_the_table() -> None:
-    """Without the checker's report its row has the time alone, and as many cells as the head."""
+    """Without a report the row has the time alone, and all cells."""
     row = Row.of("judge hangs", None, 0, 9.6)
     assert len(row.cells) == len(HEAD)
     assert aligned([row])[1].split() == ["judge", "hangs", "broke", "off", "10"]

@@ -1,4 +1,4 @@
-"""Reads topics as they grow, with a plain consumer outside every group."""
+"""Reads topics as they grow, with a consumer outside every group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WAIT_MS = 200
 
 
 class TopicReader:
-    """Keeps everything that was on the topics, partitions added meanwhile included.
+    """Keeps every record of the topics, including partitions added later.
 
     Args:
         bootstrap_servers: The broker.
@@ -44,11 +44,11 @@ class TopicReader:
         await self._consumer.stop()
 
     def records(self, topic: str) -> Sequence[Record]:
-        """What was read of a topic so far."""
+        """The records of a topic so far."""
         return self._records[topic]
 
     async def catch_up(self) -> dict[TopicPartition, int]:
-        """Read up to where the topics end now.
+        """Read up to the present ends of the topics.
 
         Returns:
             The end of each partition.
@@ -61,14 +61,14 @@ class TopicReader:
                     Record(place.topic, place.partition, record.offset, record.value) for record in batch
                 )
             for place in ends:
-                # Behind markers of transactions, which are not records.
+                # Past transaction markers, which are not records.
                 self._next[place] = await self._consumer.position(place)
             await asyncio.sleep(0)
         return dict(ends)
 
     async def _see_partitions(self) -> None:
-        """Take up the partitions that are new; continuing where the others were."""
-        client = self._consumer._client  # nothing public asks for metadata now
+        """Add new partitions and keep the positions of the others."""
+        client = self._consumer._client  # no public method refreshes metadata
         client.set_topics(self._topics)
         await client.force_metadata_update()
         places = {
