@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
@@ -28,6 +27,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.size import Size
 from tests.chaos.team import Team
 from tests.chaos.topic_reader import TopicReader
+from tests.integration.admin import kafka_admin
 from tests.integration.cluster import COPIES, KafkaCluster
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka
@@ -277,7 +277,7 @@ class Arena:
         """Whether each group has committed the end of its topics."""
         settings = self.stage.settings
         try:
-            async with self._admin() as admin:
+            async with kafka_admin(self.servers) as admin:
                 for agents in self._groups:
                     group = group_of(settings.kafka.group_id, agents)
                     offsets = await admin.list_consumer_group_offsets(group)
@@ -293,19 +293,10 @@ class Arena:
             return False
         return True
 
-    @contextlib.asynccontextmanager
-    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers)
-        await admin.start()
-        try:
-            yield admin
-        finally:
-            await admin.close()
-
     async def set_topic(self, topic: str, **configs: str) -> None:
         """Replace a topic's configuration; `max_message_bytes="..."` sets `max.message.bytes`."""
         named = {name.replace("_", "."): value for name, value in configs.items()}
-        async with self._admin() as admin:
+        async with kafka_admin(self.servers) as admin:
             for answer in await admin.alter_configs(
                 [ConfigResource(ConfigResourceType.TOPIC, topic, configs=named)]
             ):
@@ -315,22 +306,18 @@ class Arena:
     async def reset_offsets(self) -> None:
         """Set the workers' group, which must be empty, to the first event."""
         events = self.topics["events"]
-        consumer = AIOKafkaConsumer(
+        async with AIOKafkaConsumer(
             bootstrap_servers=self.servers,
             group_id=self.stage.settings.kafka.group_id,
             enable_auto_commit=False,
-        )
-        await consumer.start()
-        try:
+        ) as consumer:
             places = [TopicPartition(events, number) for number in range(PARTITIONS)]
             consumer.assign(places)
             await consumer.commit(dict.fromkeys(places, 0))
-        finally:
-            await consumer.stop()
 
     async def add_partitions(self, total: int) -> None:
         """Increase the partitions of every topic."""
-        async with self._admin() as admin:
+        async with kafka_admin(self.servers) as admin:
             await admin.create_partitions({topic: NewPartitions(total) for topic in self.topics.values()})
 
     async def close(self) -> None:

@@ -20,11 +20,11 @@ from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.requests.wire import heads
 from tests.collector.collector import KEYED, Collector, collector, to_kafka
 from tests.integration.deadlines import until
+from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage
 from tests.integration.test_replay import Command
 from tests.integration.test_traces import CALL, counts, parts, trace_ids
 from tests.integration.test_worker import Chat
-from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 

@@ -25,13 +25,11 @@ DEADLINE_SECONDS = 60.0
 
 async def _sent(servers: str) -> RawRecord:
     """Read the one record on the topic."""
-    consumer = AIOKafkaConsumer("qa.events", bootstrap_servers=servers, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
+    async with AIOKafkaConsumer(
+        "qa.events", bootstrap_servers=servers, auto_offset_reset="earliest"
+    ) as consumer:
         record = await asyncio.wait_for(consumer.getone(), DEADLINE_SECONDS)
         return RawRecord(record.value, record.key, tuple(record.headers), record.timestamp)
-    finally:
-        await consumer.stop()
 
 
 async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, Outcome]:

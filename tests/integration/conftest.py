@@ -15,6 +15,7 @@ from mode.threads import WorkerThread
 
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
+from tests.integration.processes import Endpoint
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.ways_in import PARTS, USER
 from tests.integration.wire_client import create_topic
@@ -127,3 +128,12 @@ def topic_name() -> Callable[[str], str]:
     run = uuid.uuid4().hex[:8]
     numbers = itertools.count(1)
     return lambda stem: f"{stem}-{run}-{next(numbers)}"
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    """A judge on loopback."""
+    judge = Endpoint()
+    await judge.start()
+    yield judge
+    await judge.stop()

@@ -132,9 +132,7 @@ class Stage:
 
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
         """Write records to a topic, spread over its partitions."""
-        producer = AIOKafkaProducer(**self._client_options, max_request_size=20_000_000)
-        await producer.start()
-        try:
+        async with AIOKafkaProducer(**self._client_options, max_request_size=20_000_000) as producer:
             sent = [
                 await producer.send(
                     self.topic(topic),
@@ -144,8 +142,6 @@ class Stage:
                 for number, value in enumerate(values)
             ]
             await asyncio.gather(*sent)
-        finally:
-            await producer.stop()
 
     async def produce_keyed(
         self,
@@ -155,22 +151,16 @@ class Stage:
         codec: str | None = None,
     ) -> None:
         """Write records to the partitions of their keys, in order."""
-        producer = AIOKafkaProducer(**self._client_options, compression_type=codec)
-        await producer.start()
-        try:
+        async with AIOKafkaProducer(**self._client_options, compression_type=codec) as producer:
             for key, value in records:
                 await producer.send(self.topic(topic), value, key=key)
             await producer.flush()
-        finally:
-            await producer.stop()
 
     async def read(self, topic: str) -> list[Any]:
         """The present records of a topic."""
-        consumer = AIOKafkaConsumer(
+        async with AIOKafkaConsumer(
             **self._client_options, enable_auto_commit=False, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        try:
+        ) as consumer:
             places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
             consumer.assign(places)
             ends = await consumer.end_offsets(places)
@@ -179,12 +169,35 @@ class Stage:
                 for batch in (await consumer.getmany(timeout_ms=200)).values():
                     records.extend(batch)
             return records
-        finally:
-            await consumer.stop()
 
     async def results(self) -> list[Scored | Unscored | Failed]:
         """All results."""
         return [RESULT.validate_json(record.value) for record in await self.read("scores")]
+
+    async def holds(self, *, at_least: bool = False, **counts: int) -> None:
+        """Wait until topics hold this many records, as in `holds(tasks_tone=20, dead=1)`."""
+
+        async def hold() -> bool:
+            found = {topic: len(await self.read(topic.replace("_", "."))) for topic in counts}
+            return all(found[one] == counts[one] or (at_least and found[one] > counts[one]) for one in counts)
+
+        await until(hold, f"{'at least ' * at_least}{counts}")
+
+    async def judges(self, event_ids: set[str]) -> None:
+        """Wait until these events have results."""
+
+        async def judged() -> bool:
+            return {result.event_id for result in await self.results()} >= event_ids
+
+        await until(judged, f"results of {len(event_ids)} events")
+
+    async def commits(self, topic: str, total: int, group: str | None = None) -> None:
+        """Wait until the committed offsets of a topic's partitions add up to this total."""
+
+        async def committed() -> bool:
+            return sum(offset or 0 for offset in await self.committed(topic, group)) == total
+
+        await until(committed, f"{total} committed on {topic}")
 
     async def dead_letters(self) -> list[DeadLetter]:
         """All dead letters."""
@@ -200,29 +213,21 @@ class Stage:
 
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
         """The committed offset of the worker's group on each partition of a topic."""
-        consumer = AIOKafkaConsumer(
+        async with AIOKafkaConsumer(
             **self._client_options,
             group_id=group or self.settings.kafka.group_id,
             enable_auto_commit=False,
-        )
-        await consumer.start()
-        try:
+        ) as consumer:
             return [
                 await consumer.committed(TopicPartition(self.topic(topic), number))
                 for number in range(self.partitions)
             ]
-        finally:
-            await consumer.stop()
 
     async def commit_again(self, topic: str, offset: int) -> None:
         """Set the offset of the worker's group, which must be empty, on every partition of a topic."""
-        consumer = AIOKafkaConsumer(
+        async with AIOKafkaConsumer(
             **self._client_options, group_id=self.settings.kafka.group_id, enable_auto_commit=False
-        )
-        await consumer.start()
-        try:
+        ) as consumer:
             places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
             consumer.assign(places)
             await consumer.commit(dict.fromkeys(places, offset))
-        finally:
-            await consumer.stop()

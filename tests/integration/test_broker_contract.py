@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 
 from streams.embedded.protocol.codes import ErrorCode
+from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, partition_leaders
 
@@ -213,9 +214,7 @@ async def test_topics_are_created_extended_configured_and_deleted(
 ) -> None:
     """The admin client creates, extends, configures and deletes a topic; invalid requests are refused."""
     topic = topic_name("life")
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(broker.bootstrap_servers) as admin:
         created = await admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "5000"})])
         assert [error for _, error, _ in created.topic_errors] == [ErrorCode.NONE]
         again = await admin.create_topics([NewTopic(topic, 2, 1)])
@@ -251,8 +250,6 @@ async def test_topics_are_created_extended_configured_and_deleted(
                 return partition_leaders(client, topic) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
         await until(is_gone, "the topic is gone")
-    finally:
-        await admin.close()
 
 
 def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
@@ -336,12 +333,8 @@ async def test_deleting_records_moves_the_start(
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)
     await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(broker.bootstrap_servers) as admin:
         await admin.delete_records({partition: RecordsToDelete(before_offset=6)})
-    finally:
-        await admin.close()
     async with AIOKafkaConsumer(
         topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
     ) as consumer:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from streams.embedded.protocol.codes import ApiKey, ErrorCode
 from streams.embedded.protocol.wire import Writer
+from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, await_coordinator
 
@@ -217,21 +217,19 @@ async def test_groups_can_be_looked_at(broker: RunningBroker, topic_name: Callab
     topic, group = topic_name("look"), topic_name("group")
     broker.create_topic(topic, 1)
     partition = TopicPartition(topic, 0)
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    await admin.start()
-    try:
-        async with _member(broker, topic, group, client_id="seen") as member:
-            await until(_shared_out([member], 1), "it joined")
-            await member.commit({partition: 0})
-            (described,) = await admin.describe_consumer_groups([group])
-            ((error, name, state, kind, _, members, *_),) = described.groups
-            assert (error, name, state, kind) == (0, group, "Stable", "consumer")
-            assert [client_id for _, client_id, *_ in members] == ["seen"]
-            assert (group, "consumer") in [tuple(one[:2]) for one in await admin.list_consumer_groups()]
-            offsets = await admin.list_consumer_group_offsets(group)
-            assert offsets[partition].offset == 0
-    finally:
-        await admin.close()
+    async with (
+        kafka_admin(broker.bootstrap_servers) as admin,
+        _member(broker, topic, group, client_id="seen") as member,
+    ):
+        await until(_shared_out([member], 1), "it joined")
+        await member.commit({partition: 0})
+        (described,) = await admin.describe_consumer_groups([group])
+        ((error, name, state, kind, _, members, *_),) = described.groups
+        assert (error, name, state, kind) == (0, group, "Stable", "consumer")
+        assert [client_id for _, client_id, *_ in members] == ["seen"]
+        assert (group, "consumer") in [tuple(one[:2]) for one in await admin.list_consumer_groups()]
+        offsets = await admin.list_consumer_group_offsets(group)
+        assert offsets[partition].offset == 0
 
 
 class _StaticMember:

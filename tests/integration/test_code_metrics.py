@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from schemas import Failed, Scored
-from tests.integration.deadlines import until
 from tests.integration.stage import Stage, event
 from tests.integration.test_worker import Chat
 
@@ -46,11 +45,7 @@ async def test_broken_functions_fail_alone(stage: Stage) -> None:
     due = {("tone", "scored"): 42, ("words", "scored"): 40} | {(name, "failed"): 2 for name in BROKEN}
     async with stage.worker(Chat()):
         await stage.produce(values)
-
-        async def done() -> bool:
-            return len(await stage.results()) >= sum(due.values())
-
-        await until(done, "every result")
+        await stage.holds(at_least=True, scores=sum(due.values()))
     results = await stage.results()
     assert Counter((one.metric, one.status) for one in results) == due
     assert {one.error_type for one in results if isinstance(one, Failed)} == {"metric_error"}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
 from tests.integration.deadlines import until
+from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage, event
 from tests.integration.test_worker import Chat
-from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
 
 PACK = "---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n"
 TURNS = 3
@@ -29,14 +28,6 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
         "ingest": {"conversations": {"idle_seconds": 1, "max_seconds": 60}},
     }
     return Stage(bootstrap_servers, tmp_path, changes=changes)
-
-
-@pytest.fixture
-async def judge() -> AsyncIterator[Endpoint]:
-    endpoint = Endpoint()
-    await endpoint.start()
-    yield endpoint
-    await endpoint.stop()
 
 
 def turn(conversation: int, number: int) -> tuple[bytes, bytes]:
@@ -67,9 +58,9 @@ async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Sta
 
 
 @pytest.mark.kafka
-async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, judge: Endpoint) -> None:
+async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, endpoint: Endpoint) -> None:
     """After SIGKILL amid conversations the next worker reads them again and judges each whole."""
-    stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
     stage.changes |= SOON_MISSED
     conversations = range(12)
     stage.changes["ingest"] = {"conversations": {"idle_seconds": 300, "max_seconds": 300}}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoint.scripted import ScriptedChat
@@ -24,6 +24,7 @@ from streams.doctor.probe import KafkaProbe
 from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.protocol.codes import ApiKey, ErrorCode
 from streams.embedded.protocol.wire import Writer
+from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage, event
@@ -107,12 +108,8 @@ async def test_topics_that_are_missing(stage: Stage) -> None:
         assert (one.outcome, one.detail) == ("failed", "does not exist")
         assert f"--create --topic {stage.topic(name)}" in one.remedy
     assert diagnosis.may_pass
-    admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(stage.bootstrap_servers) as admin:
         there = await admin.list_topics()
-    finally:
-        await admin.close()
     assert not [name for name in there if name.startswith(stage.name)]
 
 
@@ -137,17 +134,13 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
 
 async def test_a_group_of_another_application(topics: Stage) -> None:
     """Members that are not workers fail the group check."""
-    stranger = AIOKafkaConsumer(
+    async with AIOKafkaConsumer(
         topics.topic("events"),
         bootstrap_servers=topics.bootstrap_servers,
         group_id=topics.settings.kafka.group_id,
-    )
-    await stranger.start()
-    try:
+    ) as stranger:
         await until(lambda: bool(stranger.assignment()), "the stranger's partitions")
         one = found(await diagnosed(topics), "access", f"group {topics.name}-group")
-    finally:
-        await stranger.stop()
     assert (one.outcome, one.remedy) == ("failed", "choose another kafka.group_id")
     assert "another application (1 members, clients aiokafka-" in one.detail
 
@@ -268,9 +261,7 @@ def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]
 
 
 async def _ends(stage: Stage) -> dict[str, list[int]]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=stage.bootstrap_servers)
-    await consumer.start()
-    try:
+    async with AIOKafkaConsumer(bootstrap_servers=stage.bootstrap_servers) as consumer:
         return {
             name: [
                 await _end(consumer, TopicPartition(stage.topic(name), number))
@@ -278,8 +269,6 @@ async def _ends(stage: Stage) -> dict[str, list[int]]:
             ]
             for name in NEEDED
         }
-    finally:
-        await consumer.stop()
 
 
 async def _end(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int:
@@ -305,11 +294,7 @@ async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
             == "a judgestream worker listens there already"
         )
         assert found(diagnosis, "access", f"group {group}").detail.startswith("Stable, 1 members")
-
-        async def judged() -> bool:
-            return len(await topics.results()) == 30
-
-        await until(judged, "30 results")
+        await topics.holds(scores=30)
         ends = await _ends(topics)
         await diagnosed(topics)
         assert await _ends(topics) == ends
@@ -366,12 +351,8 @@ async def test_as_init_container(
         await _told(service, "nothing listens at")
         async with EmbeddedBroker(host=host, port=int(port), auto_create_topics=False) as broker:
             await _told(service, "does not exist")
-            admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-            await admin.start()
-            try:
+            async with kafka_admin(broker.bootstrap_servers) as admin:
                 await admin.create_topics([NewTopic(stage.topic(name), 4, 1) for name in NEEDED])
-            finally:
-                await admin.close()
             ended = await service.end()
     assert ended.code == 0
     assert "a worker can run" in ended.out

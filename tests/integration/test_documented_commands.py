@@ -91,22 +91,14 @@ async def test_offsets_are_handed_over_and_back(
     places = [TopicPartition(topic, number) for topic in topics for number in range(2)]
     # No offset is committed on the second partition of qa.events, as if it was just added.
     before = [None if number == 1 else number for number in range(len(places))]
-    producer = AIOKafkaProducer(**access)
-    await producer.start()
-    try:
+    async with AIOKafkaProducer(**access) as producer:
         for place in places:
             for _ in places:  # an offset must not exceed the end
                 await producer.send_and_wait(place.topic, b"x", partition=place.partition)
-    finally:
-        await producer.stop()
-    consumer = AIOKafkaConsumer(**access, group_id="judgestream", enable_auto_commit=False)
-    await consumer.start()
-    try:
+    async with AIOKafkaConsumer(**access, group_id="judgestream", enable_auto_commit=False) as consumer:
         consumer.assign(places)
         known = {place: at for place, at in zip(places, before, strict=True) if at is not None}
         await consumer.commit({place: OffsetAndMetadata(at, "") for place, at in known.items()})
-    finally:
-        await consumer.stop()
 
     there, back = (block for block in blocks("docs/upgrading.md") if "--reset-offsets" in block)
     guarded = f"{secure_kafka.at('SCRAM')} --command-config admin.properties"
@@ -123,9 +115,5 @@ async def test_offsets_are_handed_over_and_back(
 
 
 async def _offsets(access: dict[str, Any], group: str, places: list[TopicPartition]) -> list[int | None]:
-    consumer = AIOKafkaConsumer(**access, group_id=group, enable_auto_commit=False)
-    await consumer.start()
-    try:
+    async with AIOKafkaConsumer(**access, group_id=group, enable_auto_commit=False) as consumer:
         return [await consumer.committed(place) for place in places]
-    finally:
-        await consumer.stop()

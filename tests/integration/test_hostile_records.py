@@ -18,14 +18,16 @@ import pytest
 import yaml
 from aiohttp import web
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from judge.metrics.prompting import parse_fenced
 from judge.text.redaction import KINDS
 from schemas import RESULT, DeadLetter
+from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
+from tests.judge.fake_openai import completed
+from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.robustness import corpus
 
@@ -131,34 +133,16 @@ def _reply(request: dict[str, Any]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def endpoint() -> AsyncIterator[int]:
-    """A judge that answers at once; yields its port."""
+async def endpoint() -> AsyncIterator[str]:
+    """A judge that answers at once; yields its address."""
 
     async def answer(request: web.Request) -> web.Response:
-        body = await request.json()
-        message = {"role": "assistant", "content": _reply(body)}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-        return web.json_response(
-            {
-                "id": "c",
-                "object": "chat.completion",
-                "created": 0,
-                "model": "m",
-                "choices": [choice],
-                "usage": usage,
-            }
-        )
+        return completed(_reply(await request.json()))
 
     app = web.Application(client_max_size=100_000_000)
     app.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with on_loopback(app) as address:
+        yield f"{address}/v1"
 
 
 @contextlib.asynccontextmanager
@@ -269,13 +253,9 @@ class Watch:
 
 async def members(stage: Stage) -> set[str]:
     """The members of the workers' group."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(stage.bootstrap_servers) as admin:
         described = await admin.describe_consumer_groups([stage.settings.kafka.group_id])
         return {member[0] for member in described[0].groups[0][5]}
-    finally:
-        await admin.close()
 
 
 async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int, int] | None:
@@ -314,7 +294,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
     bounded.
     """
     rows: list[dict[str, Any]] = []
-    async with endpoint() as port, contextlib.AsyncExitStack() as running:
+    async with endpoint() as base_url, contextlib.AsyncExitStack() as running:
         changes = {
             "metrics": {"coverage": {}, "relevance": {}},
             "judge.redact": list(KINDS),
@@ -326,7 +306,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
             broker.bootstrap_servers,
             tmp_path,
             partitions=_PARTITIONS,
-            base_url=f"http://127.0.0.1:{port}/v1",
+            base_url=base_url,
             changes=changes,
         )
         for topic in ("events", "tasks.coverage", "tasks.relevance", "scores", "dead"):

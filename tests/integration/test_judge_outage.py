@@ -104,11 +104,7 @@ async def test_a_spare_takes_over_and_gives_back(stage: Stage) -> None:
                 return bool(first.answered_at)
 
             await until(given_back, "a verdict of the first again")
-
-            async def judged() -> bool:
-                return len(await stage.results()) == number
-
-            await until(judged, "all judged")
+            await stage.holds(scores=number)
     calls = [result.judge for result in await stage.results() if result.judge is not None]
     assert {(call.endpoint, call.model_asked, call.fallback) for call in calls} == {
         ("primary", "m-1", False),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.errors import KafkaError
 
 from streams.errors import KafkaAccessError
@@ -29,10 +29,11 @@ from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses
 from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants, worker_grants
 from streams.kafka.topics.plan import plan_topics
 from streams.settings import KafkaSettings
+from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import until
+from tests.integration.processes import Endpoint
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import Stage, event
-from tests.integration.test_worker_process import Endpoint
 from tests.integration.ways_in import (
     ENVIRONMENT,
     FAULTS,
@@ -45,6 +46,7 @@ from tests.integration.ways_in import (
     token,
     without,
 )
+from tests.loopback import on_loopback
 from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
 
 pytestmark = pytest.mark.kafka
@@ -61,14 +63,6 @@ def passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment variables that settings name."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-
-
-@pytest.fixture
-async def endpoint() -> AsyncIterator[Endpoint]:
-    judge = Endpoint()
-    await judge.start()
-    yield judge
-    await judge.stop()
 
 
 # A stage with an authoriser
@@ -114,13 +108,9 @@ class GuardedStage(Stage):
 
     async def create_topics(self) -> None:
         """Create all topics as the administrator."""
-        admin = AIOKafkaAdminClient(**self.access)
-        await admin.start()
-        try:
+        async with kafka_admin(**self.access) as admin:
             names = [use.name for use in topic_uses(self.settings.topics, self.settings.metrics)]
             await admin.create_topics([NewTopic(name, self.partitions, 1) for name in names])
-        finally:
-            await admin.close()
 
     @contextlib.contextmanager
     def allowed(self, grants: Sequence[Grant], principal: str | None = None) -> Iterator[None]:
@@ -277,11 +267,7 @@ async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, stage
         await stage.produce([event(number) for number in range(20)])
         await until(lambda: stage.judged(20), "20 results")
         group = group_of(stage.settings.kafka.group_id, ["monitor"])
-
-        async def all_watched() -> bool:
-            return sum(offset or 0 for offset in await stage.committed("scores", group)) == 20
-
-        await until(all_watched, "20 results seen by the monitor")
+        await stage.commits("scores", 20, group)
         for process, log in workers:
             text = await stopped(process, log)
             assert "some of the broker's settings cannot be read" in text
@@ -449,49 +435,23 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
     assert await stage.dead_letters() == []
 
 
-class TokenEndpoint:
-    """An OAuth token endpoint that checks the client's secret."""
-
-    def __init__(self, kafka: SecureKafka) -> None:
-        self._kafka = kafka
-        self.given = 0
-        self.url = ""
-        self._runner: web.AppRunner | None = None
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        form = await request.post()
-        if request.headers["Authorization"] != "Basic anVkZ2VzdHJlYW06Y2xpZW50LXNlY3JldA==":
-            return web.json_response({"error": "invalid_client"}, status=401)
-        assert dict(form) == {"grant_type": "client_credentials", "scope": "kafka"}
-        self.given += 1
-        return web.json_response(
-            {
-                "access_token": self._kafka.issuer.token(USER),
-                "expires_in": TOKEN_LIFE_SECONDS,
-                "token_type": "Bearer",
-            }
-        )
-
-    async def start(self) -> None:
-        app = web.Application()
-        app.router.add_post("/token", self._answer)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/token"
-
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-
 async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged: Staged) -> None:
     """The broker ends a session when its token expires; over three token lifetimes nothing is lost."""
-    tokens = TokenEndpoint(kafka)
-    await tokens.start()
-    try:
+    given = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal given
+        assert request.headers["Authorization"] == "Basic anVkZ2VzdHJlYW06Y2xpZW50LXNlY3JldA=="
+        assert dict(await request.post()) == {"grant_type": "client_credentials", "scope": "kafka"}
+        given += 1
+        made = {"access_token": kafka.issuer.token(USER), "expires_in": TOKEN_LIFE_SECONDS}
+        return web.json_response({**made, "token_type": "Bearer"})
+
+    app = web.Application()
+    app.router.add_post("/token", answer)
+    async with on_loopback(app) as address:
         oauth = {
-            "token_url": tokens.url,
+            "token_url": f"{address}/token",
             "client_id": USER,
             "client_secret_env": "CLIENT_SECRET",
             "scope": "kafka",
@@ -507,13 +467,11 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
                     nonlocal sent
                     await stage.produce([event(sent)])
                     sent += 1
-                    return tokens.given >= 4
+                    return given >= 4
 
                 await until(enough, "four tokens")
                 await until(lambda: stage.judged(sent), f"{sent} results")
                 await stopped(process, log)
-    finally:
-        await tokens.stop()
 
 
 async def test_a_worker_without_a_valid_token_is_not_ready(

@@ -12,8 +12,8 @@ from schemas import RESULT, Alert, Scored
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from tests.integration.deadlines import until
+from tests.integration.processes import SOON_MISSED, process
 from tests.integration.stage import Stage
-from tests.integration.test_worker_process import SOON_MISSED, process
 from tests.streams.results import scored
 
 CALM, FALLEN = 240, 60
@@ -101,11 +101,7 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
             await stage.produce(results(stretch), topic="scores")
             # Kill with part of the results observed, at any later step.
             wanted = done + len(stretch) // 2
-
-            async def some(wanted: int = wanted) -> bool:
-                return len(await stage.read("observations")) >= wanted
-
-            await until(some, "half of the results observed")
+            await stage.holds(at_least=True, observations=wanted)
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
         done += len(stretch)

@@ -53,11 +53,7 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
             await until(told_of, "trouble")
             assert await stage.dead_letters() == []
             registry.down = False
-
-            async def done() -> bool:
-                return len(await stage.results()) == 3 and len(await stage.dead_letters()) == 1
-
-            await until(done, "three results and a dead letter")
+            await stage.holds(scores=3, dead=1)
         assert {one.event_id for one in await stage.results()} == {"a", "b", "e1"}
         (letter,) = await stage.dead_letters()
         assert letter.reason == "undecodable"

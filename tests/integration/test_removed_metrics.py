@@ -20,19 +20,11 @@ async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBro
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=2, metrics=("tone", "style"))
     async with stage.worker(Chat()):
         await stage.produce([event(number) for number in range(2)])
-
-        async def judged() -> bool:
-            return sum(offset or 0 for offset in await stage.committed("tasks.style")) == 2
-
-        await until(judged, "two tasks of each metric")
+        await stage.commits("tasks.style", 2)
     assert await removed_tasks(stage.settings) == {}
     async with stage.worker(None, agents=("intake",)):
         await stage.produce([event(number) for number in range(2, 6)])
-
-        async def sampled() -> bool:
-            return len(await stage.tasks("style")) == 8  # the intake group is new and reads all six events
-
-        await until(sampled, "six tasks more")
+        await stage.holds(tasks_style=8)  # the intake group is new and reads all six events
     with pytest.raises(TopicsError, match="metric style is in the settings"):
         await drain(stage.settings, "style")
     stage.metrics = ("tone",)

@@ -28,8 +28,10 @@ from streams.intake.from_settings import event_policy
 from streams.store.writer import Writer
 from streams.worker.replay.plan import Plan
 from tests.integration.deadlines import until
+from tests.integration.processes import process
 from tests.integration.stage import PACK, Stage
-from tests.integration.test_worker_process import process
+from tests.judge.fake_openai import completed
+from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.streams.cli.processes import COMMAND, clean_environment
 from tests.streams.results import at
@@ -53,7 +55,7 @@ class Judges:
         self.held.set()
         self.hold_after: int | None = None
         self.seconds = 0.0
-        self.port = 0
+        self.url = ""
 
     async def answer(self, request: web.Request) -> web.Response:
         body: dict[str, Any] = await request.json()
@@ -66,29 +68,8 @@ class Judges:
         number = int(text.rsplit("So ", 1)[1].split(".")[0])
         score = 4 - (model == NEW and number % 2 == 0)
         said = hashlib.sha256(text.encode()).digest()[0] % 40  # varies the length of replies
-        return web.json_response(
-            {
-                "id": "c",
-                "object": "chat.completion",
-                "created": 0,
-                "model": model,
-                "choices": [
-                    {
-                        "index": 0,
-                        "finish_reason": "stop",
-                        "message": {
-                            "role": "assistant",
-                            "content": json.dumps({"score": score, "justification": model}),
-                        },
-                    }
-                ],
-                "usage": {
-                    "prompt_tokens": len(text) // 4,
-                    "completion_tokens": 20 + said,
-                    "total_tokens": len(text) // 4 + 20 + said,
-                },
-            }
-        )
+        reply = json.dumps({"score": score, "justification": model})
+        return completed(reply, model=model, tokens=(len(text) // 4, 20 + said))
 
 
 @pytest.fixture
@@ -96,21 +77,17 @@ async def judges() -> AsyncIterator[Judges]:
     judges = Judges()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", judges.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    judges.port = runner.addresses[0][1]
-    yield judges
-    judges.held.set()
-    await runner.cleanup()
+    async with on_loopback(app) as address:
+        judges.url = f"{address}/v1"
+        yield judges
+        judges.held.set()
 
 
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path, judges: Judges) -> Stage:
     price = {"input": 1.0, "output": 10.0}
-    base_url = f"http://127.0.0.1:{judges.port}/v1"
     endpoints = [
-        {"name": name, "base_url": base_url, "model": model, "usd_per_million_tokens": price}
+        {"name": name, "base_url": judges.url, "model": model, "usd_per_million_tokens": price}
         for name, model in (("live", LIVE), ("new", NEW))
     ]
     changes = {"judge.endpoints": endpoints, "judge.max_in_flight": 40, "sampling": {"default_rate": 0.9}}
@@ -235,7 +212,7 @@ async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges:
     """A replay with half of the limits delays no live event; in the long form live latency grows by at most a
     tenth.
     """
-    stage.base_url, stage.changes["sampling"] = f"http://127.0.0.1:{judges.port}/v1", {"default_rate": 1}
+    stage.base_url, stage.changes["sampling"] = judges.url, {"default_rate": 1}
     since = datetime.now(UTC).isoformat()
     await judged_live(stage, events(0, EVENTS))
     options = ("--from", since, "--to", datetime.now(UTC).isoformat(), "--endpoint", "new", "--share", "0.5")
@@ -262,11 +239,7 @@ async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges:
         while not report.done():
             await send()
         assert (await report)["results"] == {"tone": {"scored": EVENTS}}
-
-        async def judged() -> bool:
-            return len(await stage.read("observations")) >= EVENTS + sent
-
-        await until(judged, f"{sent} live results")
+        await stage.holds(at_least=True, observations=EVENTS + sent)
     waits: dict[int, float] = {}
     for record in await stage.read("scores"):
         result = RESULT.validate_json(record.value)

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.integration.deadlines import until
 from tests.integration.leaks import Scan, forms
 from tests.integration.login_front import login_front
+from tests.judge.fake_openai import completed
 from tests.loopback import on_loopback
 from tests.streams.certificates import Authority
 from tests.streams.cli.processes import Ended, clean_environment, judgestream
@@ -72,16 +73,8 @@ class EchoingJudge:
         if status != 200:
             text = f"upstream refused Authorization: {sent} ({quote(sent)}) of {dict(request.headers)}"
             return web.json_response({"error": {"message": text, "detail": sent}}, status=status)
-        verdict = {"score": 4, "justification": "ok"}
-        message = {"role": "assistant", "content": json.dumps(verdict)}
-        return web.json_response(
-            {
-                "model": "m",
-                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                "usage": {"prompt_tokens": 10, "completion_tokens": 2},
-            },
-            headers={"X-Echo": sent, "Set-Cookie": f"key={quote(sent)}"},
-        )
+        verdict = json.dumps({"score": 4, "justification": "ok"})
+        return completed(verdict, headers={"X-Echo": sent, "Set-Cookie": f"key={quote(sent)}"})
 
     async def models(self, request: web.Request) -> web.Response:
         sent = request.headers.get("Authorization", "")
@@ -236,19 +229,13 @@ async def worker(config: str, env: Mapping[str, str], forced: str = "") -> Async
 
 
 async def produce(access: dict[str, str], values: list[bytes]) -> None:
-    producer = AIOKafkaProducer(**access)
-    await producer.start()
-    try:
+    async with AIOKafkaProducer(**access) as producer:
         for number, value in enumerate(values):
             await producer.send_and_wait("events", value, key=b"k%d" % number, partition=number % PARTITIONS)
-    finally:
-        await producer.stop()
 
 
 async def records(access: dict[str, str], topic: str) -> list[Any]:
-    consumer = AIOKafkaConsumer(**access, auto_offset_reset="earliest", enable_auto_commit=False)
-    await consumer.start()
-    try:
+    async with AIOKafkaConsumer(**access, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
         places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
@@ -257,8 +244,6 @@ async def records(access: dict[str, str], topic: str) -> list[Any]:
             for batch in (await consumer.getmany(timeout_ms=200)).values():
                 found.extend(batch)
         return found
-    finally:
-        await consumer.stop()
 
 
 async def look_at_everything(scan: Scan, url: str) -> None:
@@ -450,32 +435,30 @@ async def test_tokens(tmp_path: Path) -> None:
 
     app = web.Application()
     app.router.add_post("/token", token)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    security = {
-        "protocol": "SASL_PLAINTEXT",
-        "mechanism": "OAUTHBEARER",
-        "oauth": {
-            "token_url": f"http://127.0.0.1:{runner.addresses[0][1]}/token",
-            "client_id": "judge",
-            "client_secret_env": "CLIENT_SECRET",
-        },
-    }
     env = {"CLIENT_SECRET": SECRETS["client secret"]}
-    try:
-        async with echoing_judge() as judge, login_front("OAUTHBEARER", SECRETS["kafka token"]) as front:
-            endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
-            content = document(tmp_path, front.bootstrap_servers, security, endpoint)
-            config = written(tmp_path, "oauth.yaml", content)
-            for command in (("doctor", "--skip", "verdict", "-c"), ("config", "show")):
-                keep(scan, command[0], await judgestream("--debug", *command, config, env=env))
-            async with worker(config, env) as one:
-                await one.url()
-                assert await one.end() == 0
-                scan.add("worker", bytes(one.written))
-    finally:
-        await runner.cleanup()
+    async with (
+        on_loopback(app) as address,
+        echoing_judge() as judge,
+        login_front("OAUTHBEARER", SECRETS["kafka token"]) as front,
+    ):
+        security = {
+            "protocol": "SASL_PLAINTEXT",
+            "mechanism": "OAUTHBEARER",
+            "oauth": {
+                "token_url": f"{address}/token",
+                "client_id": "judge",
+                "client_secret_env": "CLIENT_SECRET",
+            },
+        }
+        endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
+        content = document(tmp_path, front.bootstrap_servers, security, endpoint)
+        config = written(tmp_path, "oauth.yaml", content)
+        for command in (("doctor", "--skip", "verdict", "-c"), ("config", "show")):
+            keep(scan, command[0], await judgestream("--debug", *command, config, env=env))
+        async with worker(config, env) as one:
+            await one.url()
+            assert await one.end() == 0
+            scan.add("worker", bytes(one.written))
     assert len(asked) >= 2
     assert {welcome for welcome, _ in front.logins} == {True}
     assert_clean(scan)

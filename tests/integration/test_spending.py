@@ -63,11 +63,7 @@ async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> 
     async with stage.worker(asked) as (_, registry):
         await stage.produce([event(number) for number in range(9)])
         await until(lambda: len(asked.requests) == 9, "most of the budget spent")
-
-        async def all_judged() -> bool:
-            return len(await stage.results()) == 9
-
-        await until(all_judged, "nine results")
+        await stage.holds(scores=9)
         await stage.produce([event(number) for number in range(100, 200)])
         sampled = {"outcome": "sampled", "reason": ""}
         skipped = {"outcome": "skipped", "reason": "not_sampled"}

@@ -44,17 +44,13 @@ async def test_what_comes_while_the_group_is_away_is_read(bench: Bench) -> None:
 async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
     """An added partition is read from its start; the group has committed on partition 0 alone."""
     await bench.produce(2, partition=1)
-    consumer = AIOKafkaConsumer(
+    async with AIOKafkaConsumer(
         bootstrap_servers=bench.kafka.bootstrap_servers,
         group_id=bench.kafka.group_id,
         enable_auto_commit=False,
-    )
-    await consumer.start()
-    try:
+    ) as consumer:
         consumer.assign([TopicPartition(bench.topic, 0)])
         await consumer.commit({TopicPartition(bench.topic, 0): 0})
-    finally:
-        await consumer.stop()
     async with bench.app(_plan(bench, "latest")) as (_, hands):
         await until(lambda: len(hands.taken) == 2, "both records of the added partition")
         assert hands.places == [(1, 0), (1, 1)]
@@ -63,14 +59,10 @@ async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
 async def test_a_new_group_begins_at_a_time(bench: Bench) -> None:
     """A start time 2.5 hours ago skips the record of 3 hours ago and reads those of 2 and 1."""
     now = datetime.now(UTC)
-    producer = AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers)
-    await producer.start()
-    try:
+    async with AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers) as producer:
         for hours in (3, 2, 1):
             moment = round((now - timedelta(hours=hours)).timestamp() * 1000)
             await producer.send_and_wait(bench.topic, b"v", partition=0, timestamp_ms=moment)
-    finally:
-        await producer.stop()
     async with bench.app(_plan(bench, now - timedelta(hours=2.5))) as (_, hands):
         await until(lambda: len(hands.taken) == 2, "the records since then")
         assert hands.places == [(0, 1), (0, 2)]

@@ -91,26 +91,18 @@ class Rig:
 
     async def produce(self, count: int) -> None:
         """Write records to partition 0 of the source."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)
-        await producer.start()
-        try:
+        async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers) as producer:
             for _ in range(count):
                 await producer.send_and_wait(self.source, b"v", partition=0)
-        finally:
-            await producer.stop()
 
     async def committed(self) -> int:
         """The committed offset of partition 0 of the source, or 0."""
-        consumer = AIOKafkaConsumer(
+        async with AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap_servers,
             group_id=self.kafka.group_id,
             enable_auto_commit=False,
-        )
-        await consumer.start()
-        try:
+        ) as consumer:
             return await consumer.committed(TopicPartition(self.source, 0)) or 0
-        finally:
-            await consumer.stop()
 
     async def committed_after_a_while(self) -> int:
         """The committed offset after several commit intervals."""
@@ -357,14 +349,12 @@ def _exactly_once_app(rig: Rig, directory: Path) -> faust.App:
 async def _outputs(rig: Rig) -> list[bytes]:
     """The committed records of the target."""
     target = TopicPartition(rig.target, 0)
-    consumer = AIOKafkaConsumer(
+    async with AIOKafkaConsumer(
         bootstrap_servers=rig.kafka.bootstrap_servers,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-    )
-    await consumer.start()
-    try:
+    ) as consumer:
         consumer.assign([target])
         end = (await consumer.end_offsets([target]))[target]
         outputs: list[bytes] = []
@@ -372,8 +362,6 @@ async def _outputs(rig: Rig) -> list[bytes]:
             records = (await consumer.getmany(target, timeout_ms=200)).get(target, [])
             outputs += [record.value for record in records]
         return outputs
-    finally:
-        await consumer.stop()
 
 
 # The embedded broker has no transactions.

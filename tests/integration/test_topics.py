@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streams.cli.errors import BadUsageError, CommandError
@@ -18,6 +17,7 @@ from streams.errors import TopicsError
 from streams.kafka.topics.broker_settings import shown_settings
 from streams.kafka.topics.making import make_topics
 from streams.settings import Settings
+from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 
 
@@ -33,14 +33,10 @@ def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics:
 
 
 async def _look(broker: RunningBroker, name: str) -> tuple[int, dict[str, str]]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(broker.bootstrap_servers) as admin:
         (described,) = await admin.describe_topics([name])
         answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
         return len(described["partitions"]), shown_settings(answers)[ConfigResourceType.TOPIC, name]
-    finally:
-        await admin.close()
 
 
 async def test_missing_topics_are_made_once_and_as_planned(

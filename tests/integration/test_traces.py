@@ -6,7 +6,6 @@ import asyncio
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,9 @@ from streams.errors import SettingsError
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.requests.wire import heads
 from tests.integration.deadlines import until
+from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
-from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import events_of, topic
 
@@ -37,14 +36,6 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
         "telemetry.labels": ["trace_parts"],
     }
     return Stage(bootstrap_servers, tmp_path, changes=changes)
-
-
-@pytest.fixture
-async def judge() -> AsyncIterator[Endpoint]:
-    endpoint = Endpoint()
-    await endpoint.start()
-    yield endpoint
-    await endpoint.stop()
 
 
 def parts(trace_id: str) -> list[bytes]:
@@ -98,11 +89,7 @@ async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
             }
         )
         await until(lambda: counts(registry) == expected, f"{expected}, got {counts(registry)}")
-
-        async def judged() -> bool:
-            return len(await stage.results()) >= expected["sampled", ""]
-
-        await until(judged, "all sampled traces judged")
+        await stage.holds(at_least=True, scores=expected["sampled", ""])
         results = await stage.results()
     assert Counter(result.event_id for result in results) == Counter(kept - set(silent))
     assert {result.event_id for result in results if "trace_parts" in result.labels} == kept & set(rootless)
@@ -120,11 +107,7 @@ async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage
     assert await stage.results() == []
     async with stage.worker(Chat()):
         await produce(stage, [(one, parts(one)[2]) for one in ids])
-
-        async def judged() -> bool:
-            return len(await stage.results()) >= 8
-
-        await until(judged, "all traces judged")
+        await stage.holds(at_least=True, scores=8)
         results = await stage.results()
     assert Counter(result.event_id for result in results) == Counter(ids)
     assert {result.labels.get("context_from") for result in results} == {"retrieval"}
@@ -155,12 +138,12 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, judge: Endpoint) -> None:
+async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, endpoint: Endpoint) -> None:
     """Three SIGKILLs amid traces with late children, repeated batches, lost roots and a child after the
     close. Every trace has its results under one id, and the last result is of the whole trace: records read
     again after a crash are joined with those committed before.
     """
-    stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
     stage.changes |= SOON_MISSED
     stage.changes["ingest.otlp"] = {"grace_seconds": 0.5, "idle_seconds": 3, "max_seconds": 60}
     ids = trace_ids(60, seed=3)
@@ -180,11 +163,7 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
             assert await worker.wait() == -signal.SIGKILL
     async with process(stage):
         await produce(stage, waves[-1])
-
-        async def judged() -> bool:
-            return {result.event_id for result in await stage.results()} >= set(ids)
-
-        await until(judged, "a result for every trace")
+        await stage.judges(set(ids))
     last = {result.event_id: result for result in await stage.results()}
     assert set(last) == set(ids)
     assert {result.labels.get("context_from") for result in last.values()} == {"retrieval"}
@@ -210,11 +189,7 @@ async def test_what_a_collector_wrote_is_judged(
     expected = Counter(one.event_id for one in events_of(values, unit))
     async with stage.worker(Chat()):
         await stage.produce_keyed(records, codec=codec)
-
-        async def judged() -> bool:
-            return len(await stage.results()) >= 10 and len(await stage.dead_letters()) >= 1
-
-        await until(judged, "ten results and a dead letter")
+        await stage.holds(at_least=True, scores=10, dead=1)
         found = Counter(result.event_id for result in await stage.results())
         (letter,) = await stage.dead_letters()
     assert found == expected

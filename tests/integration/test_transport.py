@@ -67,26 +67,18 @@ class Bench:
             await asyncio.wait_for(app.stop(), 60)
 
     async def produce(self, count: int, *, partition: int = 0, value: bytes = b"v") -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)
-        await producer.start()
-        try:
+        async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers) as producer:
             sent = [await producer.send(self.topic, value, partition=partition) for _ in range(count)]
             await asyncio.gather(*sent)
-        finally:
-            await producer.stop()
 
     async def committed(self, partition: int = 0) -> int | None:
-        consumer = AIOKafkaConsumer(
+        async with AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap_servers,
             group_id=self.kafka.group_id,
             enable_auto_commit=False,
-        )
-        await consumer.start()
-        try:
+        ) as consumer:
             offset: int | None = await consumer.committed(TopicPartition(self.topic, partition))
             return offset
-        finally:
-            await consumer.stop()
 
     async def commits(self, offset: int, partition: int = 0) -> None:
         async def is_committed() -> bool:

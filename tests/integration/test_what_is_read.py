@@ -11,9 +11,10 @@ from typing import Self
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import RecordsToDelete
 from prometheus_client import CollectorRegistry
 
+from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage, event
@@ -148,11 +149,7 @@ async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path
     await stage.produce([b"no event"], key=b"k" * 900_000)
     await stage.produce([event(number) for number in range(5, 10)])
     async with stage.worker(Chat()) as (_, registry):
-
-        async def all_there() -> bool:
-            return len(await stage.results()) >= 12 and len(await stage.dead_letters()) >= 2 + len(bad)
-
-        await until(all_there, "results and dead letters")
+        await stage.holds(at_least=True, scores=12, dead=2 + len(bad))
         await until(lambda: _lag(registry, stage, "events") == 0, "no lag")
         letters = {letter.offset: letter for letter in await stage.dead_letters()}
     reasons = {offset: letter.reason for offset, letter in letters.items()}
@@ -178,20 +175,12 @@ async def test_what_retention_removed_is_counted(broker: RunningBroker, tmp_path
 
         await until(is_read, "the first five")
     await stage.produce([event(number) for number in range(5, 20)])
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(broker.bootstrap_servers) as admin:
         await admin.delete_records(
             {TopicPartition(stage.topic("events"), 0): RecordsToDelete(before_offset=12)}
         )
-    finally:
-        await admin.close()
     async with stage.worker(Chat()) as (_, registry):
-
-        async def all_judged() -> bool:
-            return {result.event_id for result in await stage.results()} >= {f"e{n}" for n in range(12, 20)}
-
-        await until(all_judged, "the rest")
+        await stage.judges({f"e{n}" for n in range(12, 20)})
         place = {"topic": stage.topic("events")}
         assert registry.get_sample_value("judgestream_lost_records_total", place) == 7.0
         moves = {**place, "why": "retention"}

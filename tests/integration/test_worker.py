@@ -86,11 +86,7 @@ async def test_every_event_has_exactly_one_outcome(stage: Stage) -> None:
         await stage.produce([*good, *astray, b"not json", b"[]", None])
         await until(lambda: sum(_events(registry).values()) == 243, "all events decided")
         counts = _events(registry)
-
-        async def judged() -> bool:
-            return len(await stage.results()) >= 2 * counts["sampled"]
-
-        await until(judged, "all sampled events judged")
+        await stage.holds(at_least=True, scores=2 * counts["sampled"])
         letters = await stage.dead_letters()
         results = await stage.results()
     reasons = Counter(letter.reason for letter in letters)
@@ -129,11 +125,7 @@ async def test_an_event_that_cannot_be_judged_is_set_aside_whole(
     async with stage.worker(Chat()):
         await stage.produce([value], headers=[("h", b"\xff"), ("n", None)], key=b"the key")
         await stage.produce([good])
-
-        async def done() -> bool:
-            return len(await stage.dead_letters()) == 1 and len(await stage.results()) == 1
-
-        await until(done, "one dead letter and one result")
+        await stage.holds(dead=1, scores=1)
     (letter,) = await stage.dead_letters()
     assert (letter.reason, letter.value, letter.key) == (reason, value, b"the key")
     assert [(header.name, header.value) for header in letter.headers] == [("h", b"\xff"), ("n", None)]
@@ -146,18 +138,10 @@ async def test_a_task_that_is_none_is_set_aside(stage: Stage) -> None:
     stage.metrics = ("tone", "style")
     async with stage.worker(Chat()):
         await stage.produce([event(1)])
-
-        async def routed() -> bool:
-            return len(await stage.tasks("style")) == 1
-
-        await until(routed, "a task")
+        await stage.holds(tasks_style=1)
         (stray,) = [record.value for record in await stage.read("tasks.style")]
         await stage.produce([b"\x00", None, stray], topic="tasks.tone")
-
-        async def aside() -> bool:
-            return len(await stage.dead_letters()) == 3
-
-        await until(aside, "three dead letters")
+        await stage.holds(dead=3)
     assert {letter.reason for letter in await stage.dead_letters()} == {"invalid_task"}
     assert {letter.topic for letter in await stage.dead_letters()} == {stage.topic("tasks.tone")}
 
@@ -174,11 +158,7 @@ async def test_intake_goes_on_while_the_judge_is_stuck(stage: Stage) -> None:
         assert chat.at_once == 4
         assert all(offset in {None, 0} for offset in await stage.committed("tasks.tone"))
         chat.gate.set()
-
-        async def judged() -> bool:
-            return len(await stage.results()) == 600
-
-        await until(judged, "all judged")
+        await stage.holds(scores=600)
     assert chat.most_at_once == 4
     assert len({result.result_id for result in await stage.results()}) == 600
 
@@ -202,11 +182,7 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
         async with session.get(f"{running.url}/healthz") as answer:
             assert answer.status == 200
         chat.error = None
-
-        async def judged() -> bool:
-            return len(await stage.results()) == 50
-
-        await until(judged, "all judged")
+        await stage.holds(scores=50)
         async with session.get(f"{running.url}/readyz") as answer:
             assert answer.status == 200
     assert await stage.dead_letters() == []
@@ -255,11 +231,7 @@ async def test_a_stop_sends_nothing_more(stage: Stage, monkeypatch: pytest.Monke
     assert chat.asked == 2
     assert len(await stage.results()) == 2
     async with stage.worker(chat):
-
-        async def all_judged() -> bool:
-            return len(await stage.results()) >= 10
-
-        await until(all_judged, "the rest")
+        await stage.holds(at_least=True, scores=10)
     # A task may be judged twice if a later one of its partition ended first; none is lost.
     assert {result.event_id for result in await stage.results()} == {f"e{number}" for number in range(10)}
     assert await stage.dead_letters() == []
@@ -269,11 +241,7 @@ async def test_results_are_keyed_and_carry_their_headers(stage: Stage) -> None:
     """A result is keyed by event id and has the headers result_id, metric and status."""
     async with stage.worker(Chat()):
         await stage.produce([event(7)])
-
-        async def done() -> bool:
-            return len(await stage.read("scores")) == 1
-
-        await until(done, "a result")
+        await stage.holds(scores=1)
     (record,) = await stage.read("scores")
     (result,) = await stage.results()
     assert record.key == b"e7"
@@ -293,11 +261,7 @@ async def test_agents_can_run_apart(stage: Stage) -> None:
     ):
         assert intake.group_id != judge.group_id
         await stage.produce([event(number) for number in range(20)])
-
-        async def judged() -> bool:
-            return len(await stage.results()) == 20
-
-        await until(judged, "all judged")
+        await stage.holds(scores=20)
 
 
 async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage) -> None:
@@ -368,11 +332,7 @@ async def test_records_above_the_brokers_limit_become_dead_letters(stage: Stage,
         )
     async with stage.worker(Chat()):
         await stage.produce([event(1, answer="x" * 80_000), b"{" + b"y" * 90_000, event(2)])
-
-        async def done() -> bool:
-            return len(await stage.dead_letters()) == 2 and len(await stage.results()) == 1
-
-        await until(done, "two dead letters and one result")
+        await stage.holds(dead=2, scores=1)
     letters = {letter.reason: letter for letter in await stage.dead_letters()}
     assert set(letters) == {"oversized", "undecodable"}
     assert all(letter.truncated for letter in letters.values())
@@ -399,11 +359,7 @@ async def test_hostile_events_become_dead_letters(stage: Stage, broker: Any, val
     )
     async with stage.worker(Chat()):
         await stage.produce([value, event(2)])
-
-        async def done() -> bool:
-            return len(await stage.dead_letters()) == 1 and len(await stage.results()) == 1
-
-        await until(done, "one dead letter and one result")
+        await stage.holds(dead=1, scores=1)
     (letter,) = await stage.dead_letters()
     assert letter.value_bytes == len(value)
     assert letter.truncated or letter.value == value
@@ -416,36 +372,17 @@ async def test_hostile_texts_are_judged_like_any(stage: Stage, answer: str) -> N
     """NUL, markup and control characters are judged as text."""
     async with stage.worker(Chat()):
         await stage.produce([event(1, answer=answer, labels={"app": answer})])
-
-        async def done() -> bool:
-            return len(await stage.results()) == 1
-
-        await until(done, "a result")
+        await stage.holds(scores=1)
 
 
-async def test_the_same_broker_serves_one_worker_after_another(stage: Stage) -> None:
-    """Three workers in one event loop continue from one another."""
+@pytest.mark.parametrize("instance", [None, "0"])
+async def test_the_same_broker_serves_one_worker_after_another(stage: Stage, instance: str | None) -> None:
+    """Three workers in one event loop continue from one another, also with one instance id."""
+    stage.changes = {"kafka.group_instance_id": instance and f"{stage.name}-{instance}"}
     for number in range(3):
         async with stage.worker(Chat()):
             await stage.produce([event(number)])
-
-            async def judged(number: int = number) -> bool:
-                return len(await stage.results()) == number + 1
-
-            await until(judged, "one more result")
-
-
-async def test_static_membership_survives_a_restart(stage: Stage) -> None:
-    """A worker with the same instance id takes its partitions over at once."""
-    stage.changes = {"kafka.group_instance_id": f"{stage.name}-0"}
-    for number in range(2):
-        async with stage.worker(Chat()):
-            await stage.produce([event(number)])
-
-            async def judged(number: int = number) -> bool:
-                return len(await stage.results()) == number + 1
-
-            await until(judged, "one more result")
+            await stage.holds(scores=number + 1)
 
 
 async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
@@ -478,11 +415,7 @@ async def test_repeated_results_are_counted_once(stage: Stage) -> None:
     """A worker that repeats written results counts none of them."""
     async with stage.worker(Chat()) as (_, registry):
         await stage.produce([event(number) for number in range(12)])
-
-        async def judged() -> bool:
-            return sum(offset or 0 for offset in await stage.committed("tasks.tone")) == 12
-
-        await until(judged, "twelve results")
+        await stage.commits("tasks.tone", 12)
         labels = {"metric": "tone", "status": "scored", "reason": ""}
         assert registry.get_sample_value("judgestream_results_total", labels) == 12.0
     await stage.commit_again("tasks.tone", 0)

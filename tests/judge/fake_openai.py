@@ -41,6 +41,19 @@ def completion(
     ).encode()
 
 
+def completed(
+    content: Any,
+    *,
+    model: str = "m",
+    tokens: tuple[int, int] = (5, 2),
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """A reply with a chat completion and these input and output tokens."""
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
+    body = completion(content, model=model, usage=usage)
+    return web.Response(body=body, content_type="application/json", headers=headers)
+
+
 def embeddings(*vectors: list[float], tokens: int = 0) -> bytes:
     """The body of an embeddings reply, in the reverse order of the request."""
     data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(vectors)]
