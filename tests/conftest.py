@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings of all tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, settings
 
-# No test asserts a time, and a busy machine is no defect. A run that decides whether a change lands takes the
-# same examples each time; at a developer's desk each run looks at new ones.
+# No deadline: tests do not assert times. In CI every run has the same examples; elsewhere each run has new
+# ones.
 settings.register_profile(
     "judgestream",
     deadline=None,
@@ -20,7 +20,7 @@ settings.load_profile("judgestream")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files of the longest tests, by their time-outs: a parallel run ends sooner."""
+    """Run the files with the longest timeouts first, so that a parallel run ends sooner."""
     longest: dict[object, float] = defaultdict(float)
     for item in items:
         mark = item.get_closest_marker("timeout")
@@ -30,6 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for processes and time-outs."""
+    """One worker more than cores, because many tests wait for processes."""
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return len(cores) + 1

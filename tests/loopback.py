@@ -1,4 +1,4 @@
-"""A web server of a test's own, on a free port of loopback."""
+"""A web server for a test, on a free port of loopback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from aiohttp import web
 
 @asynccontextmanager
 async def on_loopback(app: web.Application, **runner_options: Any) -> AsyncIterator[str]:
-    """Run an application for the length of a `with` block; gives its address, without a slash at the end.
+    """Run an application for a `with` block; yields its address, without a trailing slash.
 
     Args:
         app: The application.
-        runner_options: Of `web.AppRunner`, for tests in which a client breaks off.
+        runner_options: Options of `web.AppRunner`, for tests in which a client disconnects.
     """
     runner = web.AppRunner(app, **{"shutdown_timeout": 0.1, "access_log": None, **runner_options})
     await runner.setup()

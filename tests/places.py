@@ -1,4 +1,4 @@
-"""Where things are: the repository, its cache, and the real data beside it."""
+"""Paths of the repository and of the shared data."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 SHARED_DATA: Final = ROOT.parent / "shared" / "data"
-"""Real questions and answers with human labels; never part of the repository, so tests that read them name
-what is missing."""
+"""Real questions and answers with human labels, not part of the repository; tests that read them name
+missing files."""

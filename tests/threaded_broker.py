@@ -1,4 +1,4 @@
-"""The embedded broker in a thread of its own, for code that has no event loop."""
+"""The embedded broker in a thread, for code without an event loop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DEADLINE_SECONDS: Final = 10.0
 
 
 class ThreadedBroker:
-    """Runs an `EmbeddedBroker` on an event loop in a daemon thread; takes the same arguments.
+    """Runs an `EmbeddedBroker` on an event loop in a daemon thread, with the same arguments.
 
-    With a thread of its own a broker also keeps answering while the caller's event loop is busy.
+    It answers while the caller's event loop is busy.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -31,25 +31,25 @@ class ThreadedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Host and port for clients, once it is started."""
+        """Host and port for clients, after the start."""
         return self._broker.bootstrap_servers
 
     def start(self) -> None:
         """Start serving; returns when clients can connect.
 
         Raises:
-            OSError: The port is taken.
+            OSError: The port is in use.
         """
         if not self._thread.is_alive():
             self._thread.start()
         self._call(self._broker.start())
 
     def stop(self) -> None:
-        """Stop serving, keeping the records: `start` makes it answer again."""
+        """Stop serving and keep the records, so that `start` can follow."""
         self._call(self._broker.stop())
 
     def close(self) -> None:
-        """Stop serving for good and end the thread."""
+        """Stop serving and end the thread."""
         if self._loop.is_closed():
             return
         if self._thread.is_alive():
@@ -85,7 +85,7 @@ class ThreadedBroker:
 
 @contextlib.contextmanager
 def broker_in_thread(**arguments: Any) -> Iterator[str]:
-    """Run an embedded broker for the length of a `with` block; takes the arguments of `EmbeddedBroker`.
+    """Run an embedded broker for a `with` block, with the arguments of `EmbeddedBroker`.
 
     Yields:
         Its bootstrap servers.

@@ -1,4 +1,4 @@
-"""Finds the outside tools that tests marked `tools` need. A missing one is a failure, never a skip."""
+"""Finds the outside tools of tests marked `tools`. A missing one is a failure, not a skip."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CRDS_VARIABLE = "JUDGESTREAM_TOOLS_CRDS"
 
 
 def tool(name: str) -> str:
-    """Give the path of a program: from the folder that JUDGESTREAM_TOOLS_BIN names, else from PATH."""
+    """The path of a program, from the folder in JUDGESTREAM_TOOLS_BIN or from PATH."""
     path = os.environ.get("PATH", os.defpath)
     folder = os.environ.get(BIN_VARIABLE)
     found = shutil.which(name, path=path if folder is None else os.pathsep.join([folder, path]))
@@ -29,7 +29,7 @@ def tool(name: str) -> str:
 
 
 def python_with(module: str) -> str:
-    """Give a Python that can import a module: the one JUDGESTREAM_TOOLS_PYTHON names, else this one."""
+    """A Python that can import a module: that of JUDGESTREAM_TOOLS_PYTHON or this one."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
     tried = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
     if tried.returncode:
@@ -41,7 +41,7 @@ def python_with(module: str) -> str:
 
 
 def node_modules(manifest: Path) -> Path:
-    """Give the folder with what a package.json asks for: `node_modules` under JUDGESTREAM_TOOLS_NODE."""
+    """The installed packages of a package.json: `node_modules` under JUDGESTREAM_TOOLS_NODE."""
     folder = os.environ.get(NODE_VARIABLE)
     modules = (manifest.parent if folder is None else Path(folder)) / "node_modules"
     if not modules.is_dir():
@@ -53,7 +53,7 @@ def node_modules(manifest: Path) -> Path:
 
 
 def kubernetes_schemas() -> Path:
-    """Give the folder with Kubernetes' JSON Schemas as kubeconform reads them (`-schema-location FOLDER`)."""
+    """The folder with Kubernetes' JSON Schemas as kubeconform reads them (`-schema-location FOLDER`)."""
     folder = os.environ.get(SCHEMAS_VARIABLE)
     if folder is None or not any(Path(folder).glob("v*-standalone-strict")):
         pytest.fail(
@@ -64,9 +64,7 @@ def kubernetes_schemas() -> Path:
 
 
 def kubernetes_versions() -> list[str]:
-    """Give the versions of Kubernetes that `kubernetes_schemas` has, oldest first, as kubeconform names them
-    (1.34.0).
-    """
+    """The Kubernetes versions in `kubernetes_schemas`, oldest first, as kubeconform names them (1.34.0)."""
     found = [
         folder.name.removeprefix("v").removesuffix("-standalone-strict")
         for folder in kubernetes_schemas().glob("v*-standalone-strict")
@@ -75,7 +73,7 @@ def kubernetes_versions() -> list[str]:
 
 
 def custom_resource_definitions() -> list[Path]:
-    """Give the files that define the objects of KEDA."""
+    """The files with KEDA's custom resource definitions."""
     found = sorted(Path(os.environ.get(CRDS_VARIABLE, "/nowhere")).glob("*.yaml"))
     if not found:
         pytest.fail(
@@ -86,7 +84,7 @@ def custom_resource_definitions() -> list[Path]:
 
 
 def image_base() -> Path:
-    """Give the archive of the root file system that stands for the Dockerfile's base image."""
+    """The archive of the root file system of the Dockerfile's base image."""
     archive = os.environ.get(BASE_VARIABLE)
     if archive is None or not Path(archive).is_file():
         pytest.fail(
@@ -97,7 +95,7 @@ def image_base() -> Path:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    """Run a program to its end; fail with what it said where it does not end well."""
+    """Run a program to its end; fails with its output if it fails."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 0, f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said}"

@@ -1,4 +1,4 @@
-"""A whole installation in this event loop: broker, judge, worker, and traffic that can be made worse."""
+"""An installation in this event loop: broker, judge, worker and adjustable traffic."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Installation:
 
     Args:
         name: The scrape job.
-        url: Where the worker's port is.
-        producer: For its broker.
-        topic: Where events go.
+        url: The address of the worker's port.
+        producer: A producer for its broker.
+        topic: The topic of events.
     """
 
     def __init__(self, name: str, url: str, producer: AIOKafkaProducer, topic: str) -> None:
@@ -40,21 +40,19 @@ class Installation:
         self._producer = producer
         self._topic = topic
         self.worse = False
-        """Set it, and most answers from now on are bad ones."""
+        """If true, most further answers are bad."""
 
     @property
     def scraped(self) -> Scraped:
-        """For Prometheus."""
+        """The worker as a scrape target."""
         return Scraped(self.name, self.url.removeprefix("http://"))
 
     async def send(self, value: bytes) -> None:
-        """Serve one event."""
+        """Send one event."""
         await (await self._producer.send(self._topic, value))
 
     async def feed(self, rate: float, apps: Collection[str]) -> None:
-        """Serve the demo's events forever, this many a second, except the broken ones: an alert tells of
-        those, too.
-        """
+        """Send the demo's events at this rate, without the broken ones, which would raise another alert."""
         questions = tuple(one for one in load_questions() if not apps or one.app in apps)
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -69,12 +67,12 @@ class Installation:
 
 @asynccontextmanager
 async def installation(name: str, *, rate: float, apps: Collection[str] = ()) -> AsyncIterator[Installation]:
-    """Run one; everything of it has ended afterwards.
+    """Run an installation; it has ended after the block.
 
     Args:
         name: The scrape job.
         rate: Events a second.
-        apps: Of these apps alone; empty for all.
+        apps: Only these apps; empty for all.
     """
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(

@@ -1,6 +1,4 @@
-"""A real Prometheus and Alertmanager on loopback, with the shipped rules on a shorter clock, and a webhook
-that listens.
-"""
+"""Prometheus and Alertmanager on loopback, with the shipped rules on a faster clock, and a webhook."""
 
 from __future__ import annotations
 
@@ -38,21 +36,21 @@ class Scraped:
 
 
 class Monitoring:
-    """Prometheus' answers, and what Alertmanager has sent.
+    """Queries of Prometheus, and the notifications of Alertmanager.
 
     Args:
-        session: For queries.
-        prometheus: Address of Prometheus.
+        session: The session for queries.
+        prometheus: The address of Prometheus.
     """
 
     def __init__(self, session: ClientSession, prometheus: str) -> None:
         self._session = session
         self._prometheus = prometheus
         self.received: list[dict[str, Any]] = []
-        """Alerts that the webhook was given, in order; `status` is firing or resolved."""
+        """The alerts that the webhook received, in order; `status` is firing or resolved."""
 
     async def query(self, expr: str) -> list[dict[str, Any]]:
-        """Give the series that an expression has now."""
+        """The present series of an expression."""
         async with self._session.get(f"{self._prometheus}/api/v1/query", params={"query": expr}) as answer:
             body = await answer.json()
         assert body["status"] == "success", body
@@ -60,7 +58,7 @@ class Monitoring:
         return result
 
     async def rule_errors(self) -> list[str]:
-        """Say which rules Prometheus could not evaluate, and why."""
+        """The rules that Prometheus could not evaluate, with their errors."""
         async with self._session.get(f"{self._prometheus}/api/v1/rules") as answer:
             body = await answer.json()
         return [
@@ -71,7 +69,7 @@ class Monitoring:
         ]
 
     def notified(self, status: str, alertname: str, job: str) -> bool:
-        """Whether the webhook was told so."""
+        """Whether the webhook received this notification."""
         return any(
             alert["status"] == status
             and alert["labels"]["alertname"] == alertname
@@ -80,19 +78,19 @@ class Monitoring:
         )
 
     async def take(self, request: web.Request) -> web.Response:
-        """Be Alertmanager's webhook."""
+        """Receive a notification of Alertmanager."""
         self.received.extend((await request.json())["alerts"])
         return web.Response()
 
 
 @asynccontextmanager
 async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -> AsyncIterator[Monitoring]:
-    """Run both; their processes have ended afterwards.
+    """Run both; their processes have ended after the block.
 
     Args:
-        folder: For files and data.
-        scraped: What is scraped.
-        factor: By how much time is shorter: in rules, scrapes and evaluations alike.
+        folder: The folder for files and data.
+        scraped: The scrape targets.
+        factor: The divisor of every duration in rules, scrapes and evaluations.
     """
     scrape = f"{60_000 // factor}ms"
     async with AsyncExitStack() as stack:

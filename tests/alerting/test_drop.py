@@ -1,16 +1,11 @@
-"""From worse answers to a page: real worker, real Prometheus, real Alertmanager, the shipped rules.
+"""From worse answers to a notification: worker, Prometheus, Alertmanager and the shipped rules.
 
-The shipped rules look at hours and days: nobody waits for that in a test. So every duration of the shipped
-files is divided by 240 (`tests/rules/hurry.py`): an hour takes 15 seconds, a minute between two scrapes and
-evaluations a quarter of a second. Limits, expressions and labels are untouched, and all that is seen was
-counted by the worker and scraped from it.
-
-One thing does not shrink: how long an answer takes. A scrape has a quarter of a second here, where it has ten
-seconds in production, and a busy machine misses some of them in a row. The two alerts that stand on `up`
-alone are therefore left out of what must stay silent; promtool's tests have them.
-
-Two installations run side by side for the same time: the answers of one get worse and then good again, those
-of the other stay good.
+Every duration of the shipped rules is divided by 240 (`tests/rules/hurry.py`): an hour takes 15 seconds, a
+minute between scrapes a quarter of a second. Limits, expressions and labels are unchanged, and Prometheus
+scrapes what the worker counted. Response times do not shrink: a scrape has a quarter of a second instead of
+ten, and a busy machine misses several in a row. The two alerts on `up` alone are therefore not required to
+stay silent; promtool's tests cover them. Two installations run side by side: the answers of one get worse and
+recover, those of the other stay good.
 """
 
 from __future__ import annotations
@@ -27,19 +22,18 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(480)]
 
 _FACTOR = 240
 _RATE = 8.0
-"""Events a second, about 4.4 of them sampled: some 65 judged answers in an hour of 15 seconds, and 30 are
+"""Events a second, about 4.4 of them sampled: some 65 judged answers in an hour of 15 seconds; 30 are
 enough."""
 _APPS = ("policy", "science")
-"""Two apps are enough, too, and have the 50 answers of a past earlier than six."""
+"""Two apps reach the 50 answers of a baseline sooner than six."""
 _OF_SCRAPES = {"JudgestreamWorkerDown", "JudgestreamNoWorker"}
-"""See above."""
+"""Alerts on `up`; see the module's docstring."""
 _ALERT = "JudgestreamDrop"
 
 
-async def test_a_drop_wakes_somebody_and_calm_traffic_nobody(tmp_path: Path) -> None:
-    """The drop alert reaches the webhook and is resolved after the drop.
-
-    Calm traffic of the same length fires nothing.
+async def test_a_drop_is_notified_and_calm_traffic_is_not(tmp_path: Path) -> None:
+    """The drop alert reaches the webhook and is resolved after the drop; calm traffic of the same length
+    fires none.
     """
     async with (
         installation("dropping", rate=_RATE, apps=_APPS) as dropping,
@@ -69,7 +63,7 @@ async def test_a_drop_wakes_somebody_and_calm_traffic_nobody(tmp_path: Path) -> 
 
         dropping.worse = False
         await until(
-            lambda: watch.notified("resolved", _ALERT, "dropping"), "the all-clear", deadline_seconds=150
+            lambda: watch.notified("resolved", _ALERT, "dropping"), "the resolved alert", deadline_seconds=150
         )
 
         fired = await watch.query(

@@ -1,8 +1,7 @@
-"""What pages, with a real worker, Prometheus and Alertmanager: a drop, once; not a new mix, and not a swing.
+"""The alerts of a real worker, Prometheus and Alertmanager: a drop pages once; a new mix and a swing do not.
 
-Three installations get a fortnight of results at once, with the times of that fortnight: the season and the
-mix are learned from those. What Prometheus sees is where their monitors stand afterwards. The rules' clock is
-sixty times as fast.
+Three installations get a fortnight of results at once, with the times of that fortnight, from which season
+and mix are learned. Prometheus scrapes the final state of their monitors. The rules run sixty times as fast.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _result(number: int, *, app: str, bad_share: float, random: Random) -> Score
 
 
 def _dropping() -> list[Scored]:
-    """Bad answers go from 12% to 50% on the last day."""
+    """The share of bad answers rises from 12% to 50% on the last day."""
     random, last = seeded(1), (_DAYS - 1) * _A_DAY
     return [
         _result(number, app="ab"[number % 2], bad_share=0.12 if number < last else 0.5, random=random)
@@ -50,7 +49,7 @@ def _dropping() -> list[Scored]:
 
 
 def _mixed() -> list[Scored]:
-    """A weak app has a tenth of the traffic, and on the last two days seven tenths; neither gets worse."""
+    """A weak app has a tenth of the traffic, and seven tenths on the last two days; no app gets worse."""
     random, last = seeded(2), (_DAYS - 2) * _A_DAY
     results = []
     for number in range(_DAYS * _A_DAY):
@@ -62,7 +61,7 @@ def _mixed() -> list[Scored]:
 
 
 def _swinging() -> list[Scored]:
-    """The mean swings by 0.2 of a point up and down every day: good answers have 4.6 and bad ones 2."""
+    """The mean swings by 0.2 points every day: good answers average 4.6 and bad ones 2."""
     random = seeded(3)
     return [
         _result(number, app="a", bad_share=0.12 - 0.2 / 2.6 * cos(2 * pi * number / _A_DAY), random=random)
@@ -71,7 +70,7 @@ def _swinging() -> list[Scored]:
 
 
 async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_path: Path) -> None:
-    """The drop pages once, the mix is told as one and pages nobody, and the swing is not told at all."""
+    """The drop pages once, the new mix is a warning, and the swing raises no alert."""
     made = {"dropping": _dropping(), "mixed": _mixed(), "swinging": _swinging()}
     async with AsyncExitStack() as stack:
         servers = stack.enter_context(broker_in_thread())
@@ -88,7 +87,7 @@ async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_pat
             await stages[name].produce_keyed(keyed, topic="scores")
 
         async def observed() -> bool:
-            await asyncio.sleep(0.5)  # each look costs the broker a few connections
+            await asyncio.sleep(0.5)  # each poll opens a few connections
             for name, stage in stages.items():
                 group = f"{stage.settings.kafka.group_id}.monitor"
                 taken = await stage.committed("observations", group)
@@ -97,7 +96,7 @@ async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_pat
             return True
 
         await until(observed, "all results observed", deadline_seconds=240)
-        # Only now: a busy worker may answer a scrape too late, and who misses several sees an alert end.
+        # Started last: a busy worker misses scrapes, and several missed scrapes resolve an alert.
         watch = await stack.enter_async_context(monitoring(tmp_path, scraped, factor=_FACTOR))
         await until(
             lambda: (
@@ -112,7 +111,7 @@ async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_pat
             states = 'judgestream_monitor_state{job="swinging", slice="all", measure="mean"}'
             return len(await watch.query(f"count_over_time({states}[1h]) > 9")) == 1
 
-        await until(scraped_since, "ten looks of Prometheus at the swing's state")
+        await until(scraped_since, "ten scrapes of the swing's state")
         assert await watch.rule_errors() == []
         firing = [alert for alert in watch.received if alert["status"] == "firing"]
         pages = Counter(
@@ -121,7 +120,7 @@ async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_pat
             if alert["labels"]["alertname"] in _PAGES
         )
         assert pages == {("dropping", "JudgestreamDrop"): 1}
-        # Nor did a monitor call anything that Prometheus was too slow to see.
+        # The monitors raised no other alert that Prometheus missed.
         kinds = {name: {alert.measure for alert in await stage.alerts()} for name, stage in stages.items()}
         assert "mean" in kinds["dropping"]
         assert kinds["mixed"] & {"mean", "mix"} == {"mix"}

@@ -21,9 +21,9 @@ NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8)
         ([2, 3], [0, 1], 1.0),
         ([0, 1], [2, 3], 0.0),
         ([1, 1], [1], 0.5),
-        # Of the 6 pairs 3>1, 3>2, 2>1 are right, 2=2 is half right, 3>0 and 2>0 are right: 5.5 of 6.
+        # 3>1, 3>2, 2>1, 3>0 and 2>0 are right, 2=2 counts half: 5.5 of 6 pairs.
         ([3, 2], [1, 2, 0], 5.5 / 6),
-        # Of the 4 pairs 4>1, 4>3 and 2>1 are right, 2>3 is wrong: 3 of 4.
+        # 4>1, 4>3 and 2>1 are right, 2>3 is wrong: 3 of 4 pairs.
         ([4, 2], [1, 3], 0.75),
         ([], [1], None),
         ([1], [], None),
@@ -32,20 +32,20 @@ NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8)
 def test_area_under_the_curve_by_hand(
     positive: list[float], negative: list[float], area: float | None
 ) -> None:
-    """The share of pairs that are ranked right, ties half."""
+    """The area is the share of pairs in the right order; ties count half."""
     assert area_under_curve(positive, negative) == area
 
 
 @given(NUMBERS, NUMBERS)
 def test_the_rank_statistic_counts_pairs(positive: list[float], negative: list[float]) -> None:
-    """It equals counting them one by one."""
+    """The area equals a count of all pairs."""
     pairs = [(one, other) for one in positive for other in negative]
     counted = sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
     assert area_under_curve(positive, negative) == pytest.approx(counted)
 
 
 def test_word_recall() -> None:
-    """Different words of the one in the other, whatever their case: 2 of 3."""
+    """Recall counts different words without case: 2 of 3."""
     assert word_recall("Zinc, zinc is blue", "Blue ZINC") == pytest.approx(2 / 3)
     assert word_recall("...", "Blue") == 0.0
 
@@ -55,7 +55,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Improper questions and labels of other kinds are left out; every line has the one form."""
+    """Improper questions and other labels are excluded; every line has the common form."""
     monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
     answers = {
         "a": ("Zinc", True, False),
@@ -97,7 +97,7 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     claims = [{"claim": claim, "pages": [1], "support": support} for claim, support in labels.items()]
     write(tmp_path / "expertqa_labels.jsonl", [{"event_id": "x", "claims": claims}])
     lines = list(agreement.run())
-    # One positive above one negative in each: 1.0. The claim on tin is not in the answer, the one on gold is
+    # One positive above one negative each: 1.0. The claim on tin is not in the answer; the one on gold is
     # partial.
     assert [line["value"] for line in lines] == [1.0] * 6
     assert [line["baseline"] for line in lines] == [1.0] * 6
@@ -111,7 +111,7 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_data_that_is_not_there_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the error stream, and as lines without a value."""
+    """Missing data is named on stderr, and its lines have no value."""
     monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
     assert main(["agreement"]) == 0
     captured = capsys.readouterr()
@@ -121,6 +121,6 @@ def test_data_that_is_not_there_is_named(
 
 
 def test_an_unknown_benchmark_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """The names that there are come with it."""
+    """The error names the known benchmarks."""
     assert main(["speed-of-light"]) == 2
     assert ", ".join(BENCHMARKS) in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The servers that benchmarks start end with the benchmark, however that ends."""
+"""The servers of a benchmark end with it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import pytest
 from tests.integration.deadlines import until
 from tests.places import ROOT
 
-# What runs in the background of a script has SIGINT ignored, and so has what it starts: here it is as at a
-# terminal.
+# Background processes of a script ignore SIGINT; restore the handler of a terminal.
 _AT_A_TERMINAL = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,7 +38,7 @@ with running_broker() as broker:
 
 @contextlib.contextmanager
 def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a program; gives it and the first line that it prints."""
+    """Run a program; yields it and its first line of output."""
     process = subprocess.Popen(
         [sys.executable, "-c", _AT_A_TERMINAL + program], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
@@ -53,7 +52,7 @@ def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_servers(number: signal.Signals) -> None:
-    """Anyone who ends the benchmark ends what it has started."""
+    """A signal to the benchmark ends its servers."""
     with _process(_WITH_A_SERVER) as (process, pid):
         process.send_signal(number)
         assert process.wait(20) != 0
@@ -71,7 +70,7 @@ async def test_a_signal_ends_the_servers(number: signal.Signals) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_kafka(number: signal.Signals) -> None:
-    """No Apache Kafka stays behind, which is in its own session and gets no signal."""
+    """Apache Kafka, which runs in its own session, ends with the benchmark."""
     with _process(_WITH_A_BROKER) as (process, line):
         name, _, address = line.partition(",")
         assert name == "Apache Kafka"

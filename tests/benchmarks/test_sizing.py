@@ -1,4 +1,4 @@
-"""The arithmetic of docs/scaling.md, against examples computed by hand."""
+"""The formulas of docs/scaling.md, against examples computed by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORK = Workload(
 
 
 def test_an_example_by_hand() -> None:
-    """Every number of one workload."""
+    """Every figure of one workload."""
     made = size(WORK, ROUND)
     # kept 10,000 x 0.1 = 1,000/s; verdicts 2 x 1,000; calls 2,000 x 1.25 = 2,500/s
     assert made.verdicts_per_second == pytest.approx(2_000)
@@ -72,13 +72,13 @@ def test_an_example_by_hand() -> None:
 
 
 def test_whichever_is_scarcer_makes_workers() -> None:
-    """A slow judge wants more calls in flight, and an expensive verdict more CPU."""
+    """The scarcer of calls in flight and CPU sets the number of judge workers."""
     assert size(replace(WORK, judge_seconds=3), ROUND).judge_workers == 40
     assert size(WORK, replace(ROUND, verdict_cpu_seconds=12e-3)).judge_workers == 40
 
 
 def test_nothing_is_less_than_one_worker() -> None:
-    """A trickle needs one of each, and the fewest partitions that are created."""
+    """A tiny load needs one worker of each kind and the fewest partitions."""
     made = size(Workload(events_per_second=0.01, sampling_rate=0.01))
     assert (made.intake_workers, made.judge_workers, made.event_partitions, made.task_partitions) == (
         1,
@@ -90,12 +90,12 @@ def test_nothing_is_less_than_one_worker() -> None:
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, 4), (2, 4), (3, 8), (4, 8), (5, 12), (20, 40)])
 def test_partitions_leave_room_to_double(workers: int, expected: int) -> None:
-    """Twice the workers, up to a multiple of four."""
+    """Partitions are twice the workers, up to a multiple of four."""
     assert partitions(workers) == expected
 
 
 def test_catching_up() -> None:
-    """At 60% an hour's backlog takes one and a half: 0.6 h of work against 0.4 of spare capacity."""
+    """At 60% load an hour's backlog takes 1.5 h: 0.6 h of work over 0.4 of spare capacity."""
     assert catch_up_seconds(3600, 0.6) == pytest.approx(5400)
     assert catch_up_seconds(3600, 0) == 0
     with pytest.raises(ValueError, match=r"below 1, got 1; add capacity"):
@@ -113,7 +113,7 @@ def test_half_width_by_hand() -> None:
 
 @given(st.integers(3, 200), st.floats(0.001, 1))
 def test_half_width_is_what_the_worker_reports(pairs: int, probability: float) -> None:
-    """Half of the scores 2 and half 3: s = 0.5, whatever the inclusion probability."""
+    """Half of the scores 2 and half 3 give s = 0.5 for any inclusion probability."""
     sums = WeightedSums.of([(2.0, probability), (3.0, probability)] * pairs)
     ends = sums.interval(lowest=0, highest=5)
     assert ends is not None
@@ -124,14 +124,14 @@ def test_half_width_is_what_the_worker_reports(pairs: int, probability: float) -
 
 @given(st.floats(0.02, 2), st.floats(0, 2.5))
 def test_no_fewer_verdicts_would_do(wanted: float, deviation: float) -> None:
-    """The number is the smallest whose interval is narrow enough."""
+    """The number is the smallest with a narrow enough interval."""
     count = verdicts_for(wanted, deviation=deviation, scale=5)
     assert half_width(count, deviation=deviation, scale=5) <= wanted
     assert half_width(count - 1, deviation=deviation, scale=5) > wanted
 
 
 def test_rates_for_a_precision() -> None:
-    """360 verdicts an hour of 10 events a second: 360 of 36,000, 1%; of one event an hour: all."""
+    """360 verdicts an hour of 10 events a second are 1% (360 of 36,000); of one event an hour, all."""
     assert sampling_rate_for(360, 10) == pytest.approx(0.01)
     assert sampling_rate_for(360, 1 / 3600) == 1
 
@@ -148,12 +148,12 @@ def test_rates_for_a_precision() -> None:
     ],
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
-    """More would promise what nobody measured."""
+    """Numbers are shown with three significant digits."""
     assert number(value) == text
 
 
 def test_the_examples_are_powers_of_ten_up_to_a_million() -> None:
-    """And more traffic never needs less of anything."""
+    """The examples are powers of ten, and more traffic needs no less of anything."""
     assert [work.events_per_second for work in EXAMPLES] == [10**power for power in range(7)]
     sizes = [size(work, MEASURED) for work in EXAMPLES]
     for smaller, larger in pairwise(sizes):
@@ -163,19 +163,19 @@ def test_the_examples_are_powers_of_ten_up_to_a_million() -> None:
 
 
 def test_the_page_is_current() -> None:
-    """docs/scaling.md has the tables that the module makes; else: python -m benchmarks.sizing --write."""
+    """The tables of docs/scaling.md are those of `python -m benchmarks.sizing --write`."""
     page = PAGE.read_text(encoding="utf-8")
     assert filled(page, tables()) == page
 
 
 def test_a_place_without_a_table_is_refused() -> None:
-    """So that no table can vanish unseen."""
+    """An unknown table in the page is an error."""
     with pytest.raises(ValueError, match=r"places of tables must be"):
         filled("<!-- sizing other: begin -->\n<!-- sizing other: end -->\n", tables())
 
 
 def test_sizing_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """One JSON object; a misspelt name is refused with the known ones."""
+    """The command prints one JSON object; a misspelt name is refused with the known ones."""
     assert main(["--size", "events_per_second=100", "sampling_rate=0.05"]) == 0
     assert json.loads(capsys.readouterr().out)["verdicts_per_second"] == pytest.approx(10)
     with pytest.raises(SystemExit):

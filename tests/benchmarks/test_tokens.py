@@ -20,13 +20,13 @@ def event(number: int, pages: int) -> dict[str, Any]:
 
 
 def test_a_document_has_the_events_pages_and_others() -> None:
-    """Twenty of them, the event's own unchanged, or at the beginning of a longer page."""
+    """A document has 20 pages: the event's own, unchanged or as the start of longer pages, and others."""
     own = event(1, 3)["context"]
     others = [f"other {number}" for number in range(5)]
     plain = document(own, others, start=7, words_a_page=0)
     assert len(plain) == PAGES
     assert {name: plain[name] for name in own} == own
-    # The seventh of five is the third: other 2 first.
+    # Start 7 modulo 5 is 2: other 2 comes first.
     assert [plain[f"Page-{number}"] for number in (4, 5, 6, 7)] == [
         "other 2",
         "other 3",
@@ -39,7 +39,7 @@ def test_a_document_has_the_events_pages_and_others() -> None:
 
 
 def test_events_that_cite_three_pages_are_measured() -> None:
-    """Fewer characters are sent, and the verdict is the same."""
+    """Fewer characters are sent, with the same verdict."""
     found = measured([event(1, 3), event(2, 5), event(3, 3), event(4, 0)], words_a_page=0)
     assert len(found) == 2
     for one in found:
@@ -51,7 +51,7 @@ def test_events_that_cite_three_pages_are_measured() -> None:
 def test_absent_data_is_named_and_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a line that says so; the benchmark takes part in `make bench`."""
+    """Missing data is named on stderr and gives a line without a value."""
     monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
     lines: Iterator[dict[str, object]] = tokens.run()
     assert [line["value"] for line in lines] == [None]

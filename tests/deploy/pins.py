@@ -1,4 +1,4 @@
-"""What `requirements/runtime.txt` pins, for one Python and platform."""
+"""The pins of `requirements/runtime.txt` for a Python version and platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RUNTIME = ROOT / "requirements" / "runtime.txt"
 
 
 def pinned(python: tuple[int, int] = sys.version_info[:2]) -> dict[str, str]:
-    """Give the versions by package, names in their canonical form, as on Linux."""
+    """The versions by canonical package name, on Linux."""
     target = {
         "sys_platform": "linux",
         "python_version": f"{python[0]}.{python[1]}",

@@ -1,4 +1,4 @@
-"""`make audit`: what passes, and what must not."""
+"""The exit codes and messages of `make audit`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNKNOWN: dict[str, Any] = {
 
 
 def audited(folder: Path, *packages: dict[str, Any], files: int = 1) -> subprocess.CompletedProcess[str]:
-    """Run the script with a pip-audit that says this of each file, and ends well as the real one does."""
+    """Run the script with a pip-audit that reports these packages for each file."""
     said = folder / "said.json"
     said.write_text(json.dumps({"dependencies": packages, "fixes": []}))
     stand_in = folder / "pip-audit"
@@ -47,7 +47,7 @@ def _run(pip_audit: Path, *files: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_answered_and_nothing_known(tmp_path: Path) -> None:
-    """That alone is a pass."""
+    """Audited packages without vulnerabilities pass."""
     done = audited(tmp_path, FINE, files=2)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -57,7 +57,7 @@ def test_all_answered_and_nothing_known(tmp_path: Path) -> None:
 
 
 def test_what_is_known_is_named(tmp_path: Path) -> None:
-    """Package, version, number and the version to take."""
+    """A vulnerability fails with package, version, id and fixed version."""
     done = audited(tmp_path, FINE, BAD)
     assert done.returncode == 1
     assert "orjson 3.1: PYSEC-2026-1, mended in 3.13.0" in done.stdout
@@ -65,14 +65,14 @@ def test_what_is_known_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packages", [[UNKNOWN], [FINE, UNKNOWN], []])
 def test_no_answer_is_no_pass(packages: list[dict[str, Any]], tmp_path: Path) -> None:
-    """A service that cannot be reached, knows nothing of a package, or was asked about none."""
+    """An unaudited package, or no package at all, exits with 3."""
     done = audited(tmp_path, *packages)
     assert done.returncode == 3
     assert "not audited: the vulnerability service said nothing about" in done.stderr
 
 
 def test_a_pip_audit_that_breaks_is_no_pass(tmp_path: Path) -> None:
-    """Its last line says why."""
+    """A crash of pip-audit exits with 3 and its last line."""
     broken = tmp_path / "pip-audit"
     broken.write_text("#!/bin/sh\necho 'Traceback ...\nConnectionError: no route' >&2\nexit 1\n")
     broken.chmod(0o755)

@@ -29,28 +29,28 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def test_every_image_is_pinned(services: dict[str, dict[str, Any]]) -> None:
-    """Ours is built here; each other one has a whole version."""
+    """Every foreign image has a full version."""
     for name, service in services.items():
         if "build" not in service:
             assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
 
 
 def test_every_service_says_whether_it_is_well(services: dict[str, dict[str, Any]]) -> None:
-    """A health check of its own, or the image's for the worker; two services have nothing to say."""
+    """Every service has a health check, the worker that of its image; two services have none."""
     without = {name for name, service in services.items() if service.get("healthcheck", {}).get("disable")}
     assert without == {"pod", "replay"}
     assert {name for name, service in services.items() if "healthcheck" not in service} == {"worker"}
 
 
 def test_nothing_listens_beyond_this_machine(services: dict[str, dict[str, Any]]) -> None:
-    """Every published port is bound to loopback of the host."""
+    """Every published port is bound to loopback."""
     ports = [port for service in services.values() for port in service.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_secrets_come_from_the_environment(services: dict[str, dict[str, Any]]) -> None:
-    """Whatever is called a key, password, token or secret is a variable."""
+    """Keys, passwords, tokens and secrets are variables."""
     for service in services.values():
         for name, value in service.get("environment", {}).items():
             if re.search(r"KEY|PASSWORD|TOKEN|SECRET", name):
@@ -58,7 +58,7 @@ def test_secrets_come_from_the_environment(services: dict[str, dict[str, Any]]) 
 
 
 def test_what_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
-    """A missing file would become an empty folder that root owns."""
+    """Every mounted file exists and is read-only; a missing one would become a folder."""
     mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
     sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
     assert sources
@@ -67,7 +67,7 @@ def test_what_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
 
 
 def test_the_settings_hold_and_name_what_the_other_services_are(services: dict[str, dict[str, Any]]) -> None:
-    """The worker reads Kafka's inner listener, and is scraped where it listens."""
+    """The worker uses Kafka's inner listener, and Prometheus scrapes the worker's port."""
     settings = load_settings(_FOLDER / "judgestream.yaml", {})
     listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert f"INSIDE://{settings.kafka.bootstrap_servers}" in listeners.split(",")
@@ -79,7 +79,7 @@ def test_the_settings_hold_and_name_what_the_other_services_are(services: dict[s
 
 
 def test_without_any_variable_the_offline_judge_judges(services: dict[str, dict[str, Any]]) -> None:
-    """Address, port and model are those of the service offline-judge; a key alone changes nothing."""
+    """The default address, port and model are those of the offline judge; a key alone changes none."""
     environment = services["worker"]["environment"]
     defaults = {name: re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value) for name, value in environment.items()}
     (endpoint,) = default_endpoints({**defaults, "OPENAI_API_KEY": "a key that lies around"})
@@ -90,7 +90,7 @@ def test_without_any_variable_the_offline_judge_judges(services: dict[str, dict[
 
 
 def test_the_home_dashboard_and_the_data_source_exist(services: dict[str, dict[str, Any]]) -> None:
-    """Grafana opens with Quality, and every dashboard finds a Prometheus."""
+    """Grafana opens with Quality, and its dashboards have a Prometheus."""
     home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     (provider,) = _yaml(_FOLDER / "grafana" / "dashboards" / "judgestream.yaml")["providers"]
     folder = provider["options"]["path"]
@@ -105,7 +105,7 @@ def test_the_home_dashboard_and_the_data_source_exist(services: dict[str, dict[s
 
 
 def test_the_script_of_the_replay_parses() -> None:
-    """A shell reads it to its end, and it starts what is mounted beside it."""
+    """The replay script parses and starts the mounted program."""
     script = _FOLDER / "replay.sh"
     run("sh", "-n", script)
     assert "demo_events.py" in script.read_text(encoding="utf-8")
@@ -113,16 +113,13 @@ def test_the_script_of_the_replay_parses() -> None:
 
 @pytest.mark.tools
 def test_compose_reads_the_file() -> None:
-    """The reference parser takes it, with every profile.
-
-    It refuses a service that depends on a missing one.
-    """
+    """The reference parser accepts the file with every profile."""
     assert "ok" in run(tool("composecheck"), _COMPOSE)
 
 
 @pytest.mark.tools
 def test_compose_refuses_a_broken_file(tmp_path: Path) -> None:
-    """The check can fail: a dependency on a service that is not there."""
+    """The reference parser refuses a dependency on a missing service."""
     broken = tmp_path / "compose.yaml"
     broken.write_text("services: {a: {image: 'x:1', depends_on: [b]}}", encoding="utf-8")
     with pytest.raises(AssertionError, match="depends on undefined service"):
@@ -131,7 +128,7 @@ def test_compose_refuses_a_broken_file(tmp_path: Path) -> None:
 
 @pytest.mark.tools
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
-    """With rules and alerts where compose.yaml mounts them."""
+    """Promtool accepts the configuration with the mounted rules and alerts."""
     shutil.copy(_FOLDER / "prometheus.yml", tmp_path)
     (tmp_path / "judgestream").symlink_to(ROOT / "helm" / "files")
     said = run(tool("promtool"), "check", "config", tmp_path / "prometheus.yml")
@@ -141,5 +138,5 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
 
 @pytest.mark.tools
 def test_alertmanager_takes_its_configuration() -> None:
-    """Receivers, routes and inhibitions hold."""
+    """Amtool accepts the configuration."""
     assert "SUCCESS" in run(tool("amtool"), "check-config", _FOLDER / "alertmanager.yml")

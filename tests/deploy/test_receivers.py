@@ -1,4 +1,4 @@
-"""Slack, Teams and PagerDuty are told what fell, by how much, since when, where to look: by Alertmanager."""
+"""Alertmanager tells Slack, Teams and PagerDuty what fell, by how much, since when, and where to look."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ TEXT = (
 )
 
 
-def test_the_configuration_holds() -> None:
-    """With its templates, by Alertmanager's own tool."""
+def test_the_configuration_is_valid() -> None:
+    """Amtool accepts configuration and templates."""
     assert "SUCCESS" in run(tool("amtool"), "check-config", FOLDER / "alertmanager.yml")
 
 
 def _here(folder: Path, url: str) -> Path:
-    """Lay the shipped files down with a loopback address for each receiver, and without waits."""
+    """Copy the shipped files with loopback receivers and without waits."""
     shutil.copy(FOLDER / "judgestream.tmpl", folder)
     text = (FOLDER / "alertmanager.yml").read_text(encoding="utf-8")
     for name in ("slack", "teams"):
@@ -65,8 +65,8 @@ def _here(folder: Path, url: str) -> Path:
     return file
 
 
-async def test_each_is_told_in_words(tmp_path: Path) -> None:
-    """The same title and text in the form that each takes."""
+async def test_each_receiver_gets_title_and_text(tmp_path: Path) -> None:
+    """Each receiver gets the same title and text in its own format."""
     told: dict[str, Any] = {}
 
     async def take(request: web.Request) -> web.Response:

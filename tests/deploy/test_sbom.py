@@ -1,4 +1,4 @@
-"""`make sbom`: the bill of materials is that of what is pinned."""
+"""`make sbom` lists exactly the pinned packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.toolbox import run
 @pytest.mark.tools
 @pytest.mark.timeout(300)
 def test_it_lists_exactly_what_is_pinned() -> None:
-    """Every package in its version, with its licence; the tool itself validates the form."""
+    """Every package is listed with version and licence; the tool validates the format."""
     run("make", "sbom", cwd=ROOT)
     document = json.loads((ROOT / "dist" / "judgestream.cdx.json").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -24,6 +24,6 @@ def test_it_lists_exactly_what_is_pinned() -> None:
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     assert (root["name"], root["version"]) == ("judgestream", project["version"])
     assert {canonicalize_name(one["name"]): one["version"] for one in document["components"]} == pinned()
-    # protobuf's distribution names no licence; its LICENSE file is BSD-3-Clause.
+    # The distribution of protobuf names no licence; its LICENSE file is BSD-3-Clause.
     assert [one["name"] for one in document["components"] if not one.get("licenses")] == ["protobuf"]
     assert str(ROOT) not in json.dumps(document)

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md: short, and every name in it exists."""
+"""ARCHITECTURE.md is short, and every name in it exists."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _names_of(node: ast.stmt) -> set[str]:
 
 @pytest.mark.parametrize(("file", "name"), _NAMES, ids=str)
 def test_every_name_exists(file: str, name: str) -> None:
-    """Of a file, and of what stands in it."""
+    """Every file exists and defines the name."""
     path = ROOT / file
     assert path.is_file()
     if name:
@@ -50,11 +50,11 @@ def test_every_name_exists(file: str, name: str) -> None:
 
 @pytest.mark.parametrize("folder", _FOLDERS)
 def test_every_folder_exists(folder: str) -> None:
-    """A room that moved is told."""
+    """Every folder exists."""
     assert (ROOT / folder).exists()
 
 
 def test_the_page_can_be_read_in_one_go() -> None:
-    """And the check of its names has some."""
+    """The page has at most MAX_LINES lines, and names to check."""
     assert len(_TEXT.splitlines()) <= MAX_LINES
     assert len(_NAMES) > 20

@@ -1,6 +1,4 @@
-"""docs/deploy.md, docs/upgrading.md and the systemd unit: what they tell people to
-write and to type holds.
-"""
+"""The settings, commands and files of docs/deploy.md, docs/upgrading.md and the systemd unit are valid."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def documents(heading: str) -> list[dict[str, Any]]:
-    """The YAML blocks of docs/deploy.md that begin with this comment."""
+    """The YAML blocks of docs/deploy.md that start with this comment."""
     found = [yaml.safe_load(block) for block in blocks(DEPLOY, "yaml") if block.startswith(f"# {heading}\n")]
     assert found, heading
     return found
@@ -38,7 +36,7 @@ def documents(heading: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_have_these_options(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every `judgestream COMMAND --option` of the text."""
+    """Every `judgestream COMMAND --option` of the pages exists."""
     for line in re.findall(
         r"judgestream ((?:[a-z][\w.-]* ?|--?[a-z-]+ ?|[A-Z/][\w/.]* ?)+)", page.read_text(encoding="utf-8")
     ):
@@ -57,7 +55,7 @@ def test_commands_have_these_options(page: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_targets_of_make_exist() -> None:
-    """Every `make TARGET` of the pages."""
+    """Every `make TARGET` of the pages exists."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for page in PAGES:
         for target in re.findall(r"(?:\$ |`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
@@ -65,7 +63,7 @@ def test_targets_of_make_exist() -> None:
 
 
 def test_topics_are_kept_as_long_as_the_table_says() -> None:
-    """The column of the table holds the defaults."""
+    """The retention column of the table has the defaults."""
     rows = re.findall(
         r"^\| `([\w.<>-]+)` \|.*?\| (\d+) h \|", DEPLOY.read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -81,8 +79,8 @@ def test_topics_are_kept_as_long_as_the_table_says() -> None:
     }
 
 
-def test_the_settings_hold(tmp_path: Path) -> None:
-    """Those of the bare process, and those within the values of the chart."""
+def test_the_settings_are_valid(tmp_path: Path) -> None:
+    """The settings of the page and of its chart values are valid."""
     settings = [
         *documents("/etc/judgestream/config.yaml"),
         *(one["config"] for one in documents("values.yaml")),
@@ -93,9 +91,7 @@ def test_the_settings_hold(tmp_path: Path) -> None:
 
 
 def test_the_unit_fits_the_program_and_the_page() -> None:
-    """Its paths are those of the page, its time to stop is longer than a worker needs, settings that do not
-    hold end it.
-    """
+    """The unit has the paths of the page, stops later than a worker needs, and ends on invalid settings."""
     lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if re.match(r"\w+=", line)]
     unit = dict(line.split("=", 1) for line in lines)
     assert (
@@ -112,7 +108,7 @@ def test_the_unit_fits_the_program_and_the_page() -> None:
 
 
 def _unit_here(folder: Path, *, change: tuple[str, str] = ("", "")) -> Path:
-    """The unit with a program that exists on this machine."""
+    """The unit with a program of this machine."""
     text = re.sub(
         r"^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
@@ -123,20 +119,20 @@ def _unit_here(folder: Path, *, change: tuple[str, str] = ("", "")) -> Path:
 
 @pytest.mark.tools
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """Silently: it warns of what it does not know and ends well all the same."""
+    """The tool systemd-analyze verifies the unit without a warning."""
     assert run(tool("systemd-analyze"), "verify", "--man=no", _unit_here(tmp_path)) == ""
 
 
 @pytest.mark.tools
 def test_systemd_objects_to_a_misspelt_key(tmp_path: Path) -> None:
-    """The check can fail."""
+    """The tool systemd-analyze warns of a misspelt key."""
     unit = _unit_here(tmp_path, change=("ProtectSystem=", "ProtectSystm="))
     assert "Unknown key 'ProtectSystm'" in run(tool("systemd-analyze"), "verify", "--man=no", unit)
 
 
 @pytest.mark.tools
 def test_the_unit_takes_away_what_the_page_says(tmp_path: Path) -> None:
-    """Exposure at most 1.2 of 10, as systemd counts."""
+    """The tool systemd-analyze rates the exposure as the page says, at most 1.2 of 10."""
     said = run(
         tool("systemd-analyze"),
         "security",
@@ -152,7 +148,7 @@ def test_the_unit_takes_away_what_the_page_says(tmp_path: Path) -> None:
 
 @pytest.mark.tools
 def test_the_chart_takes_the_values(tmp_path: Path) -> None:
-    """Both files of the page render, with the names that the commands use."""
+    """Both values files of the page render, with the names that the commands use."""
     for number, values in enumerate(documents("values.yaml")):
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(values))

@@ -1,4 +1,4 @@
-"""The house: rooms a level, and the length of modules."""
+"""The number of modules in a folder and the length of modules are bounded."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MODULES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_level_holds_at_most_fifteen_rooms_and_says_what_belongs_there(level: Path) -> None:
-    """So that a reader finds a thing by its way, not by searching."""
+    """A folder has at most 15 modules and a docstring."""
     assert len(_rooms(level)) <= MAX_ROOMS
     assert ast.get_docstring(ast.parse((level / "__init__.py").read_text(encoding="utf-8")))
 
 
-def test_no_module_is_longer_than_a_sitting() -> None:
-    """350 lines."""
+def test_no_module_is_too_long() -> None:
+    """A module has at most 350 lines."""
     long = {
         str(file.relative_to(ROOT)): lines
         for file in MODULES

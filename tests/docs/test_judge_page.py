@@ -1,4 +1,4 @@
-"""docs/judge.md: what it tells people to write holds, and its figures are those of the code."""
+"""The settings of docs/judge.md are valid, and its figures are those of the code."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PAGE = ROOT / "docs" / "judge.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_settings_hold() -> None:
-    """As they stand."""
+def test_the_settings_are_valid() -> None:
+    """The example of the page is valid."""
     (block,) = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
     assert JudgeSettings.model_validate(yaml.safe_load(block)["judge"]).budget.when_spent == "defer"
 
 
 def test_the_figures_are_those_of_the_code() -> None:
-    """Defaults and bounds, as the page says them."""
+    """The page has the defaults and limits of the code."""
     defaults = JudgeSettings()
     assert f"`judge.timeout_seconds` ({defaults.timeout_seconds:g})" in TEXT
     assert f"`retry.first_wait_seconds` ({defaults.retry.first_wait_seconds:g})" in TEXT
@@ -47,13 +47,13 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """To pages that are there."""
+    """Links lead to existing pages."""
     for name in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
         assert (PAGE.parent / name).exists(), name
 
 
-def test_the_example_of_a_judge_for_each_metric_holds() -> None:
-    """As it stands."""
+def test_the_example_of_a_judge_for_each_metric_is_valid() -> None:
+    """The example of the page is valid."""
     section = TEXT.partition("## Which judge for which metric")[2].partition("\n## ")[0]
     example = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
     settings = Settings.model_validate(yaml.safe_load(example))

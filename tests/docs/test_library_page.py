@@ -1,4 +1,4 @@
-"""The snippets of docs/library.md and README: a type checker takes them as they stand."""
+"""A type checker accepts the snippets of docs/library.md and README."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNIPPETS = [
 
 @pytest.mark.slow
 def test_mypy_takes_the_snippets(tmp_path: Path) -> None:
-    """Under --strict, in a coroutine; `events` and `frame` are the reader's own."""
+    """The snippets pass mypy --strict in a coroutine; `events` and `frame` are the reader's."""
     assert len(SNIPPETS) == 3
     for number, snippet in enumerate(SNIPPETS):
         body = textwrap.indent(snippet, "    ")

@@ -1,4 +1,4 @@
-"""Links between pages lead to files that are there, and to headings that they have."""
+"""Links between pages lead to existing files and headings."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([\w-]+))?\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the anchors that a page's headings have."""
+    """The anchors of a page's headings."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_there_are_links_to_check() -> None:
-    """The expression finds some: an empty check would hide every broken link."""
+    """The expression finds links."""
     assert len(_LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))) > 10
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    """Relative links only: nothing is fetched."""
+    """Relative links lead to files and headings; nothing is fetched."""
     for name, anchor in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
         target = page.parent / name if name else page
         assert target.exists(), name

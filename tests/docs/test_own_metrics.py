@@ -1,4 +1,4 @@
-"""The page on metrics of your own: its settings make metrics, its programs run."""
+"""The settings and programs of docs/own-metrics.md work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("acme")
 @pytest.mark.parametrize("text", YAML)
 def test_the_settings_make_metrics(text: str) -> None:
-    """All of them, with the endpoints that they name."""
+    """Every metric of the settings can be built."""
     document: dict[str, Any] = yaml.safe_load(text)
     endpoints = [{"name": name, "model": "m"} for name in ("small", "large", "other")]
     settings = Settings.model_validate({**document, "judge": {"endpoints": endpoints}})
@@ -52,7 +52,7 @@ def test_the_settings_make_metrics(text: str) -> None:
 
 
 def test_the_function_gives_what_its_settings_say() -> None:
-    """Both labels of the example are on its scale."""
+    """Both labels of the example function are on its scale."""
     module: dict[str, Any] = {}
     exec(PYTHON[0], module)  # noqa: S102 - the page's own words
     labels = yaml.safe_load(YAML[2])["metrics"]["politeness"]["python"]["result"]
@@ -64,9 +64,9 @@ def test_the_function_gives_what_its_settings_say() -> None:
 
 @pytest.mark.usefixtures("acme")
 def test_the_program_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its function in a process of its own, without an endpoint."""
+    """The program runs its function in a child process, without an endpoint."""
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
         monkeypatch.delenv(name, raising=False)
-    # A busy machine may take its time.
+    # A longer time limit for busy machines.
     exec(PYTHON[1].replace('"rude"]', '"rude"], seconds=60'), {})  # noqa: S102 - the page's own words
     assert capsys.readouterr().out == "scored scored\n"

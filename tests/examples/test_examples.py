@@ -1,4 +1,4 @@
-"""Each program of `examples/` sends an event that its settings judge, against a scripted model."""
+"""Each program of `examples/` sends an event that its settings judge, with a scripted model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 60.0
 
 
 async def _sent(servers: str) -> RawRecord:
-    """Read the one record on the topic."""
+    """The one record of the topic."""
     async with AIOKafkaConsumer(
         "qa.events", bootstrap_servers=servers, auto_offset_reset="earliest"
     ) as consumer:
@@ -33,7 +33,7 @@ async def _sent(servers: str) -> RawRecord:
 
 
 async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, Outcome]:
-    """Run a program; give what it prints, and what its settings make of its event."""
+    """Run a program; returns its output and what its settings make of its event."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "OPENAI_API_KEY": "k", "OPENAI_MODEL": "small-2"}
     with broker_in_thread(topics={"qa.events": 1}) as servers:
         async with judge_server(lambda _: reply) as model:
@@ -61,7 +61,7 @@ async def _verdict(outcome: Outcome) -> Scored:
 
 
 async def test_a_producer_of_five_lines() -> None:
-    """Beside imports and what is sent; a known good answer makes it a case of coverage."""
+    """The event of the five-line producer is scored for coverage."""
     file = EXAMPLES / "five_lines" / "producer.py"
     _, outcome = await _program(file, "")
     assert outcome.metrics == ("coverage",)
@@ -69,7 +69,7 @@ async def test_a_producer_of_five_lines() -> None:
 
 
 async def test_an_application_with_the_openai_sdk() -> None:
-    """Its user sees the answer; the event has the model that answered."""
+    """The application prints the answer, and its event names the model that answered."""
     said, outcome = await _program(EXAMPLES / "openai_sdk" / "app.py", "The Eiffel Tower is in Paris.")
     assert said.strip() == "The Eiffel Tower is in Paris."
     assert outcome.event is not None
@@ -80,7 +80,7 @@ async def test_an_application_with_the_openai_sdk() -> None:
 
 
 async def test_retrieval_with_pages() -> None:
-    """The pages that the model was given go along, and the claim stands on the page that it cites."""
+    """The event has the retrieved pages, and its claim is supported by the page that it cites."""
     reply = "A full charge of the battery lasts 12 hours. Evidence: [Page 2]"
     _, outcome = await _program(EXAMPLES / "rag" / "app.py", reply)
     assert outcome.event is not None
@@ -93,7 +93,7 @@ async def test_retrieval_with_pages() -> None:
 @pytest.mark.tools
 @pytest.mark.timeout(400)
 async def test_langchain(tmp_path: Path) -> None:
-    """A chain with LangChain's own model for tests; the callback sends what was asked and answered."""
+    """The callback of a LangChain chain sends question and answer."""
     packages = tmp_path / "packages"
     command = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", packages)
     await asyncio.to_thread(run, sys.executable, *command, "langchain-core==1.2.0")
@@ -125,8 +125,8 @@ async def test_langchain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/settings.yaml")), ids=lambda file: file.parent.name)
-def test_each_has_settings_that_hold(file: Path) -> None:
-    """And that read the topic that the program writes to."""
+def test_each_has_valid_settings(file: Path) -> None:
+    """The settings are valid and read the topic that the program writes."""
     settings = load_settings(file, {})
     assert json.loads(settings.model_dump_json())["topics"]["events"] == "qa.events"
     assert settings.judge.budget.unlimited

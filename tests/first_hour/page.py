@@ -1,4 +1,4 @@
-"""The commands of a page, and what it says that they show."""
+"""The commands of a page and their shown output."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A command and the lines under it.
+    """A command and the lines shown under it.
 
     Args:
-        command: Without the prompt.
-        shown: Lines; `...` stands for anything within a line, and alone for any lines.
+        command: The command, without the prompt.
+        shown: The lines; `...` matches any text in a line, or, alone, any lines.
     """
 
     command: str
@@ -22,7 +22,7 @@ class Typed:
 
 
 def commands(page: Path, *, before: str) -> Iterator[Typed]:
-    """Read the blocks of a page that are called `console`, up to a heading."""
+    """Read the `console` blocks of a page up to a heading."""
     text = page.read_text(encoding="utf-8").partition(before)[0]
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -31,7 +31,7 @@ def commands(page: Path, *, before: str) -> Iterator[Typed]:
 
 
 def shows(expected: tuple[str, ...], said: str) -> bool:
-    """Whether what was said is what the page shows, from its first line to its last."""
+    """Whether the output is what the page shows, from the first to the last line."""
     parts = [
         r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"[ ]*\n"
         for line in expected
@@ -40,7 +40,7 @@ def shows(expected: tuple[str, ...], said: str) -> bool:
 
 
 def shows_each(expected: tuple[str, ...], said: str) -> bool:
-    """Whether each line is there, in whatever order."""
+    """Whether the output has each line, in any order."""
     return all(
         re.search("^" + re.escape(line).replace(r"\.\.\.", ".*"), said, re.MULTILINE) for line in expected
     )

@@ -1,4 +1,4 @@
-"""A newcomer's terminal: a shell that commands are typed into, one after the other."""
+"""A newcomer's terminal: a shell in which commands are typed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MARK: Final = "=== the command before ended with "
 
 
 class Terminal:
-    """Types commands and reads what they say; what continues is typed with an & and written to a file.
+    """Types commands and reads their output; background commands write to files.
 
     Args:
-        folder: Where it begins.
+        folder: The start folder.
         env: Its environment.
     """
 
@@ -37,7 +37,7 @@ class Terminal:
         self._unread = b""
 
     def type(self, command: str) -> tuple[int, str]:
-        """Type a command and wait for its end; give its exit code and what it said."""
+        """Type a command and wait for its end; returns exit code and output."""
         assert self._shell.stdin is not None
         self._shell.stdin.write(f"{command}\nprintf '\\n{_MARK}%s\\n' $?\n".encode())
         self._shell.stdin.flush()
@@ -49,16 +49,16 @@ class Terminal:
         return int(found[1]), said.decode()
 
     def type_beside(self, command: str) -> Path:
-        """Have a command continue in a terminal of its own; give the file with what it says."""
+        """Run a command in the background; returns the file of its output."""
         log = self._folder / f"terminal-{len(self._beside)}.log"
         log.touch()
         self._beside.append(log)
-        # With a stdin of its own: else it would read what is typed next.
+        # With its own stdin; otherwise it would read the next command.
         self.type(f"{command} > {log} 2>&1 < /dev/null &")
         return log
 
     def close(self) -> None:
-        """End what continues, and the shell."""
+        """End the background commands and the shell."""
         if self._shell.poll() is None:
             self.type("kill $(jobs -p) 2>/dev/null; wait")
             assert self._shell.stdin is not None

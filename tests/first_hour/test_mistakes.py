@@ -1,4 +1,4 @@
-"""Mistakes as a tired person makes them, each with the words that lead on."""
+"""Common mistakes, each with an error that names the remedy."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_mistake_is_named_with_its_remedy(
     typed: str, code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As typed; no traceback, no help under `error:`, and no piled-up punctuation."""
+    """The error names the mistake and its remedy, without a traceback or a help text."""
     assert call(*typed.split()) == code
     said = capsys.readouterr()
     assert words in said.err
@@ -120,7 +120,7 @@ def test_a_mistake_is_named_with_its_remedy(
 def test_both_forms_of_when_are_taken_in_both_places(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Labels flat and under `labels`, of rules and of metrics; a single field needs no list."""
+    """Rules and metrics accept labels flat and under `labels`; a single field needs no list."""
     (folder / "when.yaml").write_text(
         "sampling: {rules: [{name: flat, when: {tier: gold}, rate: 1},"
         " {name: nested, when: {labels: {tier: free}}, rate: 1}]}\n"
@@ -140,7 +140,7 @@ def test_both_forms_of_when_are_taken_in_both_places(
 
 
 def test_all_faults_are_named_in_one_go(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt name hides neither a wrong rate, nor clashing sections, packs, secrets or the budget."""
+    """One run reports every fault: names, rates, sections, packs, secrets and budget."""
     (folder / "many.yaml").write_text(
         "sampling: {defult_rate: 0.1}\n"
         "topics: {events: qa, scores: qa}\n"
@@ -166,7 +166,7 @@ def test_all_faults_are_named_in_one_go(folder: Path, capsys: pytest.CaptureFixt
 def test_what_was_left_out_is_not_complained_about_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A metric whose pack is not a path is not said to be unknown besides."""
+    """A metric with an invalid pack is reported once."""
     (folder / "one.yaml").write_text(f"metrics: {{tone: {{prompt_pack: [x], score_range: [1, 5]}}}}\n{JUDGE}")
     assert call("config", "check", "one.yaml") == 2
     assert capsys.readouterr().err.splitlines() == [

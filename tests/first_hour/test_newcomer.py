@@ -1,6 +1,6 @@
-"""A newcomer does what README says, command by command, from an empty folder with the built wheel.
+"""A newcomer follows README in an empty folder with the built wheel.
 
-Commands and what they show are read from README. Ports are other ones, as those of README may be taken.
+Commands and their output are read from README; its ports are replaced by free ones.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NOT_TYPED = (
     "OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3 judgestream demo   # Ollama, vLLM",
     "docker compose up --detach",
 )
-"""What needs a key, a model or a container engine; each has tests of its own."""
+"""Commands that need a key, a model or a container engine; other tests cover them."""
 GOES_ON = ("judgestream broker ", "judgestream offline-judge ", "judgestream worker ")
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built as README says."""
+    """The wheel, built as in README."""
     folder = tmp_path_factory.mktemp("wheels")
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
     return folder
@@ -40,7 +40,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def terminal(tmp_path: Path, wheels: Path) -> Iterator[Terminal]:
-    """In an empty folder, with Python and nothing of judgestream; `pip install` finds the wheel alone."""
+    """An empty folder with Python and without judgestream; `pip install` finds only the wheel."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "python3").symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
@@ -65,21 +65,21 @@ def terminal(tmp_path: Path, wheels: Path) -> Iterator[Terminal]:
 
 
 def test_what_is_not_typed_is_named() -> None:
-    """All other commands of README are."""
+    """Every other command of README is typed."""
     assert {typed.command for typed in README} >= set(NOT_TYPED)
     assert len(README) - len(NOT_TYPED) >= 12
 
 
 @pytest.mark.tools
 def test_from_nothing_to_a_verdict_with_the_embedded_broker(terminal: Terminal, tmp_path: Path) -> None:
-    """Every command works as printed, and shows what README shows."""
+    """Every command works as printed and shows what README shows."""
     kafka, judge, port = free_ports(3)
     follow(terminal, tmp_path / "empty", {"29092": kafka, "8000": judge, "8080": port})
 
 
 @pytest.mark.kafka
 def test_from_nothing_to_a_verdict_with_apache_kafka(terminal: Terminal, tmp_path: Path) -> None:
-    """The same, on a Kafka that is already running."""
+    """The same on a running Apache Kafka."""
     (tmp_path / "kafka").mkdir()
     kafka = ApacheKafka(tmp_path / "kafka")
     kafka.start()
@@ -95,7 +95,7 @@ def test_from_nothing_to_a_verdict_with_apache_kafka(terminal: Terminal, tmp_pat
 def follow(
     terminal: Terminal, folder: Path, ports: dict[str, int], *, runs_already: tuple[str, ...] = ()
 ) -> None:
-    """Type what README says, and compare."""
+    """Type the commands of README and compare their output."""
     for typed in README:
         if typed.command in NOT_TYPED or (runs_already and typed.command.startswith(runs_already)):
             continue
@@ -118,7 +118,7 @@ def follow(
 
 
 def until(holds: Callable[[], bool], said: Callable[[], str]) -> None:
-    """Wait for something, asking again."""
+    """Poll a condition."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, said()
@@ -136,9 +136,9 @@ def _move_ports(settings: Path, ports: dict[str, int]) -> None:
 
 
 def _add_dependencies(folder: Path) -> None:
-    """Let the environment see the pinned packages that are installed here, in place of a download of each.
+    """Make the pinned packages of this environment importable, instead of downloading them.
 
-    The project itself is not among them: the path of its clone is in a file that is not read from there.
+    The project itself is excluded: the file with the path of its clone is not read from there.
     """
     (packages,) = (folder / "judging" / "lib").glob("python*/site-packages")
     ours = next(path for path in sys.path if path.endswith("site-packages"))

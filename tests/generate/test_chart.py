@@ -30,10 +30,7 @@ config:
 
 
 def test_every_described_key_is_a_value_of_its_section() -> None:
-    """A mapping without a description of its own is walked through.
-
-    One with parts that are described has no default.
-    """
+    """A mapping without a description is walked; one with described parts has no default."""
     assert read_values(_TEXT) == [
         Value("mode", '"single"', "How it runs, in two lines.", "First"),
         Value("image.tag", '""', "Its tag.", "First"),
@@ -44,7 +41,7 @@ def test_every_described_key_is_a_value_of_its_section() -> None:
 
 
 def test_a_key_without_a_description_is_an_error() -> None:
-    """What nobody describes would be missing from the README silently."""
+    """An undescribed key is an error, because the README would lack it."""
     with pytest.raises(UndescribedError, match=r"image\.digest$"):
         read_values(_TEXT.replace('  tag: ""', '  tag: ""\n  digest: ""'))
 
@@ -55,7 +52,7 @@ def test_an_empty_line_separates_a_comment_from_a_key() -> None:
 
 
 def test_cells_of_the_table_cannot_break_it() -> None:
-    """A vertical bar within a cell is escaped."""
+    """A vertical bar in a cell is escaped."""
     (line,) = [row for row in table([Value("a", '"x|y"', "x | y", "S")]).splitlines() if "`a`" in row]
     assert line == '| `a` | `"x\\|y"` | x \\| y |'
 

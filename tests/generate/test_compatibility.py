@@ -1,4 +1,4 @@
-"""A change that would break a producer, a consumer or a rolling upgrade does not get through."""
+"""A schema change that breaks a producer, a consumer or a rolling upgrade is found."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ def _released(name: str) -> Document:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_released_messages_can_still_be_read(name: str) -> None:
-    """Producers and workers of the last release write what this version reads."""
+    """This version reads messages of the last release."""
     assert unreadable(writer=_released(name), reader=accepted_schema(name)) == []
 
 
 GROWN = {
-    # A type of failure is told as it is: a reader of the last release refuses such a result, which no mean
-    # counts anyway.
+    # A new failure type: readers of the last release refuse such results, which no mean includes.
     "result": {"$.error_type: ['verification_timeout', 'metric_error', 'no_quorum'] may be written"},
 }
-"""By message: values that are written and that the last release does not know, each with its reason."""
+"""By message: values unknown to the last release, each with its reason."""
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES.keys() - {"qa_event"}))
 def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> None:
-    """No field vanished, none changed its kind, none has values that the released schema refuses."""
+    """Present messages conform to the released schema and lack none of its fields."""
     found = unreadable(writer=json_schema(name), reader=_released(name))
     assert {problem.partition(", only ")[0] for problem in found} == GROWN.get(name, set())
     assert vanished(released=_released(name), current=json_schema(name)) == []
@@ -45,7 +44,7 @@ def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> No
 
 @pytest.mark.parametrize("example", ["scored_boolean", "scored_number", "scored_coverage"])
 def test_a_reader_of_the_last_release_reads_every_kind_of_result(example: str) -> None:
-    """The released schema takes them; such a reader sees a whole number as `score` whatever the kind is."""
+    """The released schema accepts results of every kind, with an integer `score`."""
     document = json.loads((EXAMPLES / "result" / "valid" / f"{example}.json").read_text(encoding="utf-8"))
     jsonschema.validate(document, _released("result"))
     assert type(document["score"]) is int
@@ -82,7 +81,7 @@ def _no_null_reference(schema: Document) -> None:
     ],
 )
 def test_a_change_that_refuses_todays_events_is_named(change: Callable[[Document], None], field: str) -> None:
-    """A narrower event schema is found, with the field that it concerns."""
+    """A narrower event schema is reported with its field."""
     narrower = copy.deepcopy(json_schema("qa_event"))
     change(narrower)
     problems = unreadable(writer=json_schema("qa_event"), reader=narrower)
@@ -117,7 +116,7 @@ def _optional_threshold(schema: Document) -> None:
     ],
 )
 def test_a_change_that_breaks_consumers_is_named(change: Callable[[Document], None], field: str) -> None:
-    """A field that vanishes, changes its type, gains a value or becomes optional is found."""
+    """A removed, retyped, widened or optional field is reported."""
     changed = copy.deepcopy(json_schema("alert"))
     change(changed)
     problems = unreadable(writer=changed, reader=json_schema("alert"))
@@ -125,14 +124,14 @@ def test_a_change_that_breaks_consumers_is_named(change: Callable[[Document], No
 
 
 def test_a_vanished_optional_field_is_named() -> None:
-    """Consumers may use a field that no reader needs; taking it away is a break as well."""
+    """A removed optional field is reported, because consumers may use it."""
     changed = copy.deepcopy(json_schema("result"))
     del changed["$defs"]["Scored"]["properties"]["score_exact"]
     assert vanished(released=json_schema("result"), current=changed) == ["$.score_exact"]
 
 
-def test_a_further_field_breaks_nobody() -> None:
-    """New versions may say more."""
+def test_a_new_field_is_compatible() -> None:
+    """A new field is no break."""
     wider = copy.deepcopy(json_schema("result"))
     wider["$defs"]["Scored"]["properties"]["language"] = {"type": "string"}
     wider["$defs"]["Scored"]["required"].append("language")

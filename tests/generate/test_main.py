@@ -10,12 +10,12 @@ from generate import __main__ as generate
 
 
 def test_the_committed_files_are_current() -> None:
-    """`make generate` was run after the last change of what they follow from."""
+    """The committed files equal the generated ones."""
     assert generate.main(["--check"]) == 0
 
 
 def test_what_differs_is_missing_or_left_over_is_found(tmp_path: Path) -> None:
-    """Each in its own way is stale; what is as made is not."""
+    """Missing, different and surplus files are stale."""
     made = {tmp_path / "same": "1", tmp_path / "other": "2", tmp_path / "gone": "3"}
     (tmp_path / "same").write_text("1", encoding="utf-8")
     (tmp_path / "other").write_text("old", encoding="utf-8")
@@ -26,7 +26,7 @@ def test_what_differs_is_missing_or_left_over_is_found(tmp_path: Path) -> None:
 def test_check_names_the_remedy_and_write_applies_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--check` fails with what to run; `--write` repairs it, and makes folders."""
+    """`--check` fails with the command to run; `--write` repairs files and creates folders."""
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     monkeypatch.setattr(generate, "FOLDERS", ())
     monkeypatch.setattr(generate, "GENERATORS", (lambda: {tmp_path / "deep" / "page.md": "text"},))

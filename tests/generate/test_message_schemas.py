@@ -1,4 +1,4 @@
-"""The committed JSON Schemas, their examples, and what they promise."""
+"""The committed JSON Schemas and their examples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _validator(name: str) -> Draft202012Validator:
 
 @pytest.mark.parametrize("name", json_schema.MESSAGES)
 def test_each_schema_is_one_and_has_examples_of_both_kinds(name: str) -> None:
-    """Each schema follows the dialect that it names, and is shown by valid and invalid documents."""
+    """Each schema is valid in its dialect and has valid and invalid examples."""
     Draft202012Validator.check_schema(_validator(name).schema)
     for kind in ("valid", "invalid"):
         assert list((json_schema.EXAMPLES / name / kind).glob("*.json")), f"no {kind} example"
@@ -35,7 +35,7 @@ def test_each_schema_is_one_and_has_examples_of_both_kinds(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "file"), _examples("valid"))
 def test_valid_examples_pass_schema_and_model(name: str, file: Path) -> None:
-    """What the schema calls valid, the model reads; and what the model writes, the schema calls valid."""
+    """Schema and model accept each valid example, and the schema accepts what the model writes."""
     text = file.read_text(encoding="utf-8")
     _validator(name).validate(json.loads(text))
     message = json_schema.MESSAGES[name].validate_json(text)
@@ -46,7 +46,7 @@ def test_valid_examples_pass_schema_and_model(name: str, file: Path) -> None:
 
 @pytest.mark.parametrize(("name", "file"), _examples("invalid"))
 def test_invalid_examples_are_refused_by_schema_and_model(name: str, file: Path) -> None:
-    """The checker can fail: each invalid document is refused by both."""
+    """Schema and model refuse each invalid example."""
     text = file.read_text(encoding="utf-8")
     assert not _validator(name).is_valid(json.loads(text))
     with pytest.raises(ValidationError):

@@ -12,7 +12,7 @@ from tests.toolbox import run, tool
 
 
 def test_every_metric_and_label_is_explained() -> None:
-    """Each name of the catalogue has a row, each label a meaning and no other has one."""
+    """Each metric of the catalogue has a row, and each label in use a meaning."""
     page = reference()
     assert all(f"| `{spec.name}` | {spec.type} |" in page for spec in CATALOGUE)
     used = {label for spec in CATALOGUE for label in spec.labels} - {LABELS}
@@ -20,18 +20,18 @@ def test_every_metric_and_label_is_explained() -> None:
 
 
 def test_the_examples_use_all_six_sums() -> None:
-    """No sum is exported for nothing."""
+    """The examples use every exported sum."""
     text = " ".join(expr for _, expr in EXAMPLES.values())
     assert [name for name in SUMS if f"judgestream_score_{name}_total[" not in text] == []
 
 
 @pytest.mark.tools
 def test_the_examples_give_the_numbers_that_they_promise(tmp_path: Path) -> None:
-    """Every minute a 4 sampled at p = 1/2 and a 1 sampled at p = 1 come in, for an hour.
+    """A 4 sampled at p = 1/2 and a 1 sampled at p = 1 arrive each minute for an hour.
 
-    A minute adds w = 2 + 1 = 3, wx = 8 + 1 = 9, wx² = 32 + 1 = 33, w² = 4 + 1 = 5, w²x = 16 + 1 = 17,
-    w²x² = 64 + 1 = 65. Over 60 minutes: mean = 9 / 3 = 3; n = 180² / 300 = 108; spread = sqrt(33/3 - 9) =
-    sqrt(2); squares = 60 * (65 - 2*3*17 + 9*5) = 480, hence error = sqrt(480 * 108/107) / 180.
+    A minute adds w = 2 + 1 = 3, wx = 8 + 1 = 9, wx² = 32 + 1 = 33, w² = 4 + 1 = 5, w²x = 16 + 1 = 17, w²x² =
+    64 + 1 = 65. Over 60 minutes: mean = 9 / 3 = 3; n = 180² / 300 = 108; spread = sqrt(33/3 - 9) = sqrt(2);
+    squares = 60 * (65 - 2*3*17 + 9*5) = 480, hence error = sqrt(480 * 108/107) / 180.
     """
     steps = {
         "weight": 3,

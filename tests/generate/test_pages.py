@@ -1,4 +1,4 @@
-"""The generated reference pages: complete, and their examples hold."""
+"""The generated reference pages are complete, and their examples are valid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.settings import Settings, settings_schema
 
 
 def test_every_setting_is_described() -> None:
-    """A setting without a sentence would be a name that a reader has to guess at."""
+    """Every setting has a description and a type."""
     schema = settings_schema()
     rows = [
         row
@@ -26,12 +26,12 @@ def test_every_setting_is_described() -> None:
 
 @pytest.mark.parametrize("section", list(Settings.model_fields))
 def test_every_section_has_an_example_that_is_read(section: str) -> None:
-    """And it says something: a section that is as by default shows nothing."""
+    """The example of a section is valid and differs from the defaults."""
     assert getattr(settings_page.example(section), section) != getattr(Settings(), section)
 
 
 def test_defaults_and_bounds_are_those_of_the_models() -> None:
-    """Taken from three fields by hand."""
+    """Three rows, written by hand, are on the page."""
     page = settings_page.page()
     assert "| `sampling.default_rate` | number, from 0 to 1 | `1.0` |" in page
     assert "| `judge.endpoints[].name` | text | `required` |" in page
@@ -39,7 +39,7 @@ def test_defaults_and_bounds_are_those_of_the_models() -> None:
 
 
 def test_every_command_has_a_heading() -> None:
-    """Commands within a group, too."""
+    """Every command has a heading, subcommands included."""
     page = command_page.page()
     assert all(
         f"\n## {name}\n" in page for name in ("demo", "worker", "judge", "config check", "offline-judge")
@@ -48,7 +48,7 @@ def test_every_command_has_a_heading() -> None:
 
 
 def test_every_message_and_topic_is_there() -> None:
-    """Whatever the tables have."""
+    """Every message has a heading and every topic a row."""
     page = message_page.page()
     assert all(f"\n## {name}\n" in page for name in MESSAGES)
     assert page.count("\n| `qa.") + page.count("\n| `judge.") >= len(TOPICS)
@@ -68,5 +68,5 @@ def test_every_message_and_topic_is_there() -> None:
     ],
 )
 def test_json_schema_in_words(node: dict[str, object], words: str) -> None:
-    """Each form that the models' schemas have."""
+    """Each form of JSON Schema in the models has its wording."""
     assert kind_of({"$defs": {"X": {"properties": {}}}}, node) == words

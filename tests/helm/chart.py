@@ -1,4 +1,4 @@
-"""The chart as its tests see it: its files, and what Helm makes of them."""
+"""The chart for its tests: its files and its renders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Manifest = dict[str, Any]
 
 
 def name_of(values: Path) -> str:
-    """What a values file of the tests is about: `split` for split-values.yaml."""
+    """The subject of a test values file: `split` for split-values.yaml."""
     return values.name.removesuffix("-values.yaml")
 
 
@@ -45,22 +45,22 @@ def render(*arguments: str) -> str:
 
 def manifests(*arguments: str) -> list[Manifest]:
     """Render the chart as objects."""
-    # The loader in C: dashboards and rules are ten thousand lines.
+    # The C loader: dashboards and rules are ten thousand lines.
     return [document for document in yaml.load_all(render(*arguments), Loader=yaml.CSafeLoader) if document]
 
 
 def text_rendered(values: Path) -> str:
-    """Render the chart with one of the values files of the tests, as text."""
+    """Render the chart with a test values file, as text."""
     return render("--values", str(values))
 
 
 def rendered(values: Path) -> list[Manifest]:
-    """Render the chart with one of the values files of the tests."""
+    """Render the chart with a test values file."""
     return manifests("--values", str(values))
 
 
 def of_kind(documents: list[Manifest], kind: str, component: str | None = None) -> list[Manifest]:
-    """Pick objects by kind, and by component where one is given."""
+    """The objects of a kind and, if given, a component."""
     return [
         document
         for document in documents
@@ -70,7 +70,7 @@ def of_kind(documents: list[Manifest], kind: str, component: str | None = None) 
 
 
 def pods(documents: list[Manifest]) -> dict[str, dict[str, Any]]:
-    """The pod specs of all objects that have one, by kind and name."""
+    """The pod specs of all objects with one, by kind and name."""
     found = {}
     for document in documents:
         name = f"{document['kind']}/{document['metadata']['name']}"

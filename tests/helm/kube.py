@@ -1,6 +1,6 @@
-"""A Kubernetes API server for a test: etcd and kube-apiserver on loopback, without any controller or node.
+"""A Kubernetes API server for a test: etcd and kube-apiserver on loopback, without controllers or nodes.
 
-Nothing that is created here runs; what it shows is that the server accepts it.
+Objects created here do not run; the test is that the server accepts them.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Cluster:
     """An API server.
 
     Args:
-        kubeconfig: How to get in, as administrator.
+        kubeconfig: The administrator's kubeconfig.
     """
 
     kubeconfig: Path
 
     def kubectl(self, *arguments: str | Path) -> str:
-        """Run kubectl; fail with what it said where it does not end well."""
+        """Run kubectl; fails with its output if it fails."""
         return run(tool("kubectl"), "--kubeconfig", self.kubeconfig, *arguments)
 
     def helm(self, *arguments: str | Path) -> str:
-        """Run Helm; fail with what it said where it does not end well."""
+        """Run Helm; fails with its output if it fails."""
         return run(tool("helm"), "--kubeconfig", self.kubeconfig, *arguments)
 
 
@@ -44,7 +44,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     """Run an API server.
 
     Args:
-        folder: Where it may keep its files.
+        folder: The folder for its files.
     """
     token, (etcd_port, peer_port, port) = secrets.token_hex(16), _free_ports(3)
     key, tokens, kubeconfig = folder / "accounts.key", folder / "tokens.csv", folder / "kubeconfig"
@@ -77,7 +77,7 @@ current-context: test
                 f"--initial-cluster=default={peer}",
             )
         )
-        server = stack.enter_context(  # ends first: without etcd it hangs on its way out
+        server = stack.enter_context(  # ends first: without etcd it hangs at its end
             _running(
                 folder / "kube-apiserver.log",
                 tool("kube-apiserver"),
@@ -91,7 +91,7 @@ current-context: test
                 f"--service-account-signing-key-file={key}",
                 f"--token-auth-file={tokens}",
                 "--authorization-mode=RBAC",
-                # Accounts of namespaces are made by a controller, of which there is none.
+                # A controller creates the accounts of namespaces, and none runs here.
                 "--disable-admission-plugins=ServiceAccount",
                 "--shutdown-delay-duration=0s",
             )
@@ -108,7 +108,7 @@ def _wait(found: Cluster, server: subprocess.Popen[bytes], log: Path) -> None:
         said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
         assert server.poll() is None, f"kube-apiserver ended: {said}"
         assert time.monotonic() < deadline, f"kube-apiserver is not ready within {START_SECONDS:g} s: {said}"
-        time.sleep(0.2)  # a poll with a deadline
+        time.sleep(0.2)  # poll
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def _running(log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held at once, so that they differ."""
+    """Ports that are free now; all are held until all are known, so they differ."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in held:

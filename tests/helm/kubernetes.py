@@ -1,4 +1,4 @@
-"""Kubernetes' own JSON Schemas, in the strict form: a field that a version does not know is an error."""
+"""Kubernetes' JSON Schemas in the strict form: an unknown field is an error."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.helm.chart import Manifest
 from tests.toolbox import kubernetes_schemas
 
 CUSTOM_GROUPS: Final = frozenset({"monitoring.coreos.com", "keda.sh"})
-"""API groups that Kubernetes itself does not know."""
+"""API groups that are not part of Kubernetes."""
 
 
 def validator(version: str, document: Manifest) -> Draft202012Validator:
-    """Give what checks an object for a version of Kubernetes.
+    """The validator of an object for a version of Kubernetes.
 
     Args:
         version: Such as 1.34.0.
         document: The object; its kind and API version choose the schema.
 
     Raises:
-        FileNotFoundError: This version knows no such kind.
+        FileNotFoundError: The kind does not exist in this version.
     """
     group, _, api = document["apiVersion"].rpartition("/")
     stem = "-".join(part for part in (document["kind"].lower(), group.partition(".")[0], api) if part)

@@ -1,7 +1,6 @@
-"""The golden renders: what the chart makes of the values of the tests, committed for reviews.
+"""The golden renders: the chart rendered with each test values file, committed for review.
 
-`python -m tests.helm.renders` writes them again (it needs helm; tests/toolbox.py says where it is looked
-for).
+`python -m tests.helm.renders` rewrites them (it needs helm; see tests/toolbox.py).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ GOLDEN: Final = Path(__file__).parent / "golden"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as they stand."""
+    """Dumps multi-line texts as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -30,15 +29,14 @@ _Dumper.add_representer(str, _text)
 
 
 def golden(values: Path) -> Path:
-    """Where the render of a values file is kept."""
+    """The file of a golden render."""
     return GOLDEN / f"{name_of(values)}.yaml"
 
 
 def text_of(values: Path) -> str:
-    """Render a values file for comparison: sorted, without what changes for reasons of its own.
+    """Render a values file for comparison: sorted, without version numbers and checksums.
 
-    Rules and dashboards are compared with their files elsewhere; versions and the checksum of the settings go
-    with each release.
+    Other tests compare rules and dashboards with their files.
     """
     documents = sorted(rendered(values), key=lambda one: (one["kind"], one["metadata"]["name"]))
     dumped = yaml.dump_all(
@@ -64,7 +62,7 @@ def _without_files(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write all of them, and remove those that nothing makes any longer."""
+    """Write all golden renders and remove stale ones."""
     wanted = {golden(values): text_of(values) for values in CI_VALUES}
     for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")

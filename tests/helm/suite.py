@@ -1,8 +1,8 @@
-"""The chart's cases: values in, and what must be true of one of the objects that Helm makes of them.
+"""The chart's cases: values and assertions about the rendered objects.
 
-The form is that of helm-unittest's suites, as far as the chart's own use it: `set` with dotted names,
-`template`, `documentIndex`, and the assertions below. A word that is not known here is an error, so that no
-case can pass unread.
+The format is that of helm-unittest's suites, as far as the chart uses it: `set` with dotted names,
+`template`, `documentIndex`, and the assertions below. An unknown key is an error, so that no case passes
+unread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.toolbox import tool
 
 SUITES: Final = Path(__file__).parent / "suites"
 RELEASE: Final = "one"
-"""As the cases write it."""
+"""The release name in the cases."""
 _PART: Final = re.compile(r'([^.\[\]]+)|\[(\d+)\]|\["([^"]+)"\]')
 _PLACES: Final = {"template", "documentIndex"}
 _MISSING: Final = object()
@@ -38,12 +38,12 @@ class Case:
 
     Args:
         suite: The name of its file.
-        name: What it says.
-        templates: The templates that it looks at.
-        files: Files of values, in the folder `ci` of the chart.
-        values: What is set over them.
-        index: The document that its assertions are about, unless they say.
-        assertions: As they stand.
+        name: Its sentence.
+        templates: The templates that it checks.
+        files: Values files in the folder `ci` of the chart.
+        values: Values that override them.
+        index: The default document of its assertions.
+        assertions: The assertions.
     """
 
     suite: str
@@ -57,13 +57,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What Helm made of a chart: text by template, or why it refused."""
+    """A rendered chart: text by template, or Helm's error."""
 
     texts: Mapping[str, str]
     error: str = ""
 
     def documents(self, template: str) -> list[Manifest]:
-        """Give the objects of a template."""
+        """The objects of a template."""
         return [one for one in yaml.load_all(self.texts.get(template, ""), Loader=yaml.CSafeLoader) if one]
 
 
@@ -102,7 +102,7 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _chart() -> Path:
-    """Copy the chart and let it render its notes as an object, which `helm template` leaves out."""
+    """Copy the chart and render its notes as an object, because `helm template` omits them."""
     folder = Path(tempfile.mkdtemp(prefix="chart-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     chart = shutil.copytree(CHART, folder / CHART.name)
@@ -133,7 +133,7 @@ def _render(files: tuple[str, ...], values: str) -> Rendered:
 
 
 def broken(case: Case) -> list[str]:
-    """Say which assertions of a case do not hold."""
+    """The assertions of a case that fail."""
     rendered = _render(case.files, json.dumps(case.values))
     failed = []
     for assertion in case.assertions:
@@ -185,7 +185,7 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _of_each(check: Callable[[Any, Mapping[str, Any]], bool]) -> Callable[..., bool]:
-    """Make a check of a value one of a path in each chosen object."""
+    """Turn a check of a value into a check of a path in each selected object."""
 
     def checked(
         rendered: Rendered, templates: tuple[str, ...], index: int | None, about: Mapping[str, Any]
@@ -196,7 +196,7 @@ def _of_each(check: Callable[[Any, Mapping[str, Any]], bool]) -> Callable[..., b
 
 
 def _of_text(check: Callable[[str, str], bool]) -> Callable[..., bool]:
-    """Make a check of text one of whole templates."""
+    """Turn a check of text into a check of whole templates."""
 
     def checked(
         rendered: Rendered, templates: tuple[str, ...], _index: int | None, about: Mapping[str, Any]
@@ -242,4 +242,4 @@ CHECKS: Final[Mapping[str, Callable[..., bool]]] = {
         re.search(about["errorPattern"], rendered.error) is not None
     ),
 }
-"""By the word that a suite uses."""
+"""The checks by assertion name."""

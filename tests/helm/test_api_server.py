@@ -1,4 +1,4 @@
-"""Install and upgrade against a real Kubernetes API server."""
+"""Install and upgrade on a real Kubernetes API server."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """An API server that knows the objects of KEDA, and of the Prometheus Operator's the kinds.
+    """An API server with KEDA's definitions and the kinds of the Prometheus Operator.
 
-    The operator's own definitions cannot be had from a package registry; `test_render` holds their fields
-    against its types.
+    The operator's own definitions are in no package registry; `test_render` checks their fields against its
+    types.
     """
     folder = tmp_path_factory.mktemp("kubernetes")
     with cluster(folder) as found:
@@ -75,9 +75,7 @@ def _install(server: Cluster, namespace: str, values: Path, *arguments: str) -> 
 
 
 def _create_strictly(server: Cluster, documents: list[Manifest], folder: Path, namespace: str) -> None:
-    file = (
-        folder / "manifests.json"
-    )  # a List in JSON is read, written and parsed ten times as quickly as YAML
+    file = folder / "manifests.json"  # JSON is parsed ten times as fast as YAML
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}), encoding="utf-8")
     server.kubectl(
         "create", "--dry-run=server", "--validate=strict", "--namespace", namespace, "--filename", file
@@ -86,10 +84,9 @@ def _create_strictly(server: Cluster, documents: list[Manifest], folder: Path, n
 
 @pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
 def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, tmp_path: Path) -> None:
-    """From the default values to these, and back: each value may be changed in an installed release.
+    """A release can be upgraded from the default values to these and back.
 
-    Every object, hooks included, is accepted by itself, too, with strict validation: no field that the server
-    does not know.
+    Every object, hooks included, also passes strict validation on its own.
     """
     namespace = f"up-{name_of(values)}"
     _install(server, namespace, CHART / "ci" / "default-values.yaml")
@@ -101,16 +98,14 @@ def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, t
 
 
 def _without_place(documents: list[Manifest]) -> list[Manifest]:
-    """Namespaces of the render do not exist here."""
+    """Remove the namespaces, which do not exist here."""
     for document in documents:
         document["metadata"].pop("namespace", None)
     return documents
 
 
 def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> None:
-    """What the tests above rely on: a selector that does not fit its pods and an
-    unknown field are refused.
-    """
+    """The server refuses a selector that does not match its pods and an unknown field."""
     (deployment,) = of_kind(rendered(CHART / "ci" / "default-values.yaml"), "Deployment")
     _without_place([deployment])
     for path, expected in (
@@ -140,7 +135,7 @@ def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> N
 
 
 def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> None:
-    """No name is taken twice, and no selector picks the other's pods."""
+    """Two releases in a namespace have different names and selectors."""
     for release in ("one", "two"):
         server.helm(
             "install", release, CHART, "--namespace", "shared", "--create-namespace", "--no-hooks",
@@ -161,17 +156,14 @@ def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> N
 
 
 def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) -> None:
-    """The server's own Pod Security admission, at its strictest.
-
-    One with a container of another's is refused.
-    """
+    """A namespace with the `restricted` standard admits every pod and refuses a privileged container."""
     server.kubectl("create", "namespace", "restricted")
     server.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
     server.kubectl("create", "priorityclass", "background", "--value=-10")
     found = {
         f"{name_of(values)}-{name.replace('/', '-').lower()}": pod
         for values in CI_VALUES
-        if values.name != "full-values.yaml"  # it has containers that are not ours
+        if values.name != "full-values.yaml"  # it has foreign containers
         for name, pod in pods(rendered(values)).items()
     }
     assert len(found) > len(CI_VALUES)
@@ -187,9 +179,7 @@ def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) 
 
 
 def _startable(pod: dict[str, Any]) -> dict[str, Any]:
-    """What the controllers of workloads and the admission that is off would add:
-    restarts, volumes of claims.
-    """
+    """Add the volumes of claims, which a controller would add."""
     volumes = {one["name"] for one in pod.get("volumes", [])}
     claimed = {
         mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])
@@ -199,7 +189,7 @@ def _startable(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:
-    """No object of the chart is left unchecked for want of a definition."""
+    """Every custom kind of the chart has a definition here."""
     known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()} | set(
         OPERATOR_KINDS
     )

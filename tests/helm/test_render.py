@@ -1,4 +1,4 @@
-"""What Helm makes of the chart, without a cluster."""
+"""Renders of the chart, without a cluster."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ FULL = CHART / "ci" / "full-values.yaml"
 
 @each_values
 def test_helm_lints(values: Path) -> None:
-    """Without a warning."""
+    """`helm lint --strict` passes."""
     assert "0 chart(s) failed" in run(tool("helm"), "lint", "--strict", CHART, "--values", values)
 
 
 @each_values
 def test_the_render_is_the_committed_one(values: Path) -> None:
-    """A change of what is installed is seen in review; `python -m tests.helm.renders` writes it."""
+    """The render equals the committed one; `python -m tests.helm.renders` rewrites it."""
     assert text_of(values) == golden(values).read_text(encoding="utf-8"), (
         "run python -m tests.helm.renders and look"
     )
@@ -61,21 +61,21 @@ def test_no_golden_render_is_left_over() -> None:
 
 
 def _oldest() -> list[int]:
-    """The oldest Kubernetes that the chart admits."""
+    """The oldest supported version of Kubernetes."""
     said: str = load(CHART / "Chart.yaml")["kubeVersion"]
     return [int(part) for part in said.removeprefix(">=").removesuffix("-0").split(".")]
 
 
 @pytest.mark.parametrize("version", ["1.30.0", "1.32.0", "1.34.0", "1.37.0"])
 def test_several_versions_of_kubernetes_accept_every_field(version: str) -> None:
-    """From the oldest that the chart admits on, no object is left out and no field is unknown."""
+    """Every object and field is valid in the oldest supported version of Kubernetes and in newer ones."""
     assert version in kubernetes_versions()
     assert [int(part) for part in kubernetes_versions()[0].split(".")] == _oldest()
     checked = 0
     for values in CI_VALUES:
         for document in rendered(values):
             if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
-                continue  # the types and the API server below see these
+                continue  # checked by their types and by the API server
             problems = validator(version, document).iter_errors(document)
             assert [f"{error.json_path}: {error.message[:200]}" for error in problems] == [], document["kind"]
             checked += 1
@@ -83,7 +83,7 @@ def test_several_versions_of_kubernetes_accept_every_field(version: str) -> None
 
 
 def test_the_schemas_refuse_what_they_do_not_know() -> None:
-    """A field with a slip, within a list of a pod, is an error: the check above can fail."""
+    """A misspelt field in a list of a pod is an error."""
     (deployment, *_) = workers(rendered(CI_VALUES[0]))
     changed = json.loads(json.dumps(deployment))
     changed["spec"]["template"]["spec"]["containers"][0]["imagePullPolcy"] = "Always"
@@ -91,9 +91,7 @@ def test_the_schemas_refuse_what_they_do_not_know() -> None:
 
 
 def test_the_operators_types_take_every_field(tmp_path: Path) -> None:
-    """TypeScript accepts the objects of the Prometheus Operator as its types declare them, and refuses
-    another field.
-    """
+    """The types of the Prometheus Operator accept its objects and refuse an unknown field."""
     modules = node_modules(ROOT / "tests" / "generate" / "dashboards" / "types" / "package.json")
     (tmp_path / "node_modules").symlink_to(modules)
     options = {
@@ -139,7 +137,7 @@ def test_the_operators_types_take_every_field(tmp_path: Path) -> None:
 
 
 def test_an_old_kubernetes_is_refused() -> None:
-    """With the reason, not with a field that the server would drop."""
+    """An unsupported version of Kubernetes is refused with the reason."""
     command: list[str | Path] = [tool("helm"), "template", "one", CHART, "--kube-version", "1.29.9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -159,7 +157,7 @@ def test_an_old_kubernetes_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_helm_refuses_what_the_schema_refuses(values: str, said: str) -> None:
-    """The message says where; it never repeats a secret."""
+    """The message names the place and never a secret."""
     command: list[str | Path] = [tool("helm"), "template", "one", CHART, "--set", values]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -171,7 +169,7 @@ def test_helm_refuses_what_the_schema_refuses(values: str, said: str) -> None:
 
 
 def _settings_file(documents: list[Manifest], folder: Path) -> Path:
-    """Lay the settings and the prompt packs out as the pod sees them."""
+    """Write settings and prompt packs as the pod mounts them."""
     (deployment, *_) = workers(documents)
     sources = deployment["spec"]["template"]["spec"]["volumes"][0]["projected"]["sources"]
     maps = {one["metadata"]["name"]: one["data"] for one in of_kind(documents, "ConfigMap")}
@@ -197,7 +195,7 @@ Reply with JSON only: {"score": 3, "justification": "one sentence"}
 
 @each_values
 def test_judgestream_accepts_the_settings(values: Path, tmp_path: Path) -> None:
-    """What is rendered is what was given, and holds as settings."""
+    """The rendered settings equal the given ones and are valid."""
     documents = rendered(values)
     file = _settings_file(documents, tmp_path)
     given = (load(values) or {}).get("config", {})
@@ -205,13 +203,13 @@ def test_judgestream_accepts_the_settings(values: Path, tmp_path: Path) -> None:
     for section, settings in given.items():
         for name, value in settings.items():
             assert found[section][name] == value, f"{section}.{name}"
-    # Keys and files of Secrets are not here: what can be read without them must hold.
+    # Without the keys and files of Secrets.
     assert load_settings(file, {}).model_fields_set >= given.keys()
 
 
 @each_values
 def test_every_worker_gets_what_its_settings_name(values: Path) -> None:
-    """A variable or file that the settings read is brought by the pod, doctor and topics Job included."""
+    """The pods provide every variable and file that the settings name."""
     documents = rendered(values)
     (config,) = [one for one in of_kind(documents, "ConfigMap") if "config.yaml" in one["data"]][:1]
     settings = yaml.safe_load(config["data"]["config.yaml"])
@@ -235,7 +233,7 @@ def _named(node: Any, ending: str) -> list[str]:
 
 
 def test_a_change_of_settings_or_prompts_rolls_the_pods_and_nothing_else_does() -> None:
-    """The checksum follows what the pods read."""
+    """The checksum depends on settings and prompt packs alone."""
 
     def checksum(*arguments: str) -> str:
         (one,) = workers(manifests(*arguments))
@@ -253,7 +251,7 @@ def test_a_change_of_settings_or_prompts_rolls_the_pods_and_nothing_else_does() 
 
 
 def _documented() -> list[tuple[str, str]]:
-    """Values files as the documentation shows them."""
+    """The values files in the documentation."""
     pages = (CHART / "README.md", CHART.parent / "docs" / "deploy.md")
     return [
         (f"{page.name}-{number}", block)
@@ -272,7 +270,7 @@ def _documented() -> list[tuple[str, str]]:
 def test_documented_values_install(
     page: str, values: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What README and docs/deploy.md show renders, and its settings hold."""
+    """The values in README and docs/deploy.md render, and their settings are valid."""
     assert page
     file = tmp_path / "values.yaml"
     file.write_text(values, encoding="utf-8")
@@ -287,7 +285,9 @@ def test_documented_values_install(
 
 @each_values
 def test_every_pod_is_restricted(values: Path) -> None:
-    """As the Pod Security Standard `restricted` asks, and more: read-only root, no token, bounded memory."""
+    """Every pod follows the Pod Security Standard `restricted`, with a read-only root, no token and bounded
+    memory.
+    """
     for name, pod in pods(rendered(values)).items():
         assert pod["automountServiceAccountToken"] is False, name
         assert pod["enableServiceLinks"] is False, name
@@ -312,7 +312,7 @@ def test_every_pod_is_restricted(values: Path) -> None:
 
 
 def test_no_manifest_holds_a_secret() -> None:
-    """The chart makes no Secret at all, whatever is turned on."""
+    """The chart renders no Secret."""
     for values in CI_VALUES:
         assert of_kind(rendered(values), "Secret") == []
 
@@ -321,7 +321,7 @@ def test_no_manifest_holds_a_secret() -> None:
 
 
 def test_rules_and_dashboards_arrive_as_they_are() -> None:
-    """Every rule, alert and dashboard of helm/files, unchanged."""
+    """Rules, alerts and dashboards of helm/files are rendered unchanged."""
     documents = manifests("--set", "prometheusRule.enabled=true,dashboards.enabled=true")
     rules = {
         one["metadata"]["name"].rpartition("-")[2]: one["spec"]
@@ -341,7 +341,7 @@ def test_rules_and_dashboards_arrive_as_they_are() -> None:
 
 
 def test_all_workers_of_a_release_are_read_once() -> None:
-    """The Service that the ServiceMonitor picks is one, and it selects every worker's pods and no others."""
+    """The ServiceMonitor selects one Service, which selects exactly the worker pods."""
     documents = manifests(
         "--values", str(FULL), "--set", "podMonitor.enabled=false,serviceMonitor.enabled=true"
     )
@@ -369,7 +369,7 @@ def test_all_workers_of_a_release_are_read_once() -> None:
 
 
 def test_triggers_ask_for_the_groups_and_topics_of_the_workers(tmp_path: Path) -> None:
-    """KEDA looks at what the worker really joins and reads."""
+    """KEDA's triggers name the workers' groups and topics."""
     values = CHART / "ci" / "keda-values.yaml"
     documents = manifests("--values", str(values), "--set", "split.intake.autoscaling.keda.enabled=true",
                           "--set", "split.monitor.autoscaling.keda.enabled=true")  # fmt: skip
@@ -390,7 +390,7 @@ def test_triggers_ask_for_the_groups_and_topics_of_the_workers(tmp_path: Path) -
 
 
 def test_the_package_holds_the_chart_alone(tmp_path: Path) -> None:
-    """No tests, no values of tests; and it renders from the archive as from the folder."""
+    """The package has the chart without tests and renders like the folder."""
     run(tool("helm"), "package", CHART, "--destination", tmp_path)
     (archive,) = tmp_path.glob("*.tgz")
     with tarfile.open(archive) as opened:
@@ -400,14 +400,14 @@ def test_the_package_holds_the_chart_alone(tmp_path: Path) -> None:
     expected |= {"files/rules.yaml", "files/alerts.yaml"}
     expected |= {f"files/dashboards/{path.name}" for path in (FILES / "dashboards").glob("*.json")}
     assert names == expected
-    assert archive.stat().st_size < 200_000  # Helm keeps it, in base64, in a Secret of at most 1 MiB
+    assert archive.stat().st_size < 200_000  # Helm stores it in base64 in a Secret of at most 1 MiB
     packed = run(tool("helm"), "template", "one", archive, "--values", FULL)
     assert packed == run(tool("helm"), "template", "one", CHART, "--values", FULL)
 
 
 def test_names_stay_short_enough() -> None:
-    """The longest release name, in StatefulSets: their pods carry a label of the name and eleven characters
-    more.
+    """With the longest release name, names stay within 63 characters, those of StatefulSets within 52 (their
+    pods' label adds eleven).
     """
     release = "r" * 53
     said = run(

@@ -1,4 +1,4 @@
-"""The chart's cases, each by itself; and that their reader can fail."""
+"""The chart's cases, and tests of their checks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DOCUMENT = Rendered({"t": "kind: Job\nspec: {list: [{a: 1, b: 2}, 3], text: one
 @pytest.mark.tools
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.suite}: {case.name}")
 def test_the_chart_does_what_its_cases_say(case: Case) -> None:
-    """Every assertion of every case."""
+    """Every assertion of every case holds."""
     assert broken(case) == []
 
 
 def test_all_suites_are_read() -> None:
-    """A folder that moved would leave nothing to check."""
+    """At least 8 suites with 70 cases are found."""
     assert len({case.suite for case in CASES}) >= 8
     assert len(CASES) >= 70
 
@@ -52,12 +52,12 @@ def test_all_suites_are_read() -> None:
     ],
 )
 def test_a_check_can_fail(word: str, about: dict[str, object], holds: bool) -> None:
-    """Each holds for what it says, and not for anything else."""
+    """Each check accepts its condition and rejects another."""
     assert CHECKS[word](_DOCUMENT, ("t",), None, about) is holds
 
 
 def test_what_helm_refuses_holds_nothing_but_the_refusal() -> None:
-    """An object that was never made is not an object without a field."""
+    """If Helm refuses the values, only `failedTemplate` passes."""
     refused = Rendered({}, "because: why")
     assert CHECKS["failedTemplate"](refused, ("t",), None, {"errorPattern": "why"})
     assert not CHECKS["hasDocuments"](refused, ("t",), None, {"count": 0})

@@ -1,4 +1,4 @@
-"""Values and their schema, by Python alone."""
+"""Values and their schema, in Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.settings import Settings
 from tests.helm.chart import CHART, CI_VALUES, load, name_of, schema
 from tests.places import ROOT
 
-# Where keys are not ours: labels and their like, Kubernetes' and KEDA's own objects, judgestream's settings.
+# Objects with free keys: labels, annotations, objects of Kubernetes and KEDA, and judgestream's settings.
 _OPEN = [
     "commonAnnotations",
     "commonLabels",
@@ -59,7 +59,7 @@ _OPEN = [
     "worker.securityContext",
     "worker.updateStrategy",
 ]
-# What Kubernetes knows and the chart leaves to it.
+# Fields without a default in the chart.
 _WITHOUT_DEFAULT = {
     "claims", "initialDelaySeconds", "successThreshold", "global", "nodeAffinity", "podAffinity",
     "podAntiAffinity",
@@ -68,7 +68,7 @@ _WITHOUT_DEFAULT = {
 
 
 def _merged(base: Any, over: Any) -> Any:
-    """As Helm lays values over the chart's own."""
+    """Merge values as Helm does."""
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return over
     return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
@@ -89,7 +89,7 @@ def _nested(path: str, value: Any) -> Any:
 
 
 _OVERRIDES = ("split.", "store.worker")
-"""Places of overrides of `worker`."""
+"""Overrides of `worker`."""
 
 
 def _resolve(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -100,7 +100,7 @@ def _resolve(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _objects(node: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, bool]]:
-    """All objects of the schema: their paths, and whether they are closed."""
+    """The objects of the schema: path, and whether it is closed."""
     node = _resolve(node)
     if node.get("type") != "object":
         return
@@ -114,7 +114,7 @@ _CLOSED = [path for path, closed in _objects(schema()) if closed]
 
 
 def _disagreements(node: Mapping[str, Any], values: Any, above: str = "") -> Iterator[str]:
-    """Where a closed object of the schema and the values name different keys."""
+    """Keys that only the schema or only the values have, in closed objects."""
     node = _resolve(node)
     if node.get("additionalProperties") is not False or not isinstance(values, Mapping):
         return
@@ -130,10 +130,7 @@ def _disagreements(node: Mapping[str, Any], values: Any, above: str = "") -> Ite
 
 
 def test_the_schema_knows_the_values_and_no_others() -> None:
-    """A value without a schema could be of any shape.
-
-    A schema without a value would be an undocumented one.
-    """
+    """Schema and values have the same keys."""
     assert list(_disagreements(schema(), load(CHART / "values.yaml"))) == []
 
 
@@ -147,19 +144,19 @@ def test_the_values_of_the_tests_are_valid(values: Path) -> None:
 
 
 def test_only_what_is_not_ours_is_open() -> None:
-    """Every other object refuses keys that it does not know."""
+    """Every object with our own keys is closed."""
     opened = [path for path, closed in _objects(schema()) if not closed and not path.startswith(_OVERRIDES)]
     assert sorted(opened) == sorted(_OPEN)
 
 
 @pytest.mark.parametrize("path", _CLOSED)
 def test_a_misspelt_key_is_refused(path: str) -> None:
-    """At every level at which names are ours."""
+    """A closed object refuses an unknown key."""
     assert any("misspelt" in error for error in _errors(_nested(f"{path}.misspelt".strip("."), 1)))
 
 
 def _secrets(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Paths of all settings that hold a secret."""
+    """The paths of all secret settings."""
     for name, field in model.model_fields.items():
         for annotation in _alternatives(field.annotation):
             if annotation is SecretStr:
@@ -180,13 +177,13 @@ _SECRETS = [".".join(path) for path in _secrets(Settings)]
 
 
 def test_the_settings_hold_secrets() -> None:
-    """The walk that the next test relies on finds them."""
+    """The search for secret settings finds known ones."""
     assert {"kafka.security.password", "judge.endpoints.api_key"} <= set(_SECRETS)
 
 
 @pytest.mark.parametrize("path", _SECRETS)
 def test_a_secret_by_value_is_refused(path: str) -> None:
-    """Every setting that is a secret: a ConfigMap is no place for it."""
+    """A secret setting in the values is refused, because a ConfigMap is readable."""
     config = _nested(path, "hunter2")
     if "endpoints" in path:
         config = {"judge": {"endpoints": [{"name": "primary", "model": "m", "api_key": "hunter2"}]}}
@@ -196,7 +193,7 @@ def test_a_secret_by_value_is_refused(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["kafka.security.password_env", "kafka.security.password_file", "judge.max_output_tokens"]
 )
-def test_a_reference_to_a_secret_is_welcome(path: str) -> None:
+def test_a_reference_to_a_secret_is_accepted(path: str) -> None:
     assert _errors({"config": _nested(path, "KAFKA_PASSWORD")}) == []
 
 
@@ -213,13 +210,13 @@ def test_a_reference_to_a_secret_is_welcome(path: str) -> None:
 )
 @pytest.mark.parametrize("place", ["worker.extraEnv", "split.judge.extraEnv", "topicsJob.extraEnv"])
 def test_a_secret_in_a_variable_is_refused(place: str, variable: dict[str, str]) -> None:
-    """Where it comes by valueFrom it is welcome."""
+    """A secret variable by value is refused, by valueFrom accepted."""
     assert _errors(_nested(place, [variable]))
     reference = {"name": variable["name"], "valueFrom": {"secretKeyRef": {"name": "judge", "key": "key"}}}
     assert _errors(_nested(place, [reference])) == []
 
 
-def test_variables_that_are_no_secrets_are_welcome() -> None:
+def test_variables_that_are_no_secrets_are_accepted() -> None:
     endpoints = "[{name: a, model: m, api_key_env: KEY}]"
     variables = [
         {"name": "JUDGESTREAM_JUDGE__ENDPOINTS", "value": endpoints},
@@ -230,16 +227,14 @@ def test_variables_that_are_no_secrets_are_welcome() -> None:
 
 
 def test_the_chart_installs_this_version() -> None:
-    """AppVersion is the project's version, and the chart's own tag follows it."""
+    """AppVersion is the project's version."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     version = next(line.split('"')[1] for line in text.splitlines() if line.startswith("version = "))
     assert load(CHART / "Chart.yaml")["appVersion"] == version
 
 
 def test_the_grace_period_covers_the_drain() -> None:
-    """The chart counts with what a worker takes at worst: the judge's time-out and 5 s, within 20 and 120 s,
-    and 15 s to leave.
-    """
+    """The grace period is the judge's timeout and 5 s, within 20 and 120 s, plus 15 s to leave the group."""
     from streams.worker.run import CLOSE_SECONDS, LONGEST_STOP_SECONDS, STOP_SECONDS
 
     helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
@@ -251,7 +246,7 @@ def test_the_grace_period_covers_the_drain() -> None:
 
 
 def test_the_default_metrics_are_those_of_the_settings() -> None:
-    """Topics of KEDA's triggers are named after them where the values name no metrics."""
+    """Without configured metrics KEDA's triggers use the default topics."""
     helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
     settings = Settings()
     assert set(settings.metrics) == {"coverage", "relevance"}

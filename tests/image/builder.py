@@ -1,4 +1,4 @@
-"""Builds the Dockerfile without an engine and without an image registry: buildah, in a folder of its own."""
+"""Builds the Dockerfile with buildah, without an engine or an image registry."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BASE_IMAGE = "docker.io/library/python:3.13-slim"
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image that was built.
+    """A built image.
 
     Attributes:
-        size_bytes: Of all layers, uncompressed.
-        base_size_bytes: The part of it that the base image has.
-        config: What it says of itself: user, environment, command, labels.
-        root: Its files, as a container would see them.
-        log: What the build said.
+        size_bytes: The size of all layers, uncompressed.
+        base_size_bytes: The size of the base image.
+        config: User, environment, command and labels.
+        root: The root of its files.
+        log: The log of the build.
     """
 
     size_bytes: int
@@ -39,10 +39,10 @@ class Built:
 
 
 class Builder:
-    """One store of images; `close` removes it.
+    """A store of images; `close` removes it.
 
     Args:
-        folder: Where it lies; some gigabytes while it builds.
+        folder: Its folder; some gigabytes during a build.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class Builder:
         self._containers: list[str] = []
 
     def make_base(self) -> None:
-        """Let an archive of a root file system stand for the base image."""
+        """Make the base image from an archive of a root file system."""
         context = self._folder / "base"
         context.mkdir(parents=True)
         shutil.copy(image_base(), context / "base.tar")
@@ -64,12 +64,12 @@ class Builder:
     def build(
         self, context: Path, *, tag: str, arguments: Mapping[str, str], target: str | None = None
     ) -> Built:
-        """Build a folder's Dockerfile, up to a stage or to its end."""
-        # The Dockerfile names its base by digest, which an archive in its place cannot have.
+        """Build the Dockerfile of a folder, up to a stage or to its end."""
+        # The Dockerfile names its base by digest, which the archive does not have.
         named = {"BASE": BASE_IMAGE, **arguments}
         options = [f"--build-arg={name}={value}" for name, value in named.items()]
         options += [] if target is None else [f"--target={target}"]
-        # The docker format alone knows health checks.
+        # Only the docker format has health checks.
         log = self._buildah("bud", "--pull-never", "--format", "docker", "--tag", tag, *options, context)
         described = json.loads(self._buildah("inspect", "--type", "image", f"localhost/{tag}"))
         container = self._buildah("from", "--pull-never", f"localhost/{tag}").strip()
@@ -84,14 +84,14 @@ class Builder:
         )
 
     def close(self) -> None:
-        """Unmount and forget everything."""
+        """Unmount the images and remove the store."""
         for container in self._containers:
             self._buildah("umount", container)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _size_bytes(self, image: str) -> int:
         listed = json.loads(self._buildah("images", "--json", image))
-        # The store counts; what it prints for people is rounded to three digits ("274 MB").
+        # buildah rounds the size to three digits ("274 MB").
         number, unit = str(listed[0]["size"]).split()
         return int(float(number) * {"KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
 
@@ -109,10 +109,10 @@ class Builder:
 
 
 def copy_of_the_project(folder: Path) -> None:
-    """Copy what git knows of, and what is new, as a clone with another's work in it would have it."""
+    """Copy the files that git tracks and new ones."""
     listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         source, target = ROOT / name, folder / name
-        if source.is_file():  # not one that was just removed
+        if source.is_file():  # skips removed files
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)

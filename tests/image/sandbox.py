@@ -1,4 +1,4 @@
-"""Runs an image's command as a container engine would: unprivileged, its root read-only, /tmp in memory."""
+"""Runs an image's command like a container engine: unprivileged, with a read-only root and /tmp in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 from tests.image.builder import Built
 from tests.toolbox import tool
 
-# Each step replaces the shell, so that the process that is started is the command itself and gets its
-# signals.
+# Each step replaces the shell, so that the started process is the command and gets the signals.
 _ENTER = """
 set -eu
 root=$1; shift
@@ -30,22 +29,22 @@ exec chroot "$root" "$@"
 
 
 def command(image: Built, arguments: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    """Give the command line that runs the image's entry point with arguments.
+    """The command line that runs the image's entry point.
 
     Args:
         image: The image; its user, environment, working folder and entry point are used.
-        arguments: What follows the entry point.
+        arguments: The arguments of the entry point.
         files: Mounted read-only: path in the image to file.
     """
     return inside(image, [*image.config["Entrypoint"], *arguments], files)
 
 
 def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
-    """Give the command line that runs any program of the image, in place of its entry point."""
+    """The command line that runs any program of the image."""
     user, group = image.config["User"].split(":")
     mounts: list[str] = []
     for path, source in (files or {}).items():
-        # An engine makes the mount point in the container's own layer.
+        # An engine creates the mount point in the container's layer.
         place = image.root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()

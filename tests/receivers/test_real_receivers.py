@@ -1,7 +1,7 @@
-"""Sinks against real Phoenix and MLflow servers.
+"""Sinks with real Phoenix and MLflow servers.
 
-Too heavy for every run (their packages are 855 MB): `make test-receivers` installs each into an environment
-of its own under `.cache/receivers` and selects the marker `receivers`.
+Their packages have 855 MB: `make test-receivers` installs each into its own environment under
+`.cache/receivers` and selects the marker `receivers`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _free_port() -> int:
 async def server(
     name: str, *arguments: str, env: Mapping[str, str], port: int, place: Path
 ) -> AsyncIterator[str]:
-    """Run a server of an environment under .cache/receivers until it answers; gives its address."""
+    """Run a server of an environment under .cache/receivers until it answers; yields its address."""
     python = ROOT / ".cache" / "receivers" / name / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is not there: run make test-receivers", pytrace=False)
@@ -82,7 +82,7 @@ async def fetch(
 
 
 def verdicts(span: Span) -> list[Scored | Failed]:
-    """Give a score and a failure of the traced answer."""
+    """A score and a failure of the traced answer."""
     place = {"trace_id": span.trace_id, "span_id": span.span_id}
     return [scored(1, 4).model_copy(update=place), failed(2).model_copy(update=place)]
 
@@ -97,7 +97,7 @@ async def send_twice(receiver: Receiver, url: str, results: list[Scored | Failed
 
 
 async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
-    """As annotations of the span, with the score and why; sent again they are overwritten."""
+    """Verdicts become annotations of the span; sent again they are overwritten."""
     (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
     port = _free_port()
     env = {
@@ -130,7 +130,7 @@ async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
 
 
 async def test_mlflow_shows_each_verdict_once(tmp_path: Path) -> None:
-    """As assessments of the trace, with the score and why; what is there already is not sent again."""
+    """Verdicts become assessments of the trace; known ones are not sent again."""
     (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
     port = _free_port()
     arguments = ("mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1")

@@ -1,4 +1,4 @@
-"""Texts that make careless code take time that grows with the square of their size, by name and size."""
+"""Texts, by name and size, on which careless code takes quadratic time."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _REPEATED: Final = {
 
 
 def _words_of_one_stem(size: int) -> str:
-    """Different words that all begin alike: "wordaaaa wordaaab ..."."""
+    """Different words with one start: "wordaaaa wordaaab ..."."""
     return _filled((f"stem{''.join(one)}" for one in itertools.product("abcdefghij", repeat=5)), size)
 
 
@@ -153,7 +153,7 @@ def _pages_of_one_claim(size: int) -> str:
 
 
 def _nested_json(size: int) -> str:
-    """Braces that never close, each with a name, so that every one of them may begin an object."""
+    """Unclosed braces, each with a name, so that each may start an object."""
     return '{"a":' * (size // 5)
 
 
@@ -246,10 +246,10 @@ PLAIN: Final = (
 
 @lru_cache(maxsize=32)
 def text(name: str, size: int) -> str:
-    """One of the texts."""
+    """A text of the corpus."""
     return TEXTS[name](size)
 
 
 def as_json_text(value: str) -> bytes:
-    """The text as a JSON string, lone surrogates and all: as a producer may spell it."""
+    """The text as a JSON string, lone surrogates included."""
     return json.dumps(value).encode()

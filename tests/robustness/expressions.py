@@ -21,7 +21,7 @@ METHODS = frozenset({"sub", "subn", "search", "findall", "finditer", "split", "m
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression and one way in which it reads a text."""
+    """A compiled expression and one use of it."""
 
     module: str
     name: str
@@ -42,7 +42,7 @@ class Expression:
             case "sub" | "subn":
                 return lambda text: pattern.sub(text[:0], text)
             case "search" | "findall" | "finditer" | "split":
-                # One search may end at the first hit; all hits together show what any beginning costs.
+                # One search may end at the first match; all matches show the cost from any start.
                 return lambda text: sum(1 for _ in pattern.finditer(text))
             case _:
                 return getattr(pattern, self.method)  # type: ignore[no-any-return]  # a method of a pattern
@@ -57,9 +57,9 @@ def modules() -> Iterator[ModuleType]:
 
 
 def expressions() -> list[Expression]:
-    """All expressions that are made when a module is imported, wherever they are kept: under a name, in a
-    table, as an argument. Each with every method that any module calls on its name; one without a name is
-    taken to be searched.
+    """All expressions compiled at import, under a name, in a table or as an argument.
+
+    Each with every method that any module calls on its name; one without a name counts as searched.
     """
     trees = {one: ast.parse(Path(str(one.__file__)).read_text("utf-8")) for one in modules()}
     uses = {
@@ -94,7 +94,7 @@ def compiled_at_import(tree: ast.Module) -> Iterator[ast.Call]:
 
 
 def _named(statement: ast.stmt) -> Iterator[tuple[int, str]]:
-    """The value that a statement names, and the name."""
+    """The value and the name of an assignment."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield id(value), name

@@ -1,11 +1,7 @@
-"""Fuzzes the targets by coverage: `python -m tests.robustness.fuzz [TARGET ...] [--seconds N] [--seed N]`.
-
-`make fuzz` installs what it needs.
-
-Each target runs in a process of its own for this many seconds, from the seeds in the repository; what it
-finds beyond them stays in `.cache/fuzz/found`, and what breaks it is written to `.cache/fuzz/broken` and ends
-the command with 1. Copy such an input, made small, to `tests/robustness/seeds/TARGET`: `make test` then runs
-it forever.
+"""Coverage-guided fuzzing: `python -m tests.robustness.fuzz [TARGET ...] [--seconds N] [--seed N]`. `make
+fuzz` installs its dependencies. Each target runs in its own process from the seeds in the repository. New
+inputs stay in `.cache/fuzz/found`; inputs that break a target are written to `.cache/fuzz/broken`, and the
+command exits with 1. Copy a minimised one to `tests/robustness/seeds/TARGET`: `make test` then runs it.
 """
 
 from __future__ import annotations
@@ -19,10 +15,10 @@ from tests.places import ROOT
 from tests.robustness.targets import SEEDS, TARGETS
 
 SLOWEST_SECONDS: Final = 10
-"""One input may take so long, under instrumentation that slows everything down."""
+"""The time limit of an input, under slow instrumentation."""
 MOST_MIB: Final = 1_500
 LONGEST_BYTES: Final = 20_000
-# The process of one target; the rest of its command line is libFuzzer's.
+# The process of one target; libFuzzer reads the rest of its command line.
 _CHILD: Final = """
 import sys
 import atheris
@@ -35,7 +31,7 @@ _FOLDER: Final = ROOT / ".cache" / "fuzz"
 
 
 def main() -> int:
-    """Run all targets that are asked for; 1 where one broke."""
+    """Run the selected targets; 1 if one broke."""
     parser = argparse.ArgumentParser()
     parser.add_argument("targets", nargs="*", choices=[[], *TARGETS], help="all by default")
     parser.add_argument("--seconds", type=int, default=60)

@@ -1,6 +1,5 @@
-"""Measures how the time of a function grows with the size of a text.
-
-A ratio, so that the machine does not matter.
+"""Measures how the time of a function grows with the size of a text, as a ratio that is independent of the
+machine.
 """
 
 from __future__ import annotations
@@ -14,23 +13,23 @@ from typing import Final
 from tests.robustness import corpus
 
 MAX_RATIO: Final = 3.0
-"""Twice the text may take this many times as long: linear is 2, the rest is noise; a square is 4."""
+"""The highest ratio for twice the text: linear is 2, plus noise; quadratic is 4."""
 SIZES: Final = (1_500, 8_000, 64_000)
-"""Each is compared with its double: a square hides below a large linear part, and a large text shows it."""
+"""Each is compared with its double; only a large text shows a quadratic part below a large linear one."""
 ENOUGH_SECONDS: Final = 0.03
-"""After a pair that takes so long, a larger one tells no more."""
+"""A pair that takes this long needs no larger one."""
 LEAST_SECONDS: Final = 0.004
-"""Less than this is not measured but noise."""
+"""Shorter times are noise."""
 _TRIES: Final = 6
 
 
 def steepest(
     function: Callable[[str], object], name: str, *, sizes: Sequence[int] = SIZES
 ) -> tuple[float, str]:
-    """The largest ratio between the time for a text and for its double, and at which size.
+    """The largest ratio between the times of a text and its double, and its size.
 
     Args:
-        function: What reads the text.
+        function: The function under test.
         name: The text's name in the corpus.
         sizes: In characters, from small to large.
     """
@@ -45,9 +44,7 @@ def steepest(
 
 
 def _ratio(function: Callable[[str], object], name: str, size: int) -> tuple[float, float]:
-    """The ratio, measured again while it is too large: a pause of the machine makes
-    one, a square makes all.
-    """
+    """The ratio, repeated while it is too large: a pause of the machine raises one, quadratic time all."""
     small, large = corpus.text(name, size), corpus.text(name, 2 * size)
     lowest_small = lowest_large = float("inf")
     for _ in range(_TRIES):
@@ -58,15 +55,15 @@ def _ratio(function: Callable[[str], object], name: str, size: int) -> tuple[flo
         ratio = lowest_large / max(lowest_small, 1e-9)
         if ratio <= MAX_RATIO:
             return ratio, lowest_large
-    # A bound that the larger text passes makes one step and no slope: over two doublings a square is 16, and
-    # a step once.
+    # A limit between the sizes makes one step; over two doublings quadratic time gives 16, a step only one
+    # factor.
     quarter = corpus.text(name, size // 2)
     lowest_quarter = min(_seconds(function, quarter) for _ in range(_TRIES))
     return min(ratio, sqrt(lowest_large / max(lowest_quarter, 1e-9))), lowest_large
 
 
 def _seconds(function: Callable[[str], object], text: str) -> float:
-    """CPU seconds of this thread: what others do on the machine does not count."""
+    """CPU seconds of this thread, independent of other processes."""
     gc.collect(0)
     begun = time.thread_time()
     function(text)

@@ -1,6 +1,4 @@
-"""Every function that reads foreign text, by name: what an event, a record or a judge's reply brings passes
-through these.
-"""
+"""Every function that reads foreign text, by name: texts of events, records and judge replies."""
 
 from __future__ import annotations
 
@@ -124,7 +122,7 @@ def _texts(text: str) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """As many quotations whatever the text's length: each is looked for in all of it."""
+    """A constant number of quotations, each of which is searched in the whole text."""
     step = max(len(text) // _SPANS, 1)
     return [text[start : start + min(step, _SPAN_CHARS)] for start in range(0, len(text), step)][:_SPANS]
 
@@ -162,7 +160,7 @@ def _fitted(metric: Metric, text: str) -> None:
     task = make_task(metric.name, **_texts(text))
     request = metric.prepare(task)
     if isinstance(request, ChatRequest):
-        # Instructions whole, and of the texts about two thirds.
+        # The instructions and about two thirds of the texts fit.
         bare = metric.prepare(make_task(metric.name, **_texts("Rain fell. " * 8)))
         fixed = request_tokens(bare) if isinstance(bare, ChatRequest) else 0
         limit = fixed + 3 * estimated_tokens(text) // 2

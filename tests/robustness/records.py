@@ -1,4 +1,4 @@
-"""Records with a hostile text in them, read: OTLP, Avro, and JSON of another shape."""
+"""Reads records with a hostile text: OTLP, Avro and mapped JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AVRO: Final = AvroSchema('{"type": "array", "items": ["null", "string"]}')
 
 
 def traced(**attributes: str) -> None:
-    """A span of a model's call with these attributes."""
+    """A span of a model call with these attributes."""
     told = [
         {"key": f"gen_ai.{name.replace('_', '.')}", "value": {"stringValue": text}}
         for name, text in {"operation_name": "chat", **attributes}.items()
@@ -39,7 +39,7 @@ def traced(**attributes: str) -> None:
 
 
 def log_records(text: str) -> None:
-    """Records of one span, each another: they are joined."""
+    """Different log records of one span, which are joined."""
     spans = [
         Span("1" * 32, "2" * 16, "", "", f"e{place}", "", {}, {"a": text[place : place + 40]}, is_log=True)
         for place in range(0, len(text), 40)
@@ -66,7 +66,7 @@ def _zigzag(number: int) -> bytes:
 
 
 def mapped(text: str) -> None:
-    """Words that an expression joins."""
+    """Words joined by a mapping expression."""
     document = {"id": "e", "q": [{"text": piece} for piece in text.split(" ")], "m": text}
     with contextlib.suppress(DecodeError):
         _MAPPED.decode(json.dumps(document).encode(), [], 0)

@@ -1,4 +1,4 @@
-"""What is fuzzed: every place where foreign bytes enter, with the errors that it may raise and no other."""
+"""The fuzz targets: every entry of foreign bytes, with the errors that it may raise."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _NOW: Final = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def _decode(data: bytes) -> None:
-    """A record: headers by line before an empty line, then the value."""
+    """A record: headers as lines up to an empty line, then the value."""
     head, found, value = data.partition(b"\n\n")
     lines = head.split(b"\n") if found else []
     headers = [(name.decode("latin-1"), rest) for name, _, rest in (line.partition(b":") for line in lines)]
@@ -96,7 +96,7 @@ def _reply(data: bytes) -> None:
 
 
 def _verdict(data: bytes) -> None:
-    """An answer, a reference that is a page, too, and a reply, separated by zero bytes."""
+    """An answer, a reference that is also a page, and a reply, separated by zero bytes."""
     answer, _, rest = data.partition(b"\0")
     page, _, reply = rest.partition(b"\0")
     for (name, _), metric in _METRICS.items():
@@ -163,7 +163,7 @@ def _otlp(data: bytes) -> None:
 
 
 def _schema(data: bytes) -> None:
-    """A record in one of Confluent's wire forms, read by schemas of both kinds, recursive ones among them."""
+    """A record in Confluent's wire format, read with Avro and Protobuf schemas, recursive ones included."""
     with contextlib.suppress(DecodeError):
         form = wire_form(data, ())
         if form is None:
@@ -175,7 +175,7 @@ def _schema(data: bytes) -> None:
 
 
 def _batch(data: bytes) -> None:
-    """What a broker sends: the codec, the number of records, and their bytes, under a checksum that holds."""
+    """A batch of a broker: codec, number of records and their bytes, under a valid checksum."""
     install()
     head = bytearray(batch([b"x"] * 3)[: HEAD.size])
     head[22] = data[0] % 8 if data else 0
@@ -205,5 +205,5 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
 
 
 def seeds(target: str) -> list[bytes]:
-    """What a target begins with: honest inputs, and those that broke something once."""
+    """The seeds of a target: valid inputs and former failures."""
     return [path.read_bytes() for path in sorted((SEEDS / target).iterdir())]

@@ -1,6 +1,6 @@
-"""Every expression and every loop over foreign text takes time in proportion to the text.
+"""Every expression and every loop over foreign text takes linear time.
 
-Ratios, so that no machine is too slow.
+The tests compare ratios, so they hold on any machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.robustness.expressions import METHODS, Expression, compiled_at_import
 from tests.robustness.readers import READERS
 
 WHOLE: Final = os.environ.get("HOSTILE", "") == "whole"
-"""`make fuzz` runs every text through every reader; `make test` those that stopped a worker, and the worst of
+"""`make fuzz` runs every text through every reader; `make test` former failures and the worst of
 each kind."""
 _USUAL: Final = (
     "colons", "dots", "stops without an end", "-eyJ", "grown by NFKC", "Korean", "marks out of order",
@@ -27,7 +27,7 @@ _USUAL: Final = (
 )  # fmt: skip
 _READ: Final = ("stops without an end", "marks out of order", "one stem", "different tags", "nested JSON")
 _SIZES: Final = growth.SIZES if WHOLE else growth.SIZES[:2]
-# Read is at most so much of a text, whatever its length.
+# The module reads at most this many characters of a text.
 BOUNDED: Final = {
     ("judge.text.sentences", "_LAST_WORD"): 20,
     ("judge.text.tags", "_LEAD_IN"): 25,
@@ -52,7 +52,7 @@ def _steep(function: Callable[[str], object], texts: tuple[str, ...]) -> list[st
 
 @pytest.mark.parametrize("expression", expressions(), ids=lambda one: f"{one.module}.{one.name}.{one.method}")
 def test_an_expression_reads_in_proportion(expression: Expression) -> None:
-    """Each one in the packages, as its module uses it: a new one is found here by itself."""
+    """Every expression of the packages takes linear time as its module uses it."""
     bound = BOUNDED.get((expression.module, expression.name))
     function = expression.function
     read = function if bound is None else (lambda text: function(text[:bound]))
@@ -61,14 +61,14 @@ def test_an_expression_reads_in_proportion(expression: Expression) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_reads_in_proportion(name: str) -> None:
-    """Decoding (JSON, a mapping, OTLP, Avro, Protobuf), redaction, tags, sentences, words, prompts, fitting,
-    replies and the verification of all metrics, what is shown and what is written aside.
+    """Decoding, redaction, tags, sentences, prompts, fitting, replies, verification and display take linear
+    time.
     """
     assert _steep(READERS[name], tuple(corpus.TEXTS) if WHOLE else _READ) == []
 
 
 def test_no_expression_hides() -> None:
-    """One that is made within a function, or given as a text to `re`, would not be found."""
+    """No expression is compiled in a function or passed to `re` as text, except in listed modules."""
     hidden = []
     for package in ("judge", "schemas", "streams"):
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -102,12 +102,12 @@ OWN_TEXTS: Final = {
     "streams/telemetry/instruments.py",
     "streams/telemetry/labels.py",
 }
-"""Modules whose hidden expressions read texts of this project or of its settings, a bounded text, or have one
-repetition alone."""
+"""Modules whose hidden expressions read texts of this project or its settings, a bounded text, or have one
+repetition."""
 
 
 def test_the_measure_tells_a_square() -> None:
-    """Otherwise nothing here would fail."""
+    """The measure detects quadratic time and accepts linear time."""
 
     def squared(text: str) -> int:
         return (
@@ -121,6 +121,6 @@ def test_the_measure_tells_a_square() -> None:
 
 
 def test_the_corpus_is_of_the_size_that_is_asked_for() -> None:
-    """Twice the text is twice the text."""
+    """A text of the corpus has the requested size."""
     for name in corpus.TEXTS:
         assert 0.9 < len(corpus.text(name, 10_000)) / 10_000 < 1.1, name

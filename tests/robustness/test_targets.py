@@ -1,4 +1,4 @@
-"""The targets of `make fuzz` in a short form: the seeds, and what hypothesis makes of them."""
+"""The targets of `make fuzz` in short: the seeds and their mutations by Hypothesis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_SEEDS_BYTES = 100_000
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_seeds_break_nothing(target: str) -> None:
-    """Honest inputs, and those that broke something once."""
+    """Every seed passes its target."""
     assert seeds(target)
     for seed in seeds(target):
         TARGETS[target](seed)
@@ -21,7 +21,7 @@ def test_seeds_break_nothing(target: str) -> None:
 
 @st.composite
 def changed(draw: st.DrawFn, target: str) -> bytes:
-    """A seed with parts repeated, cut out, replaced by bytes of any kind, or moved."""
+    """A seed with parts repeated, removed, replaced or moved."""
     data = draw(st.sampled_from(seeds(target)))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(data)))
@@ -38,7 +38,7 @@ def changed(draw: st.DrawFn, target: str) -> bytes:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_resembles_a_seed_breaks_nothing(target: str) -> None:
-    """Foreign bytes end as an outcome or as the error that is meant for them."""
+    """Mutated bytes give a result or an expected error."""
 
     @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
     @given(changed(target) | st.binary(max_size=200))
@@ -49,5 +49,5 @@ def test_what_resembles_a_seed_breaks_nothing(target: str) -> None:
 
 
 def test_the_corpus_stays_small() -> None:
-    """It is read by people, too."""
+    """The seeds stay small, because people read them."""
     assert sum(path.stat().st_size for path in SEEDS.rglob("*") if path.is_file()) < MAX_SEEDS_BYTES

@@ -1,6 +1,4 @@
-"""Rules with a shorter clock: what takes hours in production can be watched in a test
-with a real Prometheus.
-"""
+"""Rules with shorter durations, so that a test with a real Prometheus can watch hours."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import re
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = r"(?:\d+[smhdw])+"
-# Only where a duration stands for time; the windows in the names of recorded series stay as they are.
+# Only durations; windows in the names of recorded series stay.
 _PLACES = re.compile(
     rf"(?P<before>\[|:(?=\d+[smhdw]\])|offset |(?:\w*interval|for|keep_firing_for|eval_time): )(?P<time>{_DURATION})"  # noqa: E501
 )
@@ -19,10 +17,10 @@ def hurried(text: str, factor: int) -> str:
 
     Args:
         text: YAML of rules, alerts or promtool tests.
-        factor: By how much; every duration must be whole milliseconds after it. 60 makes an hour a minute.
+        factor: The divisor, after which every duration must be whole milliseconds; 60 makes an hour a minute.
 
     Raises:
-        ValueError: A duration would not be whole milliseconds.
+        ValueError: A duration is not whole milliseconds after the division.
     """
 
     def shorter(match: re.Match[str]) -> str:

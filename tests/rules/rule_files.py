@@ -41,18 +41,13 @@ def recorded() -> set[str]:
 
 
 def names(expr: str) -> set[str]:
-    """Names of the project's series in an expression: recorded ones, and metrics without a histogram's
-    suffix.
-    """
+    """The project's series in an expression: recorded ones, and metrics without a histogram's suffix."""
     found = set(_NAME.findall(_STRING.sub('""', expr)))
     return {name if ":" in name else _PARTS_OF_A_HISTOGRAM.sub("", name) for name in found}
 
 
 def expectations() -> list[tuple[str, str, bool]]:
-    """What promtool tests expect: test name, alert name, whether it fires.
-
-    In the order of time within a test.
-    """
+    """The expectations of promtool tests by time: test name, alert name, whether it fires."""
     found: list[tuple[str, str, bool]] = []
     for path in TEST_FILES:
         for test in load(path)["tests"]:

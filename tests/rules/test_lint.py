@@ -1,4 +1,4 @@
-"""What every rule and alert must have. Needs no tool."""
+"""The form of rules and alerts; needs no tool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
 
 @each_alert
 def test_an_alert_says_how_bad_it_is_and_what_it_means(alert: dict[str, Any]) -> None:
-    """A severity, a summary of one sentence, a description with a number, and where its runbook is."""
+    """An alert has a severity, a summary sentence, a description with a number, and its runbook."""
     name, notes = alert["alert"], alert["annotations"]
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert 20 <= len(notes["summary"]) <= 180
@@ -41,7 +41,7 @@ def test_an_alert_says_how_bad_it_is_and_what_it_means(alert: dict[str, Any]) ->
 
 @each_alert
 def test_an_alert_has_a_runbook(alert: dict[str, Any]) -> None:
-    """Under a heading of its name: meaning, first look, likely causes, what to do."""
+    """The runbook has the alert's heading with meaning, first look, likely causes and actions."""
     text = RUNBOOKS.read_text(encoding="utf-8")
     assert alert["alert"] in headings()
     chapter = re.split(r"^##", text.split(f"### {alert['alert']}\n")[1], flags=re.MULTILINE)[0]
@@ -50,13 +50,13 @@ def test_an_alert_has_a_runbook(alert: dict[str, Any]) -> None:
 
 
 def test_no_runbook_without_an_alert() -> None:
-    """What is gone from the rules is gone from the docs."""
+    """Every runbook heading belongs to an alert."""
     assert headings() == set(ALERTS)
 
 
 @each_alert
 def test_an_alert_is_seen_to_fire_to_be_silent_and_to_recover(alert: dict[str, Any]) -> None:
-    """Some promtool test expects it firing, with silence before and after in the same test."""
+    """A promtool test expects the alert silent, firing and silent again."""
     histories: dict[str, list[bool]] = {}
     for test, name, fires in expectations():
         if name == alert["alert"]:
@@ -68,12 +68,12 @@ def test_an_alert_is_seen_to_fire_to_be_silent_and_to_recover(alert: dict[str, A
 
 
 def test_promtool_tests_speak_of_alerts_that_exist() -> None:
-    """A misspelt name in a test that expects silence would always pass."""
+    """Promtool tests name only existing alerts; a misspelt one would always be silent."""
     assert {name for _, name, _ in expectations()} == set(ALERTS)
 
 
 def test_every_recorded_series_is_well_named() -> None:
-    """level:metric:operations, each name once."""
+    """Recorded series are unique and named level:metric:operations."""
     series = [rule["record"] for rule in rules(FILES / "rules.yaml")]
     assert len(set(series)) == len(series)
     for name in series:
@@ -82,16 +82,14 @@ def test_every_recorded_series_is_well_named() -> None:
 
 @pytest.mark.parametrize("file", ["rules.yaml", "alerts.yaml"])
 def test_rules_speak_of_what_exists(file: str) -> None:
-    """Every name is in the catalogue or recorded."""
+    """Rules use only metrics of the catalogue and recorded series."""
     known = CATALOGUED | recorded()
     for rule in rules(FILES / file):
         assert names(rule["expr"]) <= known, rule
 
 
 def test_promtool_tests_order_the_groups() -> None:
-    """Promtool runs groups in no promised order unless told: every test file says so,
-    with names that exist.
-    """
+    """Every promtool test sets the order of the groups, which is otherwise random."""
     groups = {
         group["name"] for file in ("rules.yaml", "alerts.yaml") for group in load(FILES / file)["groups"]
     }
@@ -100,7 +98,7 @@ def test_promtool_tests_order_the_groups() -> None:
 
 
 def test_hurried_rules_keep_their_names() -> None:
-    """Durations shrink where they are time; in names they stay."""
+    """Durations are divided; windows in names are kept."""
     rule = "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[7d:1h] offset 6h)\nfor: 5m\ninterval: 1m"
     assert hurried(rule, 60) == (
         "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[10080s:60s] offset 360s)\nfor: "

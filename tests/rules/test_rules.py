@@ -1,4 +1,4 @@
-"""Rules and alerts on Prometheus' own engine, as shipped."""
+"""The shipped rules and alerts on Prometheus' own engine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(600)]
 
 
 def test_promtool_accepts_the_rules() -> None:
-    """Without a remark of its linter."""
+    """Promtool's linter accepts the rules."""
     run(tool("promtool"), "check", "rules", "--lint=all", "--lint-fatal", *RULE_FILES)
 
 
 def test_promtool_refuses_a_broken_rule(tmp_path: Path) -> None:
-    """The check is one: a rule that does not parse fails it."""
+    """Promtool refuses a rule that does not parse."""
     file = tmp_path / "rules.yaml"
     file.write_text(
         RULE_FILES[0].read_text(encoding="utf-8").replace("sum without", "sum wihtout"), encoding="utf-8"
@@ -30,12 +30,12 @@ def test_promtool_refuses_a_broken_rule(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.stem)
 def test_rules_do_what_their_tests_say(path: Path) -> None:
-    """Numbers by hand; alerts fire, stay silent and recover."""
+    """The promtool tests pass: numbers derived by hand, and alerts that fire, stay silent and recover."""
     run(tool("promtool"), "test", "rules", path)
 
 
 def test_hurried_rules_do_the_same(tmp_path: Path) -> None:
-    """With an hour made a minute, the tests of the drop alerts hold with an hour made a minute."""
+    """With an hour made a minute, the tests of the drop alerts pass."""
     (tmp_path / "tests").mkdir()
     quality = next(path for path in TEST_FILES if path.stem == "quality")
     for path, name in ((quality, "tests/quality.yaml"), *((path, path.name) for path in RULE_FILES)):

@@ -1,4 +1,4 @@
-"""Contexts as retrievers give them."""
+"""Forms of context that retrievers produce."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ EVENT = {"event_id": "e", "question": "q", "answer": "a"}
     ],
 )
 def test_pages_by_name(given: Any, pages: dict[str, str] | None) -> None:
-    """A list's pages are numbered from 1 where they have no name."""
+    """Pages without a name are numbered by their position."""
     assert QAEvent.model_validate({**EVENT, "context": given}).context == pages
 
 
 @pytest.mark.parametrize("given", [[1], [None], [{"id": "x"}], {"a": 3}, {"a": {"title": "t"}}, "text", 7])
 def test_what_has_no_text_is_refused(given: Any) -> None:
-    """The field is named."""
+    """A page without text is refused; the error names the field."""
     with pytest.raises(ValidationError, match="context"):
         QAEvent.model_validate({**EVENT, "context": given})
 
 
 def test_an_event_has_at_most_ten_thousand_pages() -> None:
-    """And the refusal is one error: one for each page would be seconds and gigabytes."""
+    """More than 10,000 pages are one error, not one for each page."""
     many: tuple[Any, ...] = ([1] * 10_001, {str(number): 1 for number in range(10_001)})
     for given in many:
         with pytest.raises(ValidationError, match="must have at most 10000 pages, got 10001") as refused:
@@ -47,7 +47,7 @@ def test_an_event_has_at_most_ten_thousand_pages() -> None:
 
 
 def test_long_lists_of_another_shape_are_passed_over() -> None:
-    """Without an error for each of a million entries."""
+    """A million entries of another shape are ignored without an error each."""
     given: dict[str, Any] = dict.fromkeys(("messages", "tool_calls", "fields"), [{}] * 1_000_000)
     event = QAEvent.model_validate({**EVENT, **given})
     assert (event.messages, event.tool_calls, event.fields) == (None, None, None)

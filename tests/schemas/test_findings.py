@@ -1,4 +1,4 @@
-"""Every kind of correction and suspicion has its sentence, and every sentence a kind."""
+"""Every kind of correction and suspicion has a sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schemas.findings import MEANINGS, SUSPICION_KINDS, ContradictionKind, Corre
 
 
 def test_each_kind_has_one_sentence() -> None:
-    """The alternatives of the type and the table are the same, and each entry ends as a sentence does."""
+    """Type and table have the same kinds, and each entry is a sentence."""
     kinds = {kind for part in get_args(CorrectionKind) for kind in get_args(part)}
     assert kinds == set(MEANINGS)
     assert kinds > {*SUSPICION_KINDS, *get_args(ContradictionKind)}

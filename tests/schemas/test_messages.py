@@ -1,4 +1,4 @@
-"""What the models themselves promise."""
+"""Guarantees of the message models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas import DeadLetter, Header, QAEvent, Scored, result_id
 
 
 def test_everything_public_is_exported_and_nothing_else() -> None:
-    """`__all__` is the public face of the package, exactly."""
+    """`__all__` has exactly the public names."""
     public = {
         name
         for name, value in vars(schemas).items()
@@ -23,7 +23,7 @@ def test_everything_public_is_exported_and_nothing_else() -> None:
 
 
 def test_a_result_id_is_a_hash_of_topic_event_metric_and_replay() -> None:
-    """The id is what an outsider computes from the documented recipe."""
+    """The id follows the documented recipe."""
     recipe = hashlib.sha256(b'["qa.events","e-1","coverage",null]').hexdigest()[:32]
     assert result_id(topic="qa.events", event_id="e-1", metric="coverage", replay_id=None) == recipe
 
@@ -39,7 +39,7 @@ def test_a_result_id_is_a_hash_of_topic_event_metric_and_replay() -> None:
     ],
 )
 def test_result_ids_of_different_judgements_differ(other: dict[str, str]) -> None:
-    """Each of the four parts counts, and their borders too."""
+    """The id depends on each of the four parts and on their boundaries."""
     base: dict[str, str | None] = {
         "topic": "qa.events",
         "event_id": "e-1",
@@ -50,7 +50,7 @@ def test_result_ids_of_different_judgements_differ(other: dict[str, str]) -> Non
 
 
 def test_a_dead_letter_keeps_any_bytes() -> None:
-    """Key, value and headers come back as they were, whatever they hold."""
+    """Key, value and headers are kept for any bytes."""
     letter = DeadLetter(
         reason="undecodable",
         detail="not JSON",
@@ -58,7 +58,7 @@ def test_a_dead_letter_keeps_any_bytes() -> None:
         partition=0,
         offset=1,
         key=b"\x00\xff",
-        value=b"\xfb\xef\xbe",  # standard base64 needs + and / for these
+        value=b"\xfb\xef\xbe",  # standard base64 encodes these with +
         value_bytes=3,
         headers=(Header(name="h", value=b"\xff"), Header(name="none", value=None)),
         failed_at="2026-11-21T09:30:00Z",
@@ -69,25 +69,25 @@ def test_a_dead_letter_keeps_any_bytes() -> None:
 
 
 def test_a_lone_surrogate_is_refused_with_the_place() -> None:
-    """Text that is no Unicode cannot travel on; the error says where it stands."""
+    """A lone surrogate is refused with its position."""
     with pytest.raises(ValidationError, match="column"):
         QAEvent.model_validate_json('{"event_id": "1", "question": "\\ud800", "answer": "a"}')
 
 
 def test_too_many_labels_are_refused_with_limit_and_remedy() -> None:
-    """The error names the field, the limit, the value and what to do."""
+    """The error names field, limit, value and remedy."""
     with pytest.raises(ValidationError, match="labels must hold at most 32 entries, got 33; drop some"):
         QAEvent(event_id="1", question="q", answer="a", labels={f"l{n}": "v" for n in range(33)})
 
 
 def test_messages_are_frozen() -> None:
-    """What was sent is not changed afterwards."""
+    """A message cannot be changed."""
     event = QAEvent(event_id="1", question="q", answer="a")
     with pytest.raises(ValidationError, match="frozen"):
         event.answer = "b"  # type: ignore[misc]  # that is what is tested
 
 
 def test_a_score_is_never_nan() -> None:
-    """No number that means "could not judge" gets in."""
+    """A score of NaN is refused."""
     with pytest.raises(ValidationError):
         Scored.model_validate({"score": float("nan")})

@@ -1,4 +1,4 @@
-"""What an expression of a dashboard speaks of. Rough, and enough for expressions of our own."""
+"""A rough parser of the expressions in the dashboards, sufficient for this project's own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def rules(file: str) -> list[dict[str, Any]]:
 
 
 def names(expr: str) -> set[str]:
-    """Names of the series in an expression, whose variables have been replaced."""
+    """The series in an expression whose variables were replaced."""
     return set(_NAME.findall(_STRING.sub('""', expr)))
 
 
 def selectors(expr: str) -> Iterator[tuple[str, set[str]]]:
-    """Each name with the labels that its selector speaks of."""
+    """Each series with the labels of its selector."""
     for name, matchers in _SELECTOR.findall(_STRING.sub('""', expr)):
         yield name, set(re.findall(r"(\w+)\s*[=!]", matchers))
 

@@ -1,4 +1,4 @@
-"""Reads a dashboard into Grafana's own model and back; prints what got lost.
+"""Reads a dashboard into Grafana's model and back, and prints what was lost.
 
 Runs in the Python with the SDK.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def differences(given: Any, returned: Any, place: str = "") -> Iterator[str]:
-    """Say what of a document is not in another. What was added by default does not count."""
+    """The parts of a document that another lacks; added defaults do not count."""
     if isinstance(given, dict) and isinstance(returned, dict):
         for key, value in given.items():
             if key not in returned:
@@ -28,8 +28,8 @@ def differences(given: Any, returned: Any, place: str = "") -> Iterator[str]:
 
 
 def main(path: str) -> int:
-    """Check one file; 1 where anything differs."""
-    # The SDK lives in an environment of its own, so that the project needs no such dependency.
+    """Check one file; 1 if anything differs."""
+    # The SDK has its own environment, so the project does not depend on it.
     from grafana_foundation_sdk.cog import encoder, plugins  # type: ignore[import-not-found]
     from grafana_foundation_sdk.models import dashboard  # type: ignore[import-not-found]
 

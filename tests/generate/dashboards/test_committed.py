@@ -17,12 +17,12 @@ _FILES = sorted(FOLDER.glob("*.json"))
 _BUILT_IN = {"__interval", "__rate_interval", "__range"}
 _TIMES = dict.fromkeys(_BUILT_IN, "4m")
 _WINDOWS = ("5m", "1h", "1d")
-# Prometheus makes these itself.
+# Series of Prometheus itself.
 _OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "job", "metric", "slice"}}
 _TARGET = {"job", "instance", "namespace", "cluster"}
 _EVENT = set(label_names(["app", "model", "prompt_version", "tenant", "language"]).values())
 _SPECS = {spec.name: spec for spec in CATALOGUE}
-# Metrics that no dashboard, rule or alert needs, each with its reason.
+# Metrics without a dashboard, rule or alert, each with its reason.
 _UNUSED: dict[str, str] = {
     "judgestream_results_repeated_total": "what a redelivery costs; everything else counts each result once",
     "judgestream_verdict_cache_failures_total": "the log says why, and the cost of judging is shown",
@@ -62,7 +62,7 @@ def _base(name: str) -> str:
 
 
 def test_uids_stay_as_bookmarks_know_them() -> None:
-    """A changed uid breaks every bookmark and link."""
+    """The uids are fixed, because bookmarks and links use them."""
     assert {_load(path)["uid"] for path in _FILES} == {
         "judgestream-quality",
         "judgestream-pipeline",
@@ -72,7 +72,7 @@ def test_uids_stay_as_bookmarks_know_them() -> None:
 
 @each_dashboard
 def test_every_panel_explains_itself(path: Path) -> None:
-    """A title, a description of some length, a unit, and a reason where there is no data."""
+    """Each panel has a title, a description, a unit and a text for missing data."""
     for panel in _panels(_load(path)):
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["title"]
@@ -80,13 +80,13 @@ def test_every_panel_explains_itself(path: Path) -> None:
         assert defaults["unit"], panel["title"]
         assert defaults["noValue"] not in {"", "0", "No data"}, panel["title"]
         assert panel["targets"], panel["title"]
-        # The text of a stat panel is one line, which Grafana shrinks until it fits.
+        # A stat panel shows one line, which Grafana shrinks to fit.
         assert panel["type"] != "stat" or len(defaults["noValue"]) <= 20, panel["title"]
 
 
 @each_dashboard
 def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
-    """Each id once; no panel outside of the 24 columns or on another one."""
+    """Panel ids are unique, and panels stay within 24 columns without overlap."""
     document = _load(path)
     ids = [panel["id"] for panel in document["panels"]]
     assert len(set(ids)) == len(ids)
@@ -101,7 +101,7 @@ def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
 
 @each_dashboard
 def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
-    """A misspelt variable matches nothing and says nothing."""
+    """Used and declared variables are the same."""
     document = _load(path)
     declared = {one["name"] for one in document["templating"]["list"]}
     used = set(re.findall(r"\$\{?([a-z_]\w*)", json.dumps(document)))
@@ -112,7 +112,7 @@ def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
 
 @each_dashboard
 def test_expressions_speak_of_what_exists(path: Path) -> None:
-    """Metrics of the catalogue, series of the recording rules, and what Prometheus makes; no others."""
+    """Expressions use only metrics of the catalogue, recorded series and series of Prometheus."""
     recorded = {rule["record"] for rule in rules("rules.yaml")}
     for expr in _ready(_load(path)):
         found = {_base(name) for name in names(expr)} - {"label_values"}
@@ -122,7 +122,7 @@ def test_expressions_speak_of_what_exists(path: Path) -> None:
 
 @each_dashboard
 def test_selectors_speak_of_labels_that_their_metric_has(path: Path) -> None:
-    """A matcher on a label that a metric never has would always pick everything or nothing."""
+    """Selectors use only labels of their metric."""
     for expr in _ready(_load(path)):
         for name, labels in selectors(expr):
             spec = _SPECS.get(_base(name))
@@ -136,9 +136,7 @@ def test_selectors_speak_of_labels_that_their_metric_has(path: Path) -> None:
 
 @each_dashboard
 def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
-    """Sums of scores are taken from the rules, which know the evaluator, and it stays in every sum and
-    legend.
-    """
+    """Sums of scores come from the recording rules and keep the evaluator in every sum and legend."""
     for panel in _panels(_load(path)):
         for target in panel["targets"]:
             expr = plain(target["expr"], {"window": "1h"})
@@ -152,7 +150,7 @@ def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
 
 @each_dashboard
 def test_every_query_has_the_chosen_data_source(path: Path) -> None:
-    """Nothing is bound to the data source of one installation."""
+    """Every query uses the data source variable."""
     document = _load(path)
     for panel in _panels(document):
         for holder in (panel, *panel["targets"]):
@@ -162,7 +160,7 @@ def test_every_query_has_the_chosen_data_source(path: Path) -> None:
 
 @each_dashboard
 def test_links_lead_somewhere(path: Path) -> None:
-    """To the other two dashboards, and from panels to headings that belong to an alert."""
+    """Links lead to the other dashboards and to runbooks of alerts."""
     document = _load(path)
     uids = {_load(other)["uid"] for other in _FILES} - {document["uid"]}
     urls = [link["url"] for link in document["links"]]
@@ -174,13 +172,13 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_every_alert_has_a_panel() -> None:
-    """Who is woken finds the graph that shows why, with a link to the runbook."""
+    """Each alert is shown in a panel."""
     shown = {alert for one in all_dashboards().values() for panel in one.panels() for alert in panel.alerts}
     assert shown == {rule["alert"] for rule in rules("alerts.yaml")}
 
 
 def test_every_metric_of_the_catalogue_is_used() -> None:
-    """In a panel, a rule or an alert; or it is listed as unused, with a reason."""
+    """Each metric is used in a panel, a rule or an alert, or is listed as unused."""
     exprs = [expr for path in _FILES for expr in _ready(_load(path))]
     exprs += [rule["expr"] for file in ("rules.yaml", "alerts.yaml") for rule in rules(file)]
     used = {_base(name) for expr in exprs for name in names(expr)}

@@ -1,6 +1,4 @@
-"""Every expression of every dashboard on Prometheus' own engine, over metrics made by
-the worker's own code.
-"""
+"""Every expression of the dashboards on Prometheus' engine, over metrics made by the worker's code."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from tests.generate.dashboards.traffic import JOB, MINUTES, PLAIN_JOB, input_ser
 from tests.toolbox import run, tool
 
 _WINDOWS = ("5m", "1h", "1d")
-# What Grafana puts in for "All", and for one value.
+# The variables for "All" and for one value.
 _ALL = {
     **dict.fromkeys(("job", "instance", "metric", "app", "model", "endpoint"), ".*"),
     "__interval": "1m",
@@ -34,17 +32,16 @@ _CHOSEN = {
     "endpoint": "primary",
 }
 _NO_LABELS = {**_ALL, "job": PLAIN_JOB}
-# Panels that show nothing for an installation whose settings name no event labels: each says so in its own
-# words.
+# Panels without data if the settings name no event labels; each says so.
 _NEED_LABELS = {"Mean by app", "Mean by model", "Mean by prompt_version", "Worst labels, last hour"}
 # The worker without labels keeps its evaluator.
 _NEED_MORE = _NEED_LABELS | {"Evaluator changes"}
-# Panels and marks that show nothing here, each with its reason.
+# Panels and annotations without data here, each with its reason.
 _WITHOUT_DATA: Mapping[str, str] = {}
 
 
 def _queries() -> Iterator[tuple[str, str]]:
-    """Title and expression of every query, marks on the graphs included."""
+    """Title and expression of every query, annotations included."""
     for path in sorted(FOLDER.glob("*.json")):
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         for panel in document["panels"]:
@@ -68,11 +65,11 @@ def _expressions() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Run promtool once over some hours; what it finds wrong, as text."""
+    """Run promtool once over some hours; returns its findings."""
     folder = tmp_path_factory.mktemp("promtool")
     recorded = [rule["record"] for rule in rules("rules.yaml")]
     exprs = [*_expressions(), *recorded]
-    # That there is an answer is what counts here; the rules have tests of their own for the numbers.
+    # Only the presence of data counts; other tests check the numbers of the rules.
     tests = [
         {
             "expr": f"count({expr}) > bool 0",
@@ -87,20 +84,20 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> str:
         "tests": [{"interval": "1m", "input_series": input_series(), "promql_expr_test": tests}],
     }
     file = folder / "tests.yaml"
-    file.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML, and written sooner
+    file.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML, and faster to write
     return run(tool("promtool"), "test", "rules", file)
 
 
 @pytest.mark.tools
 @pytest.mark.timeout(600)
 def test_every_expression_returns_data(answers: str) -> None:
-    """With all values chosen, with one of each, and for workers without event labels."""
+    """Every expression returns data for all values, for one of each, and without event labels."""
     assert "SUCCESS" in answers
 
 
 @pytest.mark.tools
 def test_promtool_reads_every_expression(tmp_path: Path) -> None:
-    """As rules of a file of their own they parse; a broken one is refused."""
+    """Promtool parses every expression and refuses a broken one."""
     promtool = tool("promtool")
     file = tmp_path / "rules.yaml"
     listed = [

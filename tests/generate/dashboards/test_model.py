@@ -1,4 +1,4 @@
-"""The dashboards against Grafana's own description of what it reads."""
+"""The dashboards against Grafana's own model and types."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from tests.toolbox import node_modules, python_with, run
 
 _TYPES = Path(__file__).parent / "types"
 _FOLDERS = {"state-timeline": "statetimeline"}
-# Grafana's enums are string enums: their values are right, too.
+# Grafana's enums are string enums; their values are accepted too.
 _LITERALS = (
     "type Plain<T> = T extends string ? `${T}` : T extends number ? number : T extends (infer U)[] ? "
     "Plain<U>[]"
     " : T extends object ? {[K in keyof T]: Plain<T[K]>} : T;"
 )
-# Grafana takes more than its schema of dashboards says; these are in its own exports, and the round trip
-# knows them.
+# Fields of Grafana's exports that its schema lacks; the round trip keeps them.
 _UNKNOWN_TO_TYPES = {
     "annotations": {"expr", "step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"}
 }
@@ -29,7 +28,7 @@ each_dashboard = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), 
 
 
 def test_the_comparison_sees_what_got_lost() -> None:
-    """A lost field and a changed value are named with their place; an added one is of no interest."""
+    """A lost field and a changed value are reported with their path; an added field is not."""
     given = {"a": [1, {"b": 2, "c": 3}]}
     assert list(differences(given, {"a": [1, {"b": 5}], "new": 1})) == [
         ".a[1].b: 2 becomes 5",
@@ -40,7 +39,7 @@ def test_the_comparison_sees_what_got_lost() -> None:
 @pytest.mark.tools
 @each_dashboard
 def test_grafanas_model_knows_every_field(path: Path) -> None:
-    """Read into the foundation SDK's classes and written back, nothing is lost or changed."""
+    """A round trip through the foundation SDK keeps every field."""
     python = python_with("grafana_foundation_sdk")
     run(python, Path(__file__).parent / "roundtrip.py", path)
 
@@ -49,9 +48,7 @@ def test_grafanas_model_knows_every_field(path: Path) -> None:
 @pytest.mark.parametrize("version", ["grafana-schema-oldest", "grafana-schema-newest"])
 @each_dashboard
 def test_grafanas_types_take_every_value(path: Path, version: str, tmp_path: Path) -> None:
-    """TypeScript accepts dashboard, options and field settings of each panel as Grafana 11.0 and 13 declare
-    them.
-    """
+    """The types of Grafana 11.0 and 13 accept the dashboard and each panel's options and fields."""
     modules = node_modules(_TYPES / "package.json")
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "tsconfig.json").write_text(json.dumps(_settings(version)), encoding="utf-8")
@@ -70,7 +67,7 @@ def _settings(version: str) -> dict[str, object]:
             "moduleResolution": "bundler",
             "skipLibCheck": True,
             "types": [],
-            # Its own files import each other by the package's name.
+            # Its files import each other by package name.
             "paths": {"@grafana/schema": [f"./node_modules/{version}"]},
         },
         "files": ["check.ts"],
@@ -78,7 +75,7 @@ def _settings(version: str) -> dict[str, object]:
 
 
 def _program(document: dict[str, object], schema: Path) -> str:
-    """Assign the parts of a dashboard to variables of Grafana's types."""
+    """A program that assigns the parts of a dashboard to variables of Grafana's types."""
     lines = [_import(schema, "dashboard/x", "Dashboard", "Dashboard"), _LITERALS]
     panels = document["panels"]
     assert isinstance(panels, list)
@@ -108,7 +105,7 @@ def _program(document: dict[str, object], schema: Path) -> str:
 
 
 def _import(schema: Path, folder: str, name: str, alias: str) -> str:
-    # The package was laid out again between the two versions.
+    # The layout of the package differs between the versions.
     found = sorted(schema.glob(f"dist/*/raw/{folder}/*types.gen.d.ts"))
     assert found, f"{schema.name} has no types in {folder}"
     return f"import type {{{name} as {alias}}} from './{_without_ending(found[-1], schema.parent.parent)}';"

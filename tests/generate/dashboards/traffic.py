@@ -1,6 +1,4 @@
-"""Ten hours of three workers' metrics, made with the worker's own `Metrics`, as promtool's rule tests read
-them.
-"""
+"""Ten hours of metrics of three workers, made with the worker's `Metrics`, as input of promtool's tests."""
 
 from __future__ import annotations
 
@@ -30,11 +28,11 @@ from streams.telemetry.instruments import Metrics
 from streams.telemetry.partitions import PartitionState
 
 MINUTES = 10 * 60
-"""Long enough for a baseline, which leaves out the last six hours."""
+"""Long enough for a baseline, which excludes the last six hours."""
 SCORED_A_MINUTE = 8
-"""By metric and app: enough for an interval over five minutes of one worker."""
+"""By metric and app; enough for an interval over five minutes of one worker."""
 DROP_FROM = MINUTES - 90
-"""Answers are bad from this minute on, so that an alert fires."""
+"""The first minute of bad answers, for an alert."""
 JOB = "judgestream"
 PLAIN_JOB = "without-labels"
 _T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -42,7 +40,7 @@ _LABELS = ("app", "model", "prompt_version", "tenant")
 
 
 class _Worker:
-    """One worker: counters that grow, minute by minute."""
+    """The metrics of one worker, minute by minute."""
 
     def __init__(self, seed: int, labels: tuple[str, ...], fingerprint: str) -> None:
         objectives = dict.fromkeys(("coverage", "relevance"), ObjectiveSettings(at_least=3, share=0.9))
@@ -74,7 +72,7 @@ class _Worker:
                 yield MonitorGauge(name, (*series, "mean"), value)
 
     def live(self, minute: int) -> None:
-        """Let a minute pass, with something of everything."""
+        """Add a minute of every kind of observation."""
         self._minute = minute
         metrics = self.metrics
         for outcome, reason in (
@@ -134,7 +132,7 @@ class _Worker:
         self.metrics.observe_usage("primary", "judge-1", result.usage, result.cost_usd)
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        """What a scrape would read."""
+        """The samples of a scrape."""
         for family in self.metrics.registry.collect():
             for sample in family.samples:
                 if not sample.name.endswith("_created"):
@@ -146,7 +144,7 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
 
 
 def input_series() -> list[dict[str, str]]:
-    """All series, one value a minute, in the notation of promtool's rule tests."""
+    """All series with one value a minute, in the notation of promtool."""
     series: dict[str, list[str]] = {}
     for job, instance, labels, seed in (
         (JOB, "worker-0:8080", _LABELS, 1),
@@ -165,7 +163,7 @@ def input_series() -> list[dict[str, str]]:
             }
             for key in own_series | found.keys():
                 values = series.setdefault(key, ["_"] * minute)
-                # Prometheus marks a series that a scrape no longer holds.
+                # Prometheus marks a series that a scrape no longer has.
                 values.append(repr(found[key]) if key in found else "stale")
             own_series = set(found)
     return [{"series": key, "values": " ".join(values)} for key, values in series.items()]
