@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.integration.kafka import ApacheKafka
-from tests.integration.test_worker_process import Endpoint
+from tests.integration.processes import Endpoint
 
 
 @pytest.fixture(scope="session")
