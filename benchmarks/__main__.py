@@ -27,14 +27,14 @@ BENCHMARKS = (
     "traces",
     "verification",
 )
-"""Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in the order to run."""
+"""Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in run order."""
 
 
 def main(names: Sequence[str]) -> int:
     """Run the named benchmarks, or all.
 
     Returns:
-        0; 1 where one of them broke off; 2 for a name that is none.
+        0; 1 if a benchmark failed; 2 for an unknown name.
     """
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:

@@ -1,20 +1,18 @@
-"""How far the offline judge agrees with people: the area under the ROC curve against human labels.
+"""Agreement of the offline judge with human labels: the area under the ROC curve.
 
 **Coverage** against human correct / incorrect of open-domain answers (NQ), by the exact score before
-rounding; answers to improper questions and those without a label are left out. The file joins the right
-answers to a question with "/", of which an answer usually gives one. Reported twice: against the whole
-reference, as the metric would meet it, and against the best of these alternatives. Baseline, in the same two
-ways: the share of the reference's different words that the answer has.
+rounding; improper questions and answers without a label are excluded. The file joins alternative right
+answers with "/". Reported against the whole reference, and against the best alternative. Baseline, in the
+same two ways: the share of the reference's distinct words in the answer.
 
 **Claim support** against experts' labels of claims (ExpertQA): "Complete" is positive, "Incomplete" and
-"Missing" are negative, "Partial" and claims without a label are left out. A label is found by its claim's
-words among the claims that the judge reads from the answer; labels without a like claim are counted and left
-out. Reported by the share of words that the best passage of a cited page has, and by the yes or no that the
-verdict rests on (the share is high enough, and no number or negation differs); for the claims that cite a
-page, where there is something to decide, and for all. Baseline: the share of the claim's different words that
-its cited pages have; for yes or no, cut where the judge cuts.
+"Missing" are negative, "Partial" and claims without a label are excluded. Labels are matched by words to the
+claims that the judge reads from the answer; labels without a similar claim are counted and excluded. Reported
+for the share of words in the best passage of a cited page, and for the boolean that the verdict uses (the
+share is high enough, and no number or negation differs); for claims that cite a page, and for all. Baseline:
+the share of the claim's distinct words on its cited pages; for the boolean with the judge's threshold.
 
-Ties count half. `benchmarks/README.md` says which choices of the rules were made on these files.
+Ties count half. `benchmarks/README.md` says which rules were tuned on these files.
 """
 
 from __future__ import annotations
@@ -39,16 +37,16 @@ _LABELS = frozenset({"Complete", "Incomplete", "Missing"})
 
 
 def area_under_curve(positive: Sequence[float], negative: Sequence[float]) -> float | None:
-    """The chance that a positive case is ranked above a negative one, ties counting half.
+    """Return the probability that a positive case ranks above a negative one; ties count half.
 
     By the Mann-Whitney rank statistic: (R - P(P+1)/2) / (P N), R the sum of the positives' midranks.
 
     Args:
-        positive: Numbers of the positive cases.
-        negative: Numbers of the negative cases.
+        positive: Scores of the positive cases.
+        negative: Scores of the negative cases.
 
     Returns:
-        0..1, or None where one of the two kinds is missing.
+        0..1; None if either kind is missing.
     """
     if not positive or not negative:
         return None
@@ -67,13 +65,13 @@ def area_under_curve(positive: Sequence[float], negative: Sequence[float]) -> fl
 
 
 def word_recall(said: str, text: str) -> float:
-    """The share of a text's different words that another text has; 0 where it has no word."""
+    """Return the share of a text's distinct words in another text; 0 without words."""
     wanted = {word.text for word in words(said)}
     return len(wanted & {word.text for word in words(text)}) / len(wanted) if wanted else 0.0
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; a data set that is not there is named and skipped."""
+    """Measure; missing data sets are named and skipped."""
     for measure, names in (
         (_coverage, ("nq_events.jsonl", "nq_labels.jsonl")),
         (_support, ("expertqa_events.jsonl", "expertqa_labels.jsonl")),
@@ -129,7 +127,7 @@ def _coverage_of(reference: str, answer: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Labelled:
-    """A claim that an expert labelled, as the judge and the baseline see it."""
+    """A claim labelled by an expert, with the scores of judge and baseline."""
 
     complete: bool
     cites: bool
@@ -176,7 +174,7 @@ def _support(events: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]])
 
 
 def _labelled(event: dict[str, Any], labels: Sequence[dict[str, Any]]) -> Iterator[_Labelled | None]:
-    """An event's labelled claims; None for each that the judge does not read as a claim."""
+    """Yield an event's labelled claims; None for each that the judge does not read as a claim."""
     numbered = ((page_number(name), text) for name, text in (event.get("context") or {}).items())
     pages = {number: text for number, text in numbered if number is not None}
     judged = {

@@ -1,8 +1,8 @@
-"""CPU time of this checkout's worker beside that of an earlier one.
+"""CPU time of this checkout's worker, compared with an earlier one.
 
-`python -m benchmarks.before PATH [SETTING ...]`: use it to show that a change of structure costs no speed.
-PATH is a worktree of the earlier commit with its own `.venv`. A SETTING (such as kafka.start) that it
-does not know is left out. Both read the same topics in turn and ask the same instant judge.
+`python -m benchmarks.before PATH [SETTING ...]`: use it to check that refactoring costs no speed. PATH is a
+worktree of the earlier commit with its own `.venv`. A SETTING that the earlier commit lacks (such as
+kafka.start) is omitted. Both read the same topics in turn, with the same instant judge.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TASKS = 5_000
 
 
 def run(before: Path, unknown: Sequence[str]) -> Iterator[Line]:
-    """Measure intake and judging in turn, each checkout in a process of its own.
+    """Measure intake and judging in turn, each checkout in its own process.
 
     Args:
         before: The earlier checkout.
-        unknown: Settings that it does not know, as `section.name`.
+        unknown: Settings that it lacks, as `section.name`.
     """
     with running_broker() as broker, instant_judge(0.0) as url:
         events, tasks = intake_filled(broker, EVENTS), judging_filled(broker, TASKS)

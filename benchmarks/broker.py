@@ -1,4 +1,4 @@
-"""The broker that the benchmarks run against, and topics full of records."""
+"""The broker of the benchmarks, and filled topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.wire_client import create_topic
 
 PARTITIONS = 4
 COMMAND = (sys.executable, "-c", "import sys; from streams.cli.main import run; sys.exit(run())")
-"""The command `judgestream`, of the code that is measured."""
+"""The command `judgestream` of the measured code."""
 _BATCH_BYTES = 512 * 1024
 _BATCHES_UNDER_WAY = 8
 _STOP_SECONDS = 10.0
@@ -31,35 +31,35 @@ _numbers = itertools.count(1)
 
 
 def fresh_name(stem: str) -> str:
-    """A name that nothing else on the broker has."""
+    """Return an unused name."""
     return f"{stem}{next(_numbers)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that answers.
+    """A running broker.
 
     Args:
         bootstrap_servers: Host and port for clients.
-        name: What it is, for the rows.
+        name: Its description, for the rows.
     """
 
     bootstrap_servers: str
     name: str
 
     def topic(self, name: str, partitions: int = PARTITIONS) -> str:
-        """Create a topic, and give its name."""
+        """Create a topic and return its name."""
         create_topic(self.bootstrap_servers, name, partitions)
         return name
 
     def fill(self, topic: str, records: Iterable[tuple[bytes, bytes]], partitions: int = PARTITIONS) -> int:
-        """Write keys and values to a topic, over its partitions in turn, and give their number."""
+        """Write keys and values to a topic, round-robin over partitions, and return their number."""
         return asyncio.run(_fill(self.bootstrap_servers, topic, records, partitions))
 
 
 @contextlib.contextmanager
 def running_broker() -> Iterator[Broker]:
-    """Apache Kafka where Java and Maven are there, else the embedded broker, in a process of its own."""
+    """Run Apache Kafka if Java and Maven are available, else the embedded broker, in a separate process."""
     with _cleaning_up(), tempfile.TemporaryDirectory(prefix="bench-kafka-") as directory:
         kafka = ApacheKafka(Path(directory))
         try:
@@ -75,7 +75,7 @@ def running_broker() -> Iterator[Broker]:
 
 @contextlib.contextmanager
 def running(command: list[str]) -> Iterator[str]:
-    """Run a server for the length of a `with` block; gives the first line that it prints."""
+    """Run a server for a `with` block; yields its first output line."""
     with _cleaning_up():
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
@@ -104,7 +104,7 @@ def _starts(kafka: ApacheKafka) -> bool:
 
 @contextlib.contextmanager
 def _cleaning_up() -> Iterator[None]:
-    """Have SIGTERM end this process by its `finally` clauses, as SIGINT does: no server outlives it."""
+    """Make SIGTERM run `finally` clauses, as SIGINT does, so that all servers end."""
     before = signal.signal(signal.SIGTERM, _end)
     try:
         yield

@@ -1,7 +1,7 @@
-"""How often an incident names the right cause: 200 simulated drops of each kind.
+"""How often an incident names the right cause, in 200 simulated drops of each kind.
 
-The drops are those of the tests: one model of five, a model and an app at once, a change of the mix alone,
-all of the traffic, and a new version of the prompt.
+The drops are those of the tests: one model of five, a model and an app together, only the mix, all of the
+traffic, a new version of the prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AIM: Final = 0.95
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one record a number."""
+    """Measure; yields one record per number."""
     for drop in DROPS:
         right = within = 0
         for seed in range(RUNS):

@@ -1,4 +1,4 @@
-"""Runs contestants: each in a process of its own, so that none warms or crowds another."""
+"""Run contestants, each in its own process, so that they do not affect each other."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _DEADLINE_SECONDS = 120.0
 
 
 class ContestantError(Exception):
-    """A contestant broke off; the message holds the end of what it said."""
+    """A contestant failed; the message has the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run took, from the first records it had seen to the last.
+    """Measurements of one run, from its first records to the last.
 
     Args:
-        records: Records between the two.
+        records: Number of records.
         seconds: Wall-clock time.
         cpu_seconds: CPU time of the process, all threads.
-        more: What else it tells.
+        more: Further measurements.
     """
 
     records: int
@@ -36,28 +36,28 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Records a second of wall-clock time."""
+        """Records per second of wall-clock time."""
         return self.records / self.seconds
 
     @property
     def cpu_microseconds(self) -> float:
-        """CPU time a record."""
+        """CPU time per record."""
         return self.cpu_seconds / self.records * 1e6
 
 
 def run_contestant(
     name: str, plan: Mapping[str, Any], *, python: str | None = None, root: Path = ROOT
 ) -> Run:
-    """Run `benchmarks/contestants/<name>.py` with a plan, and read what it measured.
+    """Run `benchmarks/contestants/<name>.py` with a plan, and return its measurements.
 
     Args:
         name: The contestant.
         plan: Its argument.
-        python: The interpreter; by default this one, or that in the `.venv` of another `root`.
-        root: The checkout that it runs from.
+        python: The interpreter; default: this one, or that in the `.venv` of another `root`.
+        root: The checkout to run.
 
     Raises:
-        ContestantError: It ended with an error, too late, or without a number.
+        ContestantError: It failed, timed out, or printed no measurements.
     """
     own = sys.executable if root == ROOT else str(root / ".venv/bin/python")
     command = [python or own, "-m", f"benchmarks.contestants.{name}", json.dumps(plan)]
@@ -75,10 +75,10 @@ def run_contestant(
 
 
 def fastest(runs: Sequence[Run]) -> Run:
-    """The run with the highest rate: what else the machine did can only slow a run down."""
+    """Return the run with the highest rate, because other load can only slow a run down."""
     return max(runs, key=lambda run: run.rate)
 
 
 def leanest(runs: Sequence[Run]) -> Run:
-    """The run with the least CPU time a record, for the same reason."""
+    """Return the run with the least CPU time per record, for the same reason."""
     return min(runs, key=lambda run: run.cpu_microseconds)

@@ -1,9 +1,9 @@
-"""What verification takes from an honest judge: the share of complete verdicts published unchanged.
+"""False positives of verification: the share of an honest judge's correct verdicts published unchanged.
 
-The judge quotes what people accepted. Sets: NQ (answers that people accept, `human_correct`), as coverage of
-the golden answer and as relevance to a page that states it; ExpertQA (claims that experts call completely
-supported, quoted with the sentences of their page that share most words with them); hand-written answers in
-six languages, dialogue and exam among them (`honest_cases.yaml`).
+The simulated judge quotes human-accepted texts. Sets: NQ (answers with `human_correct`), as coverage of the
+golden answer and as relevance to a page that states it; ExpertQA (claims rated completely supported, quoted
+with the sentences of their page that share most words with them); hand-written answers in six languages,
+including dialogues and exams (`honest_cases.yaml`).
 
     python -m benchmarks.honesty                 one JSON object a line
     python -m benchmarks.honesty --write FILE    puts the table into a Markdown file, between its two marks
@@ -41,7 +41,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One honest verdict: the event's texts, the judge's reply, and the score that it stands for."""
+    """One honest verdict: the event's texts, the judge's reply, and its score."""
 
     group: str
     language: str
@@ -52,7 +52,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All cases of all sets that are there."""
+    """Yield all cases of all available sets."""
     yield from _hand_written()
     yield from _nq()
     yield from _expert_claims()
@@ -116,7 +116,7 @@ def _expert_claims() -> Iterator[Case]:
 
 
 def _nearest(claim: str, pages: Mapping[int, str]) -> tuple[int, str]:
-    """The sentence of the pages that shares most words with a claim."""
+    """Return the sentence of the pages that shares most words with a claim."""
     wanted = set(word_texts(claim))
     best = (-1.0, 0, "")
     for page, text in pages.items():
@@ -144,7 +144,7 @@ def _joined(name: str) -> Iterator[tuple[Json, Json]]:
 
 
 def coverage_reply(facts: Sequence[Sequence[str]]) -> Json:
-    """A reply that finds each fact of the reference in the answer."""
+    """Return a reply that matches each fact of the reference."""
     items = [
         {
             "item": span,
@@ -160,7 +160,7 @@ def coverage_reply(facts: Sequence[Sequence[str]]) -> Json:
 
 
 def relevance_claim(span: str, pages: Sequence[int], page: int, words: str) -> Json:
-    """A claim that its page supports."""
+    """Return a claim that its page supports."""
     return {
         "claim_span": span, "pages": list(pages), "page": page, "page_span": words,
         "justification": "The page says so.", "supported": True, "relevant": True,
@@ -168,7 +168,7 @@ def relevance_claim(span: str, pages: Sequence[int], page: int, words: str) -> J
 
 
 def relevance_reply(claims: Sequence[Json], score: int) -> Json:
-    """A reply with these claims."""
+    """Return a reply with these claims."""
     return {"claims": list(claims), "justification": "All is supported.", "score": score}
 
 
@@ -180,7 +180,7 @@ def _metric(name: str, verification: Verification) -> Metric:
 
 
 def published(case: Case, verification: Verification) -> Outcome:
-    """What is published of a case."""
+    """Return the published result of a case."""
     metric = _metric(case.metric, verification)
     return metric.interpret(task_for(metric, **case.texts), json.dumps(case.reply))
 
@@ -203,7 +203,7 @@ def _measured(verification: Verification, show: int = 0) -> dict[tuple[str, str,
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one line a set and language under `marks`, and the whole under each strength."""
+    """Measure; yields one line per set and language under `marks`, and the total under each mode."""
     for verification in STRENGTHS:
         found = _measured(verification)
         everything = [one for some in found.values() for one in some]
@@ -227,7 +227,7 @@ def _line(name: str, some: Sequence[bool], *, aimed: bool = True) -> dict[str, o
 
 
 def table() -> str:
-    """The table, in Markdown."""
+    """Return the table in Markdown."""
     measured = {verification: _measured(verification) for verification in STRENGTHS}
     lines = [
         "| set | language | metric | verdicts | marks | strict | off |",
@@ -249,8 +249,8 @@ def _percent(some: Sequence[bool]) -> str:
 def main(arguments: list[str]) -> int:
     """Print the numbers, or write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.honesty")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this file")
-    parser.add_argument("--show", type=int, metavar="N", default=0, help="tell what changed N verdicts")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table into this file")
+    parser.add_argument("--show", type=int, metavar="N", default=0, help="show N changed verdicts")
     given = parser.parse_args(arguments)
     if given.show:
         _measured("marks", given.show)

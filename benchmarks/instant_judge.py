@@ -1,9 +1,10 @@
-"""A judge that always says the same, with the event's name in it.
+"""A judge with a constant reply, except for the event's name.
 
     python -m benchmarks.instant_judge PLAN      with `reply` and `latency_seconds` in the plan
 
 
-Speaks just enough HTTP/1.1 to keep a connection open, and costs little, so that what is measured is who asks.
+It implements just enough HTTP/1.1 for persistent connections, with little CPU time, so that the client is
+measured.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from typing import cast
 import uvloop
 
 MARK = b"Sheet "
-"""Behind it a request has the word that stands for its event."""
+"""Precedes the event's name in a request."""
 PLACEHOLDER = "placehol"
-"""Where the reply has it, that word goes; both have the same length."""
+"""Replaced by the event's name in the reply; both have the same length."""
 
 
 class InstantJudge(asyncio.Protocol):
     """One connection.
 
     Args:
-        response: The whole answer to every request.
-        latency_seconds: How long it takes to come.
+        response: The complete response to every request.
+        latency_seconds: Delay of the response.
     """
 
     def __init__(self, response: bytes, latency_seconds: float) -> None:
@@ -36,12 +37,12 @@ class InstantJudge(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way back."""
+        """Store the transport."""
         # uvloop's transports are not derived from asyncio's.
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is complete."""
+        """Answer every complete request."""
         self._buffer += data
         while True:
             end = self._buffer.find(b"\r\n\r\n")
@@ -71,7 +72,7 @@ def _length(head: bytes) -> int:
 
 
 def response_of(content: str) -> bytes:
-    """A chat completion that says this."""
+    """Return a chat completion with this text."""
     completion = {
         "id": "chatcmpl-bench",
         "object": "chat.completion",

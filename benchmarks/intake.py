@@ -1,9 +1,8 @@
-"""How fast events are read where few are judged: the worker against three other readers.
+"""Speed of reading events of which few are judged: the worker compared with three other readers.
 
-Every contestant reads the same topic in a process of its own, decides, and hands the kept events on as
-records of another topic, confirmed by the broker. judgestream does more with a kept event than the others: it
-checks it, builds a task and keeps count. Contestants take turns, and each one's best round counts, for
-whatever else the machine does can only slow a round down.
+Each contestant reads the same topic in its own process and writes the kept events to another topic, confirmed
+by the broker. judgestream also validates kept events, builds tasks and counts. Contestants take turns; the
+best round of each counts, because other load can only slow a round down.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _TEXT = (
     'the "lower streets" are flooded for days, so that shops close early and the ferries stop. Evidence: '
     "[Page 2]\n"
 )
-"""About as many quotes, line ends and characters beyond ASCII as answers of a language model have."""
+"""About as many quotes, line ends and non-ASCII characters as in model answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One of the two benchmarks."""
+    """One of the two cases."""
 
     name: str
     records: Mapping[str, int]
-    """By contestant: the slow ones get less to read."""
+    """Records by contestant; slow ones read fewer."""
     body_bytes: int
     decision: Mapping[str, Any]
     sampling: Mapping[str, Any]
@@ -86,7 +85,7 @@ def _measure(case: _Case, broker: Broker, peers: str, missing: str | None) -> It
     for number in range(ROUNDS):
         for name, records in case.records.items():
             if name in problems or (name == "intake_faust" and number):
-                continue  # a round of Faust takes as long as all the others
+                continue  # a round of Faust takes as long as all others together
             plan = _plan(case, broker, events, records)
             try:
                 runs[name].append(run_contestant(name, plan, python=peers if name == "intake_quix" else None))
@@ -113,7 +112,7 @@ def _compared(
     aim: float | None,
     problem: str | None,
 ) -> Iterator[Line]:
-    """One row for the rate and one for the CPU time, against one of the others."""
+    """Yield a row for the rate and one for the CPU time, compared with one other contestant."""
     rate, cpu = fastest(ours).rate, leanest(ours).cpu_microseconds
     other_rate = fastest(theirs).rate if theirs else None
     other_cpu = leanest(theirs).cpu_microseconds if theirs else None
@@ -132,7 +131,7 @@ def _compared(
         round(cpu, 2),
         "us/record",
         baseline=None if other_cpu is None else round(other_cpu, 2),
-        note=f"{note}; the process with all its threads, less is better",
+        note=f"{note}; the process with all its threads, lower is better",
     )
 
 
@@ -174,7 +173,7 @@ def _plan(case: _Case, broker: Broker, events: str, total: int) -> dict[str, Any
 
 
 def _events(body_bytes: int, count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Events of about this many bytes, with the labels last, as the model writes them."""
+    """Yield events of about this size, with the labels last, as the model writes them."""
     text = _TEXT * (body_bytes // len(_TEXT) + 1)
     share = (body_bytes - 250) // 3 * len(_TEXT) // len(orjson.dumps(_TEXT))
     texts = {"question": text[:share], "answer": text[share : 2 * share], "reference": text[:share]}

@@ -1,4 +1,4 @@
-"""How often the 95% interval holds the true mean: designs of sampling, laws of scores, numbers of answers.
+"""Coverage of the 95% interval over sampling designs, score distributions and sample sizes.
 
 A part of `python -m benchmarks monitor`.
 """
@@ -14,14 +14,14 @@ from benchmarks.report import Line
 from streams.monitoring.statistics.estimators import WeightedSums
 
 GOOD: Final = (0.02, 0.03, 0.05, 0.12, 0.28, 0.50)
-DESIGNS: Final = {  # rates of strata, and their shares of the traffic
+DESIGNS: Final = {  # sampling rates of strata, and their shares of the traffic
     "all judged": ((1.0,), (1.0,)),
     "1, 0.1, 0.01": ((1.0, 0.1, 0.01), (0.2, 0.4, 0.4)),
     "gold 1, rest 0.1": ((1.0, 0.1), (0.05, 0.95)),
     "0.4, 0.05": ((0.4, 0.05), (0.4, 0.6)),
     "1, 0.25, 0.05": ((1.0, 0.25, 0.05), (0.3, 0.4, 0.3)),
 }
-LAWS: Final = {  # values on the scale [0, 1], and their shares
+LAWS: Final = {  # scores on the scale [0, 1], and their shares
     "mostly good": ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), GOOD),
     "97% fives": ((0.0, 1.0), (0.03, 0.97)),
     "95% fives, some twos": ((0.25, 1.0), (0.05, 0.95)),
@@ -35,16 +35,16 @@ SIZES: Final = (5, 10, 20, 30, 50, 75, 100, 200, 300, 500, 1000)
 
 
 def chance(seed: int, number: int) -> Random:
-    """Give run `number` a stream of chance of its own."""
+    """Return the random stream of run `number`."""
     return Random(seed * 1_000_003 + number)  # noqa: S311 - a simulation
 
 
 def coverage(seed: int, runs: int) -> Iterator[dict[str, object]]:
-    """Measure how often intervals hold the true mean; one record a number.
+    """Measure how often intervals contain the true mean; yields one record per number.
 
     Args:
-        seed: Where chance begins.
-        runs: Of each cell.
+        seed: Seed of the random streams.
+        runs: Runs per cell.
     """
     cells = []
     for number, ((design, (rates, shares)), (law, (values, weights)), size) in enumerate(
@@ -114,7 +114,7 @@ def _held(
 
 
 def _sums(drawn: Iterator[tuple[float, float]]) -> WeightedSums:
-    """As `WeightedSums.of`, without an object a sample."""
+    """As `WeightedSums.of`, without an object per sample."""
     count, sums = 0, [0.0] * 6
     for value, rate in drawn:
         w = 1 / rate

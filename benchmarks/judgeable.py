@@ -1,4 +1,4 @@
-"""Events whose answers can be judged, and the judge that always finds them well supported."""
+"""Events with answers to judge, and a judge that always rates them as supported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUESTION = "How high does the river rise in spring?"
 
 
 def instant_judge(latency_seconds: float) -> AbstractContextManager[str]:
-    """Run the judge in a process of its own; gives its address."""
+    """Run the judge in a separate process; yields its address."""
     event = event_of(PLACEHOLDER, paragraphs=1)
     pages = {number: (event.context or {})[f"Page-{number}"] for number in _PAGES}
     evidence = relevance_evidence(question=_QUESTION, answer=event.answer, pages=pages, missing=False)
@@ -36,11 +36,11 @@ def instant_judge(latency_seconds: float) -> AbstractContextManager[str]:
 
 
 def event_of(name: str, *, paragraphs: int = 3) -> QAEvent:
-    """An event with texts of its own, as in life: what is remembered of one must not help with the next.
+    """Return an event with unique texts, so that caches do not help.
 
     Args:
         name: Eight letters; see `name_of`.
-        paragraphs: Of this many, 300 characters each, its three pages consist.
+        paragraphs: Paragraphs of 300 characters in its three pages.
     """
     return QAEvent(
         event_id=f"event-{name}",
@@ -55,5 +55,5 @@ def event_of(name: str, *, paragraphs: int = 3) -> QAEvent:
 
 
 def name_of(number: int) -> str:
-    """A word for a number, as long as the placeholder."""
+    """Return a word for a number, as long as the placeholder."""
     return f"{number:08d}".translate(_LETTERS)

@@ -1,10 +1,9 @@
-"""Answers judged a second: the worker's judge against a plain loop over the SDK.
+"""Judged answers per second: the worker compared with a plain loop over the SDK.
 
-The judge is a process that always gives the same valid reply over HTTP, at once or after a second. Both read
-the same tasks (an answer with three claims and their three pages), ask, and write a record for each,
-confirmed by the broker. The worker does
-more: it looks every quotation up in its text, computes the score again, and its records say how they came
-    about.
+The judge is a process with a constant valid reply over HTTP, immediate or after a second. Both read the same
+tasks (an answer with three claims and their three pages), call the judge, and write a record for each,
+confirmed by the broker. The worker also verifies every quotation, recomputes the score, and writes more
+fields.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ WORKER_TASKS = 8_000
 PLAIN_TASKS = 2_500
 LATENCY_SECONDS = 1.0
 STEADY_CYCLES = 10
-"""Calls one after the other in each slot, over which the rate at a slow judge is taken."""
+"""Consecutive calls per slot in the measured rate with a slow judge."""
 _SETTLING_CYCLES = 3
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure both: CPU time at an instant judge, and throughput at a slow one."""
+    """Measure CPU time with an instant judge, and throughput with a slow one."""
     with running_broker() as broker:
         for line in (*_instant(broker), _slow(broker)):
             yield line.as_json()
@@ -60,7 +59,7 @@ def _instant(broker: Broker) -> Iterator[Line]:
         round(rate),
         "events/s",
         baseline=round(other),
-        note=f"{note}the plain loop, asyncio; wall-clock, beside a broker and a judge that need CPU too",
+        note=f"{note}the plain loop, asyncio; wall-clock, with broker and judge on the same machine",
     )
 
 
@@ -99,7 +98,7 @@ def _slow(broker: Broker) -> Line:
 
 
 def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
-    """When this many were done; between two looks, in proportion."""
+    """Return when this many were done, interpolated."""
     before = (curve[0][0], 0.0)
     for seconds, reached, _ in curve:
         if reached >= count:
@@ -117,7 +116,7 @@ def filled(broker: Broker, count: int) -> str:
 
 
 def judge_tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of tasks that the judge of `instant_judge` can judge, each with texts of its own."""
+    """Yield keys and values of tasks for the judge of `instant_judge`, each with unique texts."""
     metric, now = Relevance(), datetime.now(UTC)
     for number in range(count):
         task = unsampled_task(event_of(name_of(number)), metric, source="bench", now=now, number=number)

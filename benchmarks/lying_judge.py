@@ -1,8 +1,7 @@
-"""The highest score that verification grants a lying judge for an empty answer, by its strength.
+"""The highest score of a lying judge for answers without content, by verification mode.
 
-The judge knows the rules and tries what they allow (`tests/judge/lying_judge.py`); the answers are the
-project's corpus of attacks (`tests/judge/attacks/attacks.yaml`), of which none says anything of what was
-asked.
+The judge knows the rules and exploits them (`tests/judge/lying_judge.py`); the answers are the attack corpus
+(`tests/judge/attacks/attacks.yaml`), none of which answers its question.
 
     python -m benchmarks.lying_judge                 one JSON object a line
     python -m benchmarks.lying_judge --write FILE    put the table into a Markdown file, between its marks
@@ -30,10 +29,10 @@ from tests.judge.lying_judge import lying_chat
 
 BEGIN, END = "<!-- lying judge: begin -->", "<!-- lying judge: end -->"
 AIM = 1
-"""The highest score that an empty answer may get."""
+"""The highest allowed score of an answer without content."""
 
 STRENGTHS: tuple[Verification, ...] = ("marks", "strict")
-"""`off` lowers for the same reasons as `marks`."""
+"""`off` has the same corrections as `marks`."""
 
 _KINDS = {
     "null": "refusals, the question again, waffle, an unrelated text",
@@ -52,7 +51,7 @@ _KINDS = {
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one line a kind, metric and strength. Only `strict` aims at an empty answer's lowest score."""
+    """Measure; yields one line per kind, metric and mode. Only `strict` has an aim."""
     for verification in STRENGTHS:
         strict = verification == "strict"
         for metric, kind, count, highest in _measured(verification):
@@ -109,14 +108,11 @@ _EMPTY = {
     "a page on something else": "{page}",
 }
 _LONGEST = 700
-"""Of references, characters that are used: the liar tries all their words."""
+"""Limit of a reference's characters, because the liar tries all words."""
 
 
 def _on_real_events(verification: Verification) -> Iterator[tuple[str, str, list[int]]]:
-    """Metric, kind of answer, and the scores, to questions of other people.
-
-    Nothing where the shared data is not there.
-    """
+    """Yield metric, kind of answer and scores for real questions; nothing without the shared data."""
     paths = [data_file("expertqa_events.jsonl"), data_file("nq_events.jsonl")]
     if None in paths:
         print("skipped: the shared data is not there (JUDGESTREAM_DATA names the folder)", file=sys.stderr)
@@ -184,7 +180,7 @@ def _table(first: str, cells: dict[str, list[str]]) -> str:
 
 
 def table() -> str:
-    """The tables, in Markdown."""
+    """Return the tables in Markdown."""
     highest: dict[tuple[str, str, str], str] = {}
     counts: dict[str, int] = {}
     for verification in STRENGTHS:
@@ -215,13 +211,13 @@ def table() -> str:
 def main(arguments: list[str]) -> int:
     """Print the numbers, or write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lying_judge")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this file")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table into this file")
     path = parser.parse_args(arguments).write
     if path is None:
         for line in run():
             print(json.dumps(line), flush=True)
         return 0
-    measured = table()  # takes minutes, in which the file may change
+    measured = table()  # takes minutes; read the file afterwards
     text = path.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)

@@ -15,10 +15,10 @@ from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.report import Line
 
 EVENTS = 200_000
-"""Unless the command says otherwise; the aim is meant for 1,000,000."""
+"""Default; the aim is for 1,000,000."""
 MOST_MEBIBYTES = 200
 GROWTH = 1.1
-"""Flat: at most a tenth more than after the first tenth of the events."""
+"""Limit of growth after the first tenth of the events."""
 _DIFFERENT = 10_000
 
 
@@ -65,7 +65,7 @@ def _plan(broker: Broker, events: str, base_url: str, total: int) -> dict[str, A
 
 
 def _events(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Events of about 1.5 KB, with an id each; making a text for each would take longer than reading them."""
+    """Yield events of about 1.5 KB with unique ids; unique texts would take longer than reading them."""
     bodies = [
         event_of(name_of(number), paragraphs=1).model_dump(mode="json", exclude_none=True)
         for number in range(min(count, _DIFFERENT))

@@ -1,9 +1,9 @@
-"""Whether the alarm can be believed: intervals, delays, false alarms, restarts, season and mix.
+"""Reliability of the monitor's alarms: intervals, delays, false alarms, restarts, season and mix.
 
-`python -m benchmarks monitor` prints one line a number, with fixed seeds; `python -m benchmarks.monitor
---fresh` draws new ones and says which; `--short` takes a tenth of the runs. Laws and seeds are others than
-those the constants were tuned with. The baselines are the same simulations of release 0.1, whose monitor
-learned from 60 answers once.
+`python -m benchmarks monitor` prints one line per number, with fixed seeds; `python -m benchmarks.monitor
+--fresh` draws and prints new ones; `--short` takes a tenth of the runs. Distributions and seeds differ from
+those used for tuning. The baselines are the same simulations with release 0.1, whose monitor learned once
+from 60 answers.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from streams.monitoring.watch import Watch
 FIXED_SEED: Final = 2_026_11
 START: Final = datetime(2026, 5, 4, tzinfo=UTC)
 RULES: Final = MonitorConfig(score_ranges={"quality": (0, 5)}, shares={"quality": (0,)}).rules("quality")
-"""The defaults: 20,000 judged answers for each false alarm, over the whole traffic and two label names."""
+"""The defaults: one false alarm in 20,000 judged answers, over the whole traffic and two label names."""
 THRESHOLD: Final = RULES.thresholds[0]
 SHARE_THRESHOLD: Final = RULES.thresholds[1]
 LONGEST: Final = 20_000
 SCORES: Final = (0, 1, 2, 3, 4, 5)
 BAD: Final = (0.10, 0.20, 0.30, 0.25, 0.10, 0.05)
 NARROW: Final = (0.003, 0.007, 0.022, 0.08, 0.41, 0.478)
-"""Less spread, as in the simulations of release 0.1: at one false alarm in 20,000 even a test that knows both
-laws needs 85 answers to see its drop."""
+"""Smaller spread, as in the simulations of release 0.1: at one false alarm in 20,000 even a test that knows
+both distributions needs 85 answers to detect the drop."""
 CALM: Final = 2_000
 A_DAY: Final = 1_000
 
 
 def run(seed: int = FIXED_SEED, *, part: float = 1.0) -> Iterator[dict[str, object]]:
-    """Measure; one record a number.
+    """Measure; yields one record per number.
 
     Args:
-        seed: Where chance begins.
+        seed: Seed of the random streams.
         part: Share of the runs.
     """
 
@@ -75,7 +75,7 @@ def _mean_of(law: Sequence[float]) -> float:
 
 
 def _tilted(law: Sequence[float], shift: float) -> tuple[float, ...]:
-    """The law nearest to another (of the least relative entropy) whose mean is lower by so much."""
+    """Return the distribution of least relative entropy to another whose mean is lower by this much."""
     wanted, low, high = _mean_of(law) - shift, -20.0, 0.0
     tilted = tuple(law)
     for _ in range(60):
@@ -87,12 +87,12 @@ def _tilted(law: Sequence[float], shift: float) -> tuple[float, ...]:
 
 
 def _limit(calm: Sequence[float], fallen: Sequence[float]) -> float:
-    """What even a test that knows both laws needs: log T over their relative entropy (Lorden 1971)."""
+    """Return the bound for a test that knows both distributions: log T / relative entropy (Lorden 1971)."""
     return log(THRESHOLD) / sum(b * log(b / a) for a, b in zip(calm, fallen, strict=True))
 
 
 def _known(seed: int, runs: int, calm: Sequence[float], fallen: Sequence[float]) -> float:
-    """Median of the same test where it knows what is tolerated and begins with the fall."""
+    """Return the median delay of this test if it knows the tolerance and starts with the fall."""
     found = []
     for number in range(runs):
         random, detector = chance(seed, number), ShiryaevRobertsEDetector(threshold=THRESHOLD)
@@ -106,9 +106,9 @@ def _known(seed: int, runs: int, calm: Sequence[float], fallen: Sequence[float])
 def _until_called(
     measure: Measure, calm: Sequence[float], fallen: Sequence[float], random: Random, *, days: int | None
 ) -> tuple[int, int]:
-    """Judged answers from the fall to the alarm (LONGEST without one), and alarms before it.
+    """Return the judged answers from the fall to the alarm (LONGEST without one), and the alarms before it.
 
-    The fall comes after this many days of 1,000 answers each; without days all are of one moment.
+    The fall comes after this many days of 1,000 answers each; without days all answers have one timestamp.
     """
     threshold = SHARE_THRESHOLD if measure.is_share else THRESHOLD
     watch, early = Watch(measure, first=60, threshold=threshold), 0
@@ -132,7 +132,7 @@ def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
     for name, law in laws.items():
         for what, count in (
             ("no test at all can expect less", _limit(*law)),
-            ("by a test that knows what is tolerated, median", known[name]),
+            ("by a test that knows the tolerance, median", known[name]),
         ):
             line = f"monitor: judged answers until a drop of 0.44 of 5, {name}, is called: {what}"
             yield Line(line, round(count, 1), "judged answers").as_json()
@@ -180,7 +180,7 @@ def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
 
 
 def _lasting(seed: int, runs: int) -> Iterator[dict[str, object]]:
-    """The mean lies just below its target for 100,000 answers."""
+    """Simulate a mean just below its target for 100,000 answers."""
     drops = recoveries = 0
     for number in range(runs):
         random, watch = (
@@ -205,7 +205,7 @@ def _lasting(seed: int, runs: int) -> Iterator[dict[str, object]]:
 
 
 def _mixed_rates(seed: int, runs: int) -> Iterator[dict[str, object]]:
-    """Half of the traffic is judged whole, half at 1 in 100: nearly all answers weigh next to nothing."""
+    """Simulate half of the traffic judged completely, half at 1 in 100."""
     blind, delays = 0, []
     for number in range(runs):
         random, series = chance(seed, number), Series(RULES)
@@ -236,7 +236,7 @@ def _mixed_rates(seed: int, runs: int) -> Iterator[dict[str, object]]:
 
 
 def _restarts(seed: int, runs: int) -> dict[str, object]:
-    """A decline of 0.1 a day, 200 answers a day, with a restart each night."""
+    """Simulate a decline of 0.1 a day, 200 answers a day, with a restart each night."""
     called = 0
     for number in range(runs):
         random, series = chance(seed, number), Series(RULES)
@@ -295,7 +295,7 @@ def _calm_month(random: Random, a_day: int, swing: float, weekend: float, phase:
 def main(arguments: Sequence[str], show: Callable[[str], None] = print) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.monitor", description="Simulate the monitor.")
-    parser.add_argument("--fresh", action="store_true", help="draw a new seed, and say which")
+    parser.add_argument("--fresh", action="store_true", help="draw and print a new seed")
     parser.add_argument("--short", action="store_true", help="a tenth of the runs")
     options = parser.parse_args(arguments)
     seed = randbits(32) if options.fresh else FIXED_SEED

@@ -1,8 +1,8 @@
-"""A judge that is gone for a minute under load: what is lost, and how soon the worker is at full speed again.
+"""An outage of the judge for a minute under load: lost events, and time to full speed.
 
-The whole worker on the embedded broker, against a server of 0.5 s latency on loopback, always with a backlog.
-Once the server answers 503, once 429 with `Retry-After: 1`, once it hangs. Full speed is nine tenths of the
-verdicts a second before the outage, over one second.
+The worker runs on the embedded broker with a loopback server of 0.5 s latency, always with a backlog. The
+server answers 503, or 429 with `Retry-After: 1`, or hangs. Full speed is 90% of the verdicts per second
+before the outage, over one second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AIM_SECONDS = 10.0
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one record a number."""
+    """Measure; yields one record per number."""
     kinds: tuple[Trouble, ...] = ("503", "429", "hang")
     for trouble in kinds:
         with tempfile.TemporaryDirectory() as directory, broker_in_thread() as servers:
@@ -83,7 +83,7 @@ def _within(moments: Sequence[float], begin: float, end: float) -> int:
 
 
 def _seconds_to_full_speed(server: TroubledJudge, back: float, speed: float) -> float | None:
-    """Until the end of the first second after the return with full speed; None where there was none."""
+    """Return the time to the end of the first second at full speed after the outage, or None."""
     for tenth in range(int(LONGEST_SECONDS * 10)):
         begin = back + tenth / 10
         if _within(server.answered_at, begin, begin + 1) >= FULL_SPEED * speed:

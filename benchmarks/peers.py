@@ -1,4 +1,4 @@
-"""The peers' environment: libraries that judgestream is compared with and does not depend on."""
+"""The environment of peers: compared libraries that are no dependencies."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class PeersUnavailableError(Exception):
 
 
 def peers_python() -> str:
-    """The interpreter of an environment with the pinned peers, which pip fills the first time.
+    """Return the interpreter of an environment with the pinned peers, created by pip on first use.
 
     Raises:
         PeersUnavailableError: pip cannot install them.
     """
-    # Other pins are another environment.
+    # One environment per set of pins.
     place = _ENVIRONMENTS / hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()[:12]
     python, finished = place / "bin" / "python", place / "finished"
     if finished.is_file():

@@ -1,11 +1,10 @@
-"""Which similarity tells a quotation with slips from an invented one.
+"""Choice of the similarity that separates quotations with slips from invented ones.
 
-It is the ground for `judge.text.quotations.letters.MIN_SIMILARITY`.
+Basis of `judge.text.quotations.letters.MIN_SIMILARITY`.
 
-Real quotations are sentences of ExpertQA's pages with one to three slips (a letter gone, doubled or another,
-a word gone, two words swapped). Invented ones are claims of the answers, in the answers' own words, against
-the page that they cite: the most similar place of each is what a lenient threshold would take for a
-quotation.
+Real quotations are sentences of ExpertQA's pages with one to three slips (a letter removed, doubled or
+replaced, a word removed, two words swapped). Invented ones are paraphrased claims of the answers, compared
+with the page that they cite: a low threshold would accept the most similar passage.
 
     python -m benchmarks.quotations
 """
@@ -28,7 +27,7 @@ _MIN_CHARS, _MAX_CHARS = 40, 300
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one line a figure."""
+    """Measure; yields one line per figure."""
     pages = list(_pages())
     if not pages:
         print("skipped: the shared data is not there (JUDGESTREAM_DATA names the folder)", file=sys.stderr)
@@ -83,7 +82,7 @@ def _claims() -> Iterator[tuple[str, str]]:
 
 
 def _similarity(words: str, text: str) -> tuple[float, float]:
-    """How like the nearest place is, and how like it must be."""
+    """Return the similarity of the nearest passage, and the required one."""
     wanted = Letters(words, keep_marks=False)
     return Letters(text, keep_marks=False).similarity(wanted), needed_similarity(len(wanted.row))
 

@@ -1,8 +1,7 @@
-"""A judge that grants 60 requests a minute: how much of it is used, and how many calls are refused.
+"""A judge with a limit of 60 requests per minute: use of the limit, and refused calls.
 
-A pool of one endpoint over HTTP on loopback, always with more to judge than is granted, 0.7 s latency, up to
-64 calls at a time. Once the server tells its limit in `x-ratelimit-*` headers, once it only refuses with
-`Retry-After`.
+A pool with one loopback endpoint, always with a backlog, 0.7 s latency, up to 64 concurrent calls. The server
+reports its limit in `x-ratelimit-*` headers, or only refuses with `Retry-After`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LATENCY_SECONDS = 0.7
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one record a number."""
+    """Measure; yields one record per number."""
     for kind, minutes in MINUTES.items():
         for line in asyncio.run(_limited(kind, minutes)):
             yield line.as_json()
@@ -41,7 +40,7 @@ async def _limited(kind: str, minutes: int) -> list[Line]:
         chat = OpenAIChat(endpoint="limited", model="m", base_url=server.url)
         pool = EndpointPool([Endpoint(chat)], max_in_flight=64)
         judge = ReliableJudge({"limited": Judge(metric, chat)}, pool)
-        # So many that the last is not judged before the time is over.
+        # More than can be judged in the time.
         tasks = [
             asyncio.create_task(judge.judge(make_task("tone", answer=str(number))))
             for number in range(2 * PER_MINUTE * minutes)

@@ -1,4 +1,4 @@
-"""The one form of a benchmark's result, and where its data is."""
+"""Format of benchmark results, and location of the data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ class Line:
     """One measured number.
 
     Args:
-        benchmark: What was measured.
-        value: The number; None where it could not be measured.
+        benchmark: Description of the measurement.
+        value: The number; None if it could not be measured.
         unit: Its unit.
-        baseline: The same for what it is compared with, measured in the same run.
-        aim: The ratio to the baseline, or the value, that is aimed at, in words; None where nothing is aimed
-            at.
+        baseline: The number of the baseline, measured in the same run.
+        aim: The aimed ratio to the baseline, or value, in words; None without an aim.
         met: Whether the aim is met.
-        note: What a reader must know.
+        note: Remarks.
     """
 
     benchmark: str
@@ -33,7 +32,7 @@ class Line:
     note: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """As it is printed."""
+        """Return the line as printed."""
         ratio = None if self.value is None or not self.baseline else round(self.value / self.baseline, 3)
         return {
             "benchmark": self.benchmark,
@@ -48,9 +47,6 @@ class Line:
 
 
 def data_file(name: str) -> Path | None:
-    """A file of the shared data: from the folder that JUDGESTREAM_DATA names, else from `../shared/data`.
-
-    None if absent.
-    """
+    """Return a file of the shared data, in JUDGESTREAM_DATA or `../shared/data`; None if missing."""
     path = Path(os.environ.get("JUDGESTREAM_DATA") or _DATA) / name
     return path if path.is_file() else None

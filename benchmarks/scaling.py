@@ -1,10 +1,10 @@
-"""Do three workers empty a backlog in a third of one worker's time, if the judge is the bottleneck?
+"""Time of one and of three workers for a backlog, with the judge as bottleneck.
 
 `python -m benchmarks scaling` (4 minutes). One worker, then three, each a process as `judgestream worker
 --agents judge` starts
-it: they wait at an empty topic of six partitions, 20,000 tasks are written at once, and the clock runs until
-as many results are on the topic of scores. The judge takes a second for each verdict, and a worker has at
-most 160 calls under way, so that one worker's processor is mostly idle and three leave room on two cores.
+it: they wait at an empty topic of six partitions, 20,000 tasks are written at once, and the time is taken
+    until all results are on the scores topic. The judge takes a second per verdict, and a worker has at most
+    160 calls in flight, so one worker's CPU is mostly idle and three fit on two cores.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _STOP_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """What it took to empty the backlog.
+    """Measurements of emptying the backlog.
 
     Args:
-        seconds: From the first task written to the last result.
-        cpu_seconds: Of each worker meanwhile.
-        written: Results on the topic.
-        distinct: Those with an id of their own.
+        seconds: Time from the first task written to the last result.
+        cpu_seconds: CPU time of each worker.
+        written: Number of results.
+        distinct: Number of distinct result ids.
     """
 
     seconds: float
@@ -141,7 +141,7 @@ def _settings(broker: Broker, name: str, base_url: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _working(settings: Path, count: int) -> Iterator[Sequence[int]]:
-    """This many workers that wait for tasks; gives their process ids."""
+    """Run this many workers that wait for tasks; yields their process ids."""
     processes: list[subprocess.Popen[bytes]] = []
     logs = [settings.with_name(f"worker-{number}.log") for number in range(count)]
     try:
@@ -168,13 +168,13 @@ def _working(settings: Path, count: int) -> Iterator[Sequence[int]]:
 
 
 async def _until_written(bootstrap_servers: str, topic: str, pids: Sequence[int]) -> None:
-    """Wait until as many results are on a topic as there were tasks."""
+    """Wait until a topic has as many results as there were tasks."""
     async with _reading(bootstrap_servers) as consumer:
         places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
         deadline = time.monotonic() + DEADLINE_SECONDS
         while sum((await consumer.end_offsets(places)).values()) < TASKS:
             for pid in pids:
-                os.kill(pid, 0)  # raises where it has ended
+                os.kill(pid, 0)  # raises if the process has ended
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the backlog was not empty after {DEADLINE_SECONDS:.0f} s")
             await asyncio.sleep(_LOOK_SECONDS)
@@ -205,8 +205,8 @@ async def _reading(bootstrap_servers: str) -> Any:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, all threads."""
-    # Behind the name, which ends with the last bracket: user and system time are the 12th and 13th field.
+    """Return the CPU time of a process so far, all threads."""
+    # Fields 12 and 13 after the process name (up to the last bracket) are user and system time.
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

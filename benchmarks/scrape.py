@@ -1,4 +1,4 @@
-"""How long a scrape keeps a worker busy: 200 combinations of labels, both built-in metrics, every score.
+"""Duration of a scrape: 200 label combinations, both built-in metrics, every score.
 
 The baseline is the Prometheus client's own encoder over the same registry.
 """
@@ -28,7 +28,7 @@ LIMIT_MILLISECONDS: Final = 50
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one record a number."""
+    """Measure; yields one record per number."""
     registry = _registry()
     formats: tuple[tuple[str, str, Callable[[CollectorRegistry], bytes]], ...] = (
         ("text", TEXT, generate_latest),

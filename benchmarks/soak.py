@@ -1,8 +1,8 @@
-"""A long run: a million events on Kafka, one in a hundred judged; does anything grow?
+"""A long run for leaks: a million events on Kafka, 1% judged.
 
 `python -m benchmarks.soak [--events N] [--rate R]` prints a sample every few seconds and the findings at the
-end, one JSON object a line. Not part of `make bench`: it takes minutes. The worker runs as a process of its
-own, which says how many tasks, file descriptors and sockets it has, how large it is, and how far it lags.
+end, one JSON object per line. Not part of `make bench`: it takes minutes. The worker runs in its own process
+and reports its tasks, file descriptors, sockets, memory and lag.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EVENTS_A_SECOND: Final = 8_000
 SAMPLING_RATE: Final = 0.01
 MOST_MEMORY_MIB: Final = 200
 FLAT_RATIO: Final = 1.1
-"""Flat: the last tenth is no larger than this times the second tenth (in the first, caches fill)."""
+"""Limit of growth: last tenth compared with the second tenth (caches fill in the first)."""
 STEP_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 120.0
 _SHOW_EVERY = 10
@@ -48,7 +48,7 @@ Sample = dict[str, float]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run it; 0 when nothing grew and nothing was left over."""
+    """Run it; return 0 if nothing grew and nothing was left over."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--events", type=int, default=EVENTS, help=f"how many events (default {EVENTS})")
     parser.add_argument("--rate", type=int, default=EVENTS_A_SECOND, help="events a second, at most")
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def soak(events: int, rate: int) -> Iterator[Line]:
-    """Feed a worker, sample it, and give what was found."""
+    """Feed a worker, sample it, and return the findings."""
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as directory,
         running_broker() as broker,
@@ -79,8 +79,7 @@ def soak(events: int, rate: int) -> Iterator[Line]:
             _feed(broker, settings["topics"]["events"], events, rate, watch)
             done = watch.wait_for(lambda sample: sample["events"] >= events and sample["lag"] == 0)
             seconds = time.monotonic() - started
-            # Connections that were made for the load are closed when they have been idle; what is left after
-            # that stays.
+            # Idle connections are closed after a while; what remains is a leak.
             rest = watch.wait_for(
                 lambda sample: sample["tasks"] <= idle["tasks"] + 4 and sample["in_hand"] == 0, patient=False
             )
@@ -117,7 +116,7 @@ def _settings(broker: Broker, directory: Path, judge_port: int) -> dict[str, Any
 
 
 def _feed(broker: Broker, topic: str, events: int, rate: int, watch: _Watch) -> None:
-    """Write the events at an even pace, a second's worth at a time."""
+    """Write the events at an even rate, one batch per second."""
     for begin in range(0, events, rate):
         due = time.monotonic() + 1.0
         broker.fill(topic, (_event(number) for number in range(begin, min(begin + rate, events))), PARTITIONS)
@@ -145,7 +144,7 @@ class _Watch:
         self._read = 0
 
     def look(self) -> None:
-        """Take in what is new, and print one sample in several."""
+        """Read new samples, and print some of them."""
         if not self._path.exists():
             return
         text = self._path.read_text("ascii")
@@ -157,12 +156,12 @@ class _Watch:
                 print(json.dumps({"benchmark": "soak: sample", **self.samples[-1]}), flush=True)
 
     def wait_for(self, condition: Any, *, patient: bool = True) -> Sample:
-        """Wait until a sample is as wanted and give it.
+        """Wait for a sample that meets a condition, and return it.
 
-        The last one where it does not come to that and need not.
+        After the time limit: the last sample if not `patient`.
 
         Raises:
-            TimeoutError: It does not come to that.
+            TimeoutError: No sample met the condition, and `patient` is true.
         """
         deadline = time.monotonic() + SETTLE_SECONDS
         begin = len(self.samples)
@@ -170,7 +169,7 @@ class _Watch:
             self.look()
             if len(self.samples) > begin and condition(self.samples[-1]):
                 return self.samples[-1]
-            os.kill(self._pid, 0)  # raises where it has ended
+            os.kill(self._pid, 0)  # raises if the process has ended
             time.sleep(STEP_SECONDS / 4)
         if patient:
             raise TimeoutError(f"not within {SETTLE_SECONDS:g} s; the last sample: {self.samples[-1:]}")
@@ -209,8 +208,7 @@ def _findings(
     )
     yield Line("soak: lag at the end", done["lag"], "records", aim="0", met=done["lag"] == 0, note=note)
     for name, spare in (("tasks", 4), ("fds", 2), ("sockets", 2), ("threads", 2)):
-        # Idle at the end against the most of the first tenth: pools have filled by then, and nothing may be
-        # added.
+        # Idle at the end, compared with the maximum of the first tenth, when pools are full.
         first = max(one[name] for one in samples if one["events"] <= events * 0.1)
         yield Line(
             f"soak: {name} at the end",
@@ -263,7 +261,7 @@ def _sample(registry: CollectorRegistry) -> Mapping[str, float]:
         for sample in family.samples:
             if sample.name in sums:
                 sums[sample.name] += sample.value
-    # The listing's own descriptor is among the names and closed by now.
+    # Minus the listing's own descriptor, which is closed by now.
     fds = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
     return {
         "events": sums["judgestream_events_total"],
@@ -281,7 +279,7 @@ def _sample(registry: CollectorRegistry) -> Mapping[str, float]:
 
 
 class _Mallinfo(ctypes.Structure):
-    """What glibc says about its heap; see mallinfo2(3)."""
+    """glibc's heap statistics; see mallinfo2(3)."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -301,10 +299,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _heap_bytes() -> int:
-    """What C code and large objects have in use.
-
-    Not counted is what is free and was not given back, nor Python's small objects.
-    """
+    """Return the memory in use by C code and large objects, without Python's small objects."""
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     said = mallinfo()

@@ -1,6 +1,6 @@
-"""How long it takes from the start of the process to the first result, and how much of it the imports take.
+"""Time from process start to the first result, and the share of imports.
 
-The worker's events wait on a broker that runs already; the demo starts everything by itself.
+The worker's broker is already running and filled; the demo starts everything itself.
 """
 
 from __future__ import annotations

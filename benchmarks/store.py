@@ -1,8 +1,8 @@
-"""The verdict store with 1,000,000 verdicts: ingest rate, time of each page, size of the file.
+"""The verdict store with 1,000,000 verdicts: ingest rate, time of each page, file size.
 
-The results and texts are those of the demo's questions, judged by the offline judge, each with an id, a time,
-labels and a score of its own; two metrics, 24 common combinations of labels and 30 days. DuckDB, where it is
-installed, takes in and answers the same: with it the choice between the two was made.
+Results and texts are from the demo's questions, judged by the offline judge, with varied ids, times, labels
+and scores; two metrics, 24 common label combinations, 30 days. DuckDB, if installed, is measured for
+comparison.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PAGE_AIM_MILLISECONDS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as a consumer gives it."""
+    """A record as returned by a consumer."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ class Record:
 
 
 class Records:
-    """Makes records from a few hundred judged answers."""
+    """Builds records from a few hundred judged answers."""
 
     def __init__(self) -> None:
         self._topics = TopicSettings()
@@ -62,7 +62,7 @@ class Records:
         self._start = datetime.now(UTC) - timedelta(days=DAYS)
 
     def batches(self) -> Iterator[list[Record]]:
-        """Give results and their tasks, `BATCH` results at a time."""
+        """Yield results and their tasks in batches of `BATCH` results."""
         for first in range(0, VERDICTS, BATCH):
             yield [
                 record
@@ -89,7 +89,7 @@ class Records:
 
 
 async def _judged() -> list[tuple[str, str, str]]:
-    """Judge answers of the demo; give metric, result and task with place holders."""
+    """Judge answers of the demo; return metric, result and task with placeholders."""
     questions = load_questions()
     now = datetime(2026, 1, 1, tzinfo=UTC)
     found = []
@@ -134,7 +134,7 @@ async def _judged() -> list[tuple[str, str, str]]:
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one record a number."""
+    """Measure; yields one record per number."""
     records = Records()
     with tempfile.TemporaryDirectory() as folder:
         yield from _sqlite(records, Path(folder))
@@ -149,7 +149,7 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
     sys.setswitchinterval(SWITCH_SECONDS)
     with ThreadPoolExecutor(
         1
-    ) as pool:  # as the agent does: one batch is decoded while the one before is written
+    ) as pool:  # as in the agent, a batch is decoded while the previous one is written
         writing: Future[int] | None = None
         for some in records.batches():
             start, used = time.perf_counter(), time.process_time()
@@ -190,7 +190,7 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
 
 
 def _questions() -> Sequence[tuple[str, Callable[[Asking], int]]]:
-    """What the explorer's pages ask."""
+    """Return the queries of the explorer's pages."""
     now = int(time.time() * 1000)
     day = 86_400_000
     relevance = Filter(metric="relevance", status="scored")
@@ -272,7 +272,7 @@ def _duckdb(records: Records, folder: Path) -> Iterator[dict[str, object]]:
 
 
 def _duckdb_batch(db: Any, some: Sequence[Record]) -> None:
-    """The quickest way in without further packages: a list a column."""
+    """Insert with one list per column, the fastest way without further packages."""
     results: list[tuple[Any, str]] = []
     tasks: list[tuple[Any, str]] = []
     for one in some:

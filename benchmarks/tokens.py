@@ -1,13 +1,11 @@
-"""What sending cited pages alone saves: input tokens a judged event against sending all pages, for relevance.
+"""Savings from sending only cited pages: input tokens per judged event, for relevance.
 
-The events are those of ExpertQA that cite exactly three pages. There every page of an event is cited, so that
-the others of a 20-page document are made from other events' pages. Measured with pages of two lengths: a
-passage a page, as the data has them (about 840 characters), and pages of 500 words, as a printed page has,
-for which further passages of other events follow on each page's own. Counted are all messages of the request,
-as the offline judge counts (four characters a token). Two ratios are told beside it. Without the
-instructions: they are the same for all events and come first, so that endpoints which cache prefixes charge a
-fraction for them. And of the texts alone, question, answer and pages without any prompt, which is as low as
-it can get: question and answer are in both, so that it lies above 3 of 20.
+The events are those of ExpertQA that cite exactly three pages. The other pages of a 20-page document come
+from other events. Pages have two lengths: one passage (about 840 characters), and 500 words, filled with
+passages of other events. All messages of the request are counted, at four characters per token like the
+offline judge. Two further ratios: without the instructions, which are a constant prefix that endpoints cache;
+and only of question, answer and pages, the lower bound, which is above 3/20 because question and answer are
+in both.
 
 The offline judge judges both requests; the number of events whose verdict differs must be 0.
 """
@@ -47,12 +45,12 @@ class Measured:
     """One event's requests.
 
     Args:
-        sent: Characters of the request with the cited pages alone.
+        sent: Characters of the request with only the cited pages.
         all_pages: Characters of the request with all pages.
-        instructions: Characters of what is the same in every request.
+        instructions: Characters of the constant part.
         texts: Characters of question, answer and cited pages.
         all_texts: Characters of question, answer and all pages.
-        same_verdict: Whether both requests led to the same verdict.
+        same_verdict: Whether both requests gave the same verdict.
     """
 
     sent: int
@@ -66,13 +64,13 @@ class Measured:
 def document(
     own: Mapping[str, str], others: Sequence[str], *, start: int, words_a_page: int
 ) -> dict[str, str]:
-    """Make a document of 20 pages.
+    """Return a document of 20 pages.
 
     Args:
         own: The event's pages, by name.
         others: Pages of other events.
-        start: Where in `others` to begin, so that documents differ.
-        words_a_page: Each page is filled with further passages up to this many words; 0 leaves one passage a
+        start: Start offset in `others`, so that documents differ.
+        words_a_page: Each page is filled with further passages up to this many words; 0: one passage per
             page.
     """
     passages = islice(cycle(others), start % len(others), None)
@@ -91,7 +89,7 @@ def document(
 
 
 def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
-    """Judge one event both ways, offline."""
+    """Judge one event in both ways, offline."""
     metric = Relevance()
     task = unsampled_task(
         QAEvent.model_validate({**event, "context": dict(pages)}), metric, source=_FILE, now=_WHEN
@@ -117,7 +115,7 @@ def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; without the data this is named and skipped."""
+    """Measure; skipped with a message if the data is missing."""
     path = data_file(_FILE)
     if path is None:
         message = f"skipped: {_FILE} is not there (JUDGESTREAM_DATA names the folder)"
@@ -131,7 +129,7 @@ def run() -> Iterator[dict[str, object]]:
 
 
 def measured(events: Sequence[Mapping[str, Any]], *, words_a_page: int) -> list[Measured]:
-    """Measure the events that cite exactly three pages, all of which they have."""
+    """Measure the events that cite exactly three existing pages."""
     found = []
     for place, event in enumerate(events):
         own = event.get("context") or {}
@@ -141,7 +139,7 @@ def measured(events: Sequence[Mapping[str, Any]], *, words_a_page: int) -> list[
         others = [
             text for other in events if other is not event for text in (other.get("context") or {}).values()
         ]
-        # An odd step through the other pages, so that documents have different ones.
+        # An odd stride, so that documents have different pages.
         pages = document(own, others, start=place * 37, words_a_page=words_a_page)
         found.append(measure(event, pages))
     return found

@@ -1,8 +1,7 @@
-"""How long verification holds the event loop at most, over hostile and ordinary texts of the largest size.
+"""Longest block of the event loop by verification, over texts of the largest inline size.
 
-What is larger is read by a child process (`judge/verdict/aside.py`), so that the loop continues; the last
-line is the longest pause of the loop while 20 pages of 45,000 characters and 300 claims are verified there.
-Times are those of the processor, for machines are shared.
+Larger texts go to a child process (`judge/verdict/aside.py`); the last line is the longest pause of the loop
+while 20 pages of 45,000 characters and 300 claims are verified there. CPU times, because machines are shared.
 
     python -m benchmarks.verification
 """
@@ -49,11 +48,11 @@ TEXTS: Final[Mapping[str, str]] = {
     "Hangul": "\uac01",
     "Arabic": "\u0627\u0644\u062c\u0631\u0639\u0629 ", "German": "Stra\u00dfe f\u00fcr \u00c4rzte ",
 }  # fmt: skip
-"""What a text is made of, over and over."""
+"""Patterns that are repeated to build texts."""
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one line a metric and mode, and the longest pause of the loop."""
+    """Measure; yields one line per metric and mode, and the longest pause of the loop."""
     for name in ("coverage", "relevance"):
         for mode in ("evidence", "verbatim"):
             for verification in ("marks", "strict"):
@@ -84,14 +83,14 @@ def _milliseconds(name: str, mode: Mode, verification: Verification, unit: str) 
     times = []
     for _ in range(3):
         begin = time.process_time()
-        with contextlib.suppress(InvalidVerdictError, EventError):  # that took its time, too
+        with contextlib.suppress(InvalidVerdictError, EventError):  # counts, too
             metric.interpret(task, reply)
         times.append(1000 * (time.process_time() - begin))
     return min(times)
 
 
 def _case(name: str, unit: str, size: int) -> tuple[JudgeTask, str]:
-    """A task and a reply that quotes it inexactly, together of about this size."""
+    """Return a task and a reply with inexact quotations, of about this total size."""
     chars = size // 3
     while True:
         text = (unit * (chars // len(unit) + 1))[:chars]
@@ -114,7 +113,7 @@ def _case(name: str, unit: str, size: int) -> tuple[JudgeTask, str]:
 
 
 async def _pause() -> tuple[float, float]:
-    """The longest time between two turns of the loop while much is verified, and how long that takes."""
+    """Return the longest pause of the loop during verification, and its duration."""
     pages = {f"Page-{number}": _PROSE * 430 for number in range(1, 21)}
     lines = [f"{_PROSE.strip()} Number {number}. [Page {number % 20 + 1}]" for number in range(300)]
     task = make_task("relevance", answer="\n".join(lines), context=pages)

@@ -1,8 +1,8 @@
-"""Which files, folders and functions of ours one event passes: `python -m benchmarks.walk [--list]`.
+"""Count the files, folders and functions that one event passes: `python -m benchmarks.walk [--list]`.
 
-A worker with intake alone, and one with the judge alone, each get one event (or task) at a time under
-`sys.setprofile`, in all threads. Counted is what is called for each of three events and not while nothing
-comes, so that timers and polls are left out. The broker in memory and the judge's process do not count.
+A worker with only intake, and one with only the judge, process one event or task at a time under
+`sys.setprofile`, in all threads. Functions count that are called for each of three events but not while idle,
+which excludes timers and polls. The in-memory broker and the judge's process do not count.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from tests.threaded_broker import ThreadedBroker
 ROOT: Final = Path(__file__).resolve().parents[1]
 EVENTS: Final = 3
 IDLE_SECONDS: Final = 8.0
-"""For so long it is written down what continues without an event."""
+"""Duration of the recording while idle."""
 AFTER_SECONDS: Final = 2.0
-"""For so long after the answer: offsets are committed meanwhile."""
+"""Wait after the result, for the commit of offsets."""
 ANSWER_SECONDS: Final = 60.0
 READING: Final = ("judge/metrics/", "judge/text/")
-"""Where the rules of metrics and words are: substance, not the way."""
+"""Modules of metric and text rules, which are not counted as steps."""
 
 Passed = set[tuple[str, str]]
-"""Files and the names of functions in them."""
+"""Files and function names."""
 
 
 class Walk:
-    """Writes down what is called; to be installed before the worker's threads start."""
+    """Records calls; install it before the worker's threads start."""
 
     def __init__(self) -> None:
         self._packages = tuple(f"{ROOT}/{package}/" for package in ("streams", "judge", "schemas"))
@@ -61,7 +61,7 @@ class Walk:
         threading.setprofile(None)
 
     def begin(self) -> None:
-        """Forget what was called before."""
+        """Discard earlier calls."""
         self._passed = set()
 
     def end(self) -> Passed:
@@ -97,7 +97,7 @@ def _place(frame: FrameType) -> tuple[str, str]:
 
 
 async def walk(agent: str, walked: Walk, base_url: str) -> Passed:
-    """Have a worker with this agent alone handle events, one at a time."""
+    """Run a worker with only this agent on events, one at a time."""
     with ThreadedBroker() as broker:
         servers = broker.bootstrap_servers
         settings = Settings.model_validate(
@@ -111,7 +111,7 @@ async def walk(agent: str, walked: Walk, base_url: str) -> Passed:
             }
         )
         async with _worker(settings, agent), _ends(servers, settings, agent) as send_and_wait:
-            await send_and_wait(0)  # what is made once and kept
+            await send_and_wait(0)  # one-time initialisation
             await asyncio.sleep(AFTER_SECONDS)
             walked.begin()
             await asyncio.sleep(IDLE_SECONDS)
@@ -143,7 +143,7 @@ async def _worker(settings: Settings, agent: Any) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _ends(servers: str, settings: Settings, agent: str) -> AsyncIterator[Callable[[int], Any]]:
-    """What sends an event to the worker, and returns when its task or result is there."""
+    """Yield a function that sends an event to the worker and returns when its task or result is written."""
     topics = settings.topics
     tasks = f"{topics.tasks_prefix}relevance"
     into, out_of = (topics.events, tasks) if agent == "intake" else (tasks, topics.scores)
@@ -173,7 +173,7 @@ def _task(number: int) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the counts, one JSON object a line; with `--list` what was passed, too."""
+    """Print the counts, one JSON object per line; with `--list` also the functions."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with instant_judge(0.0) as base_url:
         for agent in ("intake", "judge"):

@@ -1,1 +1,1 @@
-"""Programs that are measured against each other: each gets a plan as JSON and prints what it took as JSON."""
+"""Compared programs: each receives a plan as JSON and prints its measurements as JSON."""

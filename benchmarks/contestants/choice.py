@@ -1,7 +1,4 @@
-"""Which events are kept, in the fewest steps: what the bare client and the peers decide by.
-
-Standard library only.
-"""
+"""Minimal selection of events for the bare client and the peers. Only the standard library."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def by_key(rate: float) -> Callable[[bytes, bytes], bool]:
 
 
 def by_label(rates: dict[str, float], default: float, name: str) -> Callable[[bytes, bytes], bool]:
-    """Keep a share of the records by the hash of the event id; each value of a label has its own share."""
+    """Keep a share of the records by the hash of the event id, with a share per label value."""
     limits = {value: _RANGE - round(rate * _RANGE) for value, rate in rates.items()}
     otherwise = _RANGE - round(default * _RANGE)
     sha256 = hashlib.sha256
@@ -39,14 +36,14 @@ def by_label(rates: dict[str, float], default: float, name: str) -> Callable[[by
 
 
 def choice(plan: dict[str, Any]) -> Callable[[bytes, bytes], bool]:
-    """Build what a plan names."""
+    """Build the selection that a plan names."""
     if plan["choice"] == "key":
         return by_key(plan["rate"])
     return by_label(plan["rates"], plan["rate"], plan["label"])
 
 
 def handed_on(value: bytes) -> bytes:
-    """What is made of a kept event: the texts that a judge needs, as a record of their own."""
+    """Return the record for a kept event: the texts that a judge needs."""
     event = json.loads(value)
     wanted = ("event_id", "question", "answer", "reference", "labels")
     return json.dumps({name: event[name] for name in wanted}).encode()

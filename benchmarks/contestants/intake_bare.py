@@ -1,4 +1,4 @@
-"""aiokafka and a predicate, nothing else: what one would write by hand."""
+"""A hand-written reader: aiokafka and a predicate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faust as its documentation shows it: an agent that looks at every event and hands some on."""
+"""Faust as in its documentation: an agent that reads every event and forwards some."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Quix Streams: a filter and a topic to write to.
+"""Quix Streams: a filter and an output topic.
 
-Runs in the environment of the peers, without this project's packages.
+Runs in the peers' environment, without this project's packages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop that one would write: aiokafka, the SDK's typed call, Pydantic, a record for each verdict."""
+"""A hand-written judging loop: aiokafka, the SDK's typed call, Pydantic, a record per verdict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESPONSE_FORMAT: Any = {
 
 
 class Task(BaseModel):
-    """What is read."""
+    """An input record."""
 
     event_id: str
     question: str
@@ -33,7 +33,7 @@ class Task(BaseModel):
 
 
 class Claim(BaseModel):
-    """One claim, as the judge lists it."""
+    """One claim, as listed by the judge."""
 
     claim_span: str
     supported: bool
@@ -41,7 +41,7 @@ class Claim(BaseModel):
 
 
 class Reply(BaseModel):
-    """What the judge says."""
+    """The judge's reply."""
 
     claims: list[Claim]
     score: int
@@ -49,7 +49,7 @@ class Reply(BaseModel):
 
 
 class Verdict(BaseModel):
-    """What is written."""
+    """An output record."""
 
     event_id: str
     metric: str
@@ -62,7 +62,7 @@ class Verdict(BaseModel):
 
 
 class PlainLoop:
-    """Judges this many tasks at a time."""
+    """Judges a number of tasks concurrently."""
 
     def __init__(self, plan: dict[str, Any], pace: Pace, producer: AIOKafkaProducer) -> None:
         self._plan = plan
@@ -110,7 +110,7 @@ class PlainLoop:
             self.done.set()
 
     async def read(self, consumer: AIOKafkaConsumer) -> None:
-        """Start a task for each record, as far as there are slots."""
+        """Start a task for each record while there are slots."""
         tasks: set[asyncio.Task[None]] = set()
         async for record in consumer:
             await self._slots.acquire()

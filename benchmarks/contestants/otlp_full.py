@@ -1,4 +1,4 @@
-"""Parses OTLP records whole with opentelemetry-proto: `otlp_full FILE`; prints seconds a round."""
+"""Parse whole OTLP records with opentelemetry-proto: `otlp_full FILE`; prints seconds per round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUNDS: Final = 5
 
 
 def records_of(content: bytes) -> list[bytes]:
-    """Cut a file into its records, each after its length in four bytes."""
+    """Split a file into records, each preceded by its length in four bytes."""
     records, at = [], 0
     while at < len(content):
         (size,) = struct.unpack_from(">I", content, at)

@@ -1,4 +1,4 @@
-"""Takes the time of a contestant. Standard library only: peers with another environment import it too."""
+"""Measure the time of a contestant. Only the standard library, because peers import it, too."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 
 class Pace:
-    """Notes wall-clock and CPU time at the first records; tells both when the last one is done.
+    """Records wall-clock and CPU time at the first records, and prints both after the last one.
 
     Args:
-        total: Records that there are.
+        total: Number of records.
     """
 
     def __init__(self, total: int) -> None:
@@ -19,7 +19,7 @@ class Pace:
         self._line: str | None = None
 
     def seen(self, count: int, **more: object) -> bool:
-        """This many are done; gives whether these are all."""
+        """Record how many are done; return whether these are all."""
         if self._first is None:
             if count:
                 self._first = (count, time.perf_counter(), time.process_time())
@@ -37,5 +37,5 @@ class Pace:
         return True
 
     def tell(self) -> None:
-        """Print what it took."""
+        """Print the measurements."""
         print(self._line, flush=True)

@@ -1,4 +1,4 @@
-"""The worker's event loop for a plain program, without the worker's other interpreter settings."""
+"""The worker's event loop, without its other interpreter settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def run_plainly(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine on uvloop where it is there."""
+    """Run a coroutine on uvloop if installed."""
     try:
         import uvloop  # noqa: PLC0415 - an extra
     except ImportError:

@@ -1,4 +1,4 @@
-"""A profile of a contestant, where JUDGESTREAM_BENCH_PROFILE names the file for it."""
+"""Profile a contestant, if JUDGESTREAM_BENCH_PROFILE names a file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def profiled() -> Iterator[None]:
-    """Profile the event loop's thread for the length of a `with` block, if that was asked for."""
+    """Profile the event loop's thread during a `with` block, if requested."""
     path = os.environ.get("JUDGESTREAM_BENCH_PROFILE")
     if not path:
         yield
         return
-    # CPU time of this thread: what waits for another thread, or for another process of the machine, costs
-    # nothing.
+    # CPU time of this thread, without waits.
     profile = cProfile.Profile(time.thread_time)
     profile.enable()
     try:

@@ -1,4 +1,4 @@
-"""judgestream's own worker, as `judgestream worker` runs it, told by its metrics how far it is."""
+"""judgestream's worker, as run by `judgestream worker`; its metrics show the progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE_BYTES = 4096
 
 
 def main(plan: dict[str, Any]) -> None:
-    """Run the worker until it has counted what the plan says, then print what it took."""
+    """Run the worker until its count reaches the plan's, then print the measurements."""
     settings = Settings.model_validate(plan["settings"])
     set_up_logs(settings.telemetry)
     pace = Pace(plan["total"])
@@ -46,7 +46,7 @@ async def _run(plan: dict[str, Any], settings: Settings, pace: Pace, stop: async
 
 
 async def _watch(counted: str, registry: CollectorRegistry, pace: Pace) -> None:
-    """Look how far it is until all is done; keep when it was how far, and how large the process was then."""
+    """Record progress, times and process size until all is done."""
     curve: list[tuple[float, int, int]] = []
     count = 0
     while not pace.seen(count, curve=curve):
@@ -57,8 +57,7 @@ async def _watch(counted: str, registry: CollectorRegistry, pace: Pace) -> None:
 
 
 def _count(registry: CollectorRegistry, name: str) -> int:
-    # A counter of the library can be asked for alone; events are counted by a collector without a
-    # description.
+    # The library's counters can be read singly; events are counted by a collector without `describe`.
     families = (registry.restricted_registry([name]) if "results" in name else registry).collect()
     return int(sum(sample.value for family in families for sample in family.samples if sample.name == name))
 

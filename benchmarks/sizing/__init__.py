@@ -1,1 +1,1 @@
-"""From traffic, rates, latency and prices to partitions, workers, tokens and money (`docs/scaling.md`)."""
+"""Partitions, workers, tokens and cost from traffic, rates, latency and prices (`docs/scaling.md`)."""

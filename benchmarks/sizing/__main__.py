@@ -1,4 +1,4 @@
-"""Writes or checks the tables of `docs/scaling.md`, or sizes a workload.
+"""Write or check the tables of `docs/scaling.md`, or size a workload.
 
 python -m benchmarks.sizing --write | --check | --size ...
 """
@@ -21,10 +21,10 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "scaling.md"
 
 
 def filled(page: str, made: Mapping[str, str]) -> str:
-    """Put the tables between the marks `<!-- sizing NAME: begin -->` and `<!-- sizing NAME: end -->`.
+    """Return a text with the tables between `<!-- sizing NAME: begin -->` and `<!-- sizing NAME: end -->`.
 
     Raises:
-        ValueError: A table has no place, or a place no table.
+        ValueError: A table has no marks, or marks have no table.
     """
     places = re.findall(r"<!-- sizing (\w+): begin -->", page)
     if sorted(places) != sorted(made):
@@ -36,11 +36,11 @@ def filled(page: str, made: Mapping[str, str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write, check or size; 0 when all is well."""
+    """Write, check or size; return 0 on success."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizing", description=__doc__)
     action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--write", action="store_true", help="write the tables again")
-    action.add_argument("--check", action="store_true", help="fail where a table is not current")
+    action.add_argument("--write", action="store_true", help="write the tables")
+    action.add_argument("--check", action="store_true", help="fail if a table is outdated")
     action.add_argument("--size", nargs="+", metavar="NAME=VALUE", help=", ".join(_names()))
     options = parser.parse_args(arguments)
     if options.size:

@@ -1,4 +1,4 @@
-"""What the sizing rests on: the one place to change when a benchmark says something else."""
+"""Measured figures of the sizing; update them from the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ class Figures:
     """Costs of one worker process on one core; the sources are the tables of `benchmarks/README.md`.
 
     Attributes:
-        skipped_cpu_seconds: CPU time of an event that is not sampled, whatever its size.
-        skipped_cpu_seconds_per_kb: The same a KB of it: fetched, checked, copied, and read where labels
-            decide.
-        kept_cpu_seconds: CPU time of a sampled event in intake: checked, routed, written as a task.
-        verdict_cpu_seconds: CPU time of a verdict: request, reply, check of every quotation, result.
-        resident_bytes: Memory of a worker; does not grow with the traffic.
-        task_bytes: A task record, where the event has 4 KB.
-        result_bytes: A result record.
+        skipped_cpu_seconds: CPU time of an event that is not sampled, independent of its size.
+        skipped_cpu_seconds_per_kb: The same per KB: fetch, check, copy, and parse if labels decide.
+        kept_cpu_seconds: CPU time of a sampled event in intake: validate, route, write the task.
+        verdict_cpu_seconds: CPU time of a verdict: request, reply, verification, result.
+        resident_bytes: Memory of a worker, independent of traffic.
+        task_bytes: Size of a task record of a 4 KB event.
+        result_bytes: Size of a result record.
     """
 
     skipped_cpu_seconds: float
@@ -29,19 +28,18 @@ class Figures:
     result_bytes: float
 
     def skipped_event_cpu_seconds(self, event_bytes: float) -> float:
-        """CPU time of an event of this size that is not sampled."""
+        """Return the CPU time of an event of this size that is not sampled."""
         return self.skipped_cpu_seconds + self.skipped_cpu_seconds_per_kb * event_bytes / 1000
 
 
 MEASURED = Figures(
-    # Measured alone on two cores, 2026-11-21, each with 1% kept: 5.06 us at 1 KB by key, 15.0 us at 4 KB by
-    # label. The bare client takes 3.5 us of the first, so a kept event costs about 0.15 ms. A line through
-    # 4.1 and 14 us, and 0.2 ms: on the careful side by 1 us and more an event.
+    # Measured on two idle cores, 2026-11-21, with 1% kept: 5.06 us at 1 KB by key, 15.0 us at 4 KB by label.
+    # The bare client takes 3.5 us at 1 KB, so a kept event costs about 0.15 ms. Used: a line through 4.1 and
+    # 14 us, plus 0.2 ms per kept event, which is at least 1 us per event above the measurement.
     skipped_cpu_seconds=0.8e-6,
     skipped_cpu_seconds_per_kb=3.3e-6,
     kept_cpu_seconds=0.2e-3,
-    # 1.38 ms with a judge that answers at once; 2.2 with one of 1 s, where calls come one by one (benchmark
-    # `scaling`).
+    # 1.38 ms with an instant judge; 2.2 ms with one of 1 s latency (benchmark `scaling`).
     verdict_cpu_seconds=2.2e-3,
     resident_bytes=142 * 2**20,
     task_bytes=4_000,

@@ -10,25 +10,24 @@ from streams.monitoring.statistics.estimators import WeightedSums
 
 SECONDS_PER_DAY = 86_400
 TARGET_LOAD = 0.6
-"""Share of a core, of a limit and of the calls in flight that the mean may use: the rest is for peaks and
-catching up."""
+"""Share of a core, a limit and the calls in flight for mean load; the rest is for peaks and catching up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What comes in, and what is asked for.
+    """Input of the sizing.
 
     Attributes:
         events_per_second: Mean rate of the events topic.
-        event_bytes: Mean size of a record as it lies in Kafka.
-        sampling_rate: Share of the events that is judged; in (0, 1].
-        metrics_per_event: Mean number of metrics that judge a sampled event.
-        judge_seconds: Mean time of a verdict, with queues, retries and repair turns.
-        calls_per_verdict: Judge calls a verdict: 1 and the share that needs a repair turn.
-        input_tokens: Mean of a call, cached ones included.
-        cached_tokens: Mean of a call, of the input.
-        output_tokens: Mean of a call.
-        input_usd: USD a million input tokens; `cached_usd` and `output_usd` likewise.
+        event_bytes: Mean size of a record in Kafka.
+        sampling_rate: Share of judged events; in (0, 1].
+        metrics_per_event: Mean number of metrics per sampled event.
+        judge_seconds: Mean time of a verdict, including queues, retries and repair turns.
+        calls_per_verdict: Judge calls per verdict: 1 plus the share of repair turns.
+        input_tokens: Mean per call, including cached ones.
+        cached_tokens: Mean per call, part of the input.
+        output_tokens: Mean per call.
+        input_usd: USD per million input tokens; `cached_usd` and `output_usd` likewise.
         max_in_flight: `judge.max_in_flight` of a worker.
     """
 
@@ -49,20 +48,20 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What it takes.
+    """Result of the sizing.
 
     Attributes:
-        verdicts_per_second: Tasks that come, and verdicts that must leave.
+        verdicts_per_second: Rate of tasks and verdicts.
         in_flight: Concurrent judge calls, mean (Little's law).
         requests_per_minute: At the judge, mean.
         tokens_per_minute: At the judge, input and output, mean.
-        usd_per_day: What the judge costs.
-        intake_workers: By CPU.
-        judge_workers: By CPU or by calls in flight, whichever is more.
-        event_partitions: Of the events topic, at least; each is read by one worker.
-        task_partitions: Of each task topic, at least.
-        fetched_bytes_per_second: That all intake workers read together.
-        fetched_bytes_per_second_worker: That one of them reads.
+        usd_per_day: Cost of the judge.
+        intake_workers: Limited by CPU.
+        judge_workers: Limited by CPU or by calls in flight.
+        event_partitions: Minimum for the events topic; each is read by one worker.
+        task_partitions: Minimum for each task topic.
+        fetched_bytes_per_second: Read by all intake workers together.
+        fetched_bytes_per_second_worker: Read by one of them.
         task_bytes_per_day: Written to the task topics, one copy.
         result_bytes_per_day: Written to the scores topic, one copy.
     """
@@ -83,11 +82,11 @@ class Size:
 
 
 def size(work: Workload, figures: Figures = MEASURED) -> Size:
-    """Work out what a workload takes.
+    """Return the size for a workload.
 
     Args:
-        work: What comes in.
-        figures: What one core does.
+        work: The workload.
+        figures: Measured figures of one core.
     """
     kept = work.events_per_second * work.sampling_rate
     verdicts = kept * work.metrics_per_event
@@ -121,7 +120,7 @@ def size(work: Workload, figures: Figures = MEASURED) -> Size:
 
 
 def usd_per_call(work: Workload) -> float:
-    """What one judge call costs."""
+    """Return the cost of one judge call."""
     fresh = work.input_tokens - work.cached_tokens
     millionths = (
         fresh * work.input_usd + work.cached_tokens * work.cached_usd + work.output_tokens * work.output_usd
@@ -130,27 +129,27 @@ def usd_per_call(work: Workload) -> float:
 
 
 def ceil_at_least_one(cores: float) -> int:
-    """Round up to whole workers, one at least. What rounding adds to a float does not make another worker."""
+    """Round up to whole workers, at least one, ignoring floating-point errors."""
     return max(1, ceil(cores - 1e-9))
 
 
 def partitions(workers: int) -> int:
-    """Return the partitions to create: room to double the workers, a multiple of 4, 4 at least.
+    """Return the partitions to create: twice the workers, rounded up to a multiple of 4.
 
-    A topic can get more partitions later, and never fewer.
+    A topic can get more partitions later, but not fewer.
     """
     return max(4, ceil(2 * workers / 4) * 4)
 
 
 def catch_up_seconds(outage_seconds: float, load: float) -> float:
-    """How long the backlog of an outage takes.
+    """Return the time to work off the backlog of an outage.
 
     Args:
-        outage_seconds: How long nothing was judged.
-        load: Mean rate of tasks as a share of the most that can be judged; in [0, 1).
+        outage_seconds: Duration of the outage.
+        load: Mean rate of tasks as a share of the capacity; in [0, 1).
 
     Raises:
-        ValueError: At or above 1 the backlog never ends.
+        ValueError: `load` is 1 or more, or negative.
     """
     if not 0 <= load < 1:
         raise ValueError(f"load must be at least 0 and below 1, got {load}; add capacity or sample less")
@@ -158,16 +157,16 @@ def catch_up_seconds(outage_seconds: float, load: float) -> float:
 
 
 def half_width(verdicts: int, *, deviation: float, scale: float, confidence: float = 0.95) -> float:
-    """Half of the interval that the worker reports for this many verdicts of equal weight.
+    """Return half of the interval that the worker reports for this many verdicts of equal weight.
 
-    `WeightedSums.interval` with equal weights, where the inclusion probability cancels out, for a mean in the
-    middle of the scale, where the interval is widest.
+    As `WeightedSums.interval` with equal weights (the inclusion probability cancels out) for a mean in the
+    middle of the scale (the widest interval).
 
     Args:
         verdicts: Number of scores, n.
         deviation: Standard deviation of the scores, s, in points.
         scale: Highest minus lowest score, R, in points.
-        confidence: Chance that the interval holds the true mean.
+        confidence: Probability that the interval contains the true mean.
     """
     n, mean = float(verdicts), scale / 2
     square = n * (deviation * deviation + mean * mean)
@@ -185,10 +184,10 @@ def half_width(verdicts: int, *, deviation: float, scale: float, confidence: flo
 
 
 def verdicts_for(wanted: float, *, deviation: float, scale: float, confidence: float = 0.95) -> int:
-    """Smallest number of verdicts whose interval is at most ± `wanted` points.
+    """Return the smallest number of verdicts with an interval of at most ± `wanted` points.
 
     Raises:
-        ValueError: The wanted half-width is not above 0.
+        ValueError: `wanted` is not above 0.
     """
     if wanted <= 0:
         raise ValueError(f"wanted must be above 0, got {wanted}")
@@ -203,5 +202,5 @@ def verdicts_for(wanted: float, *, deviation: float, scale: float, confidence: f
 
 
 def sampling_rate_for(verdicts_per_hour: float, events_per_second: float) -> float:
-    """Sampling rate that gives a metric this many verdicts an hour; 1 where even all events are too few."""
+    """Return the sampling rate for this many verdicts of a metric per hour; 1 if all events are too few."""
     return min(1.0, verdicts_per_hour / (events_per_second * 3600))

@@ -1,4 +1,4 @@
-"""The tables of `docs/scaling.md`, by the name of their place."""
+"""The tables of `docs/scaling.md`, by the name of their marks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ EXAMPLES: Final = (
     Workload(events_per_second=100_000, sampling_rate=0.0005, max_in_flight=256),
     Workload(events_per_second=1_000_000, sampling_rate=0.0001, max_in_flight=256),
 )
-"""One a power of ten. The rate falls as traffic grows: precision is a matter of verdicts and not of traffic.
+"""One per power of ten. The rate falls as traffic grows, because precision depends on the number of verdicts.
 """
 WORKED: Final = EXAMPLES[2]
 
 
 def tables() -> Mapping[str, str]:
-    """Make all tables, as Markdown."""
+    """Return all tables as Markdown."""
     return {
         "figures": _figures(),
         "calculator": _calculator(WORKED, size(WORKED)),
@@ -44,7 +44,7 @@ def tables() -> Mapping[str, str]:
 
 
 def number(value: float) -> str:
-    """Write a number that is not negative with three digits that count, and thousands apart."""
+    """Return a non-negative number with three significant digits and thousands separators."""
     if value == 0:
         return "0"
     if value >= 999.5:
