@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from judge.text.contradictions.polarity import answers_differ, polarity_differs
 from judge.text.contradictions.quantities import Quantity, difference, quantities
@@ -70,29 +70,18 @@ class _Sentence:
         numbers = sum(token.kind in {"number", "date"} for token in row)
         self.quantities = quantities(row) if numbers <= MAX_QUANTITIES else []
         self._row = row
-
-    @cached_property
-    def words(self) -> Sequence[tuple[int, str]]:
-        """Its content words beside its quantities, each with its place."""
         taken = {place for one in self.quantities for place in range(one.place, one.end)}
-        return [
+        # Sentences without a quantity are not compared by their words.
+        self.words = [
             (place, token.text)
-            for place, token in enumerate(self._row)
+            for place, token in enumerate(row if self.quantities else ())
             if token.kind == "word"
             and place not in taken
             and token.text not in STOP_WORDS
             and len(token.text) > 1
         ]
-
-    @cached_property
-    def texts(self) -> Sequence[str]:
-        """Its content words in order."""
-        return [word for _, word in self.words]
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """Its content words to look others up in."""
-        return Vocabulary(self.texts)
+        self.texts = [word for _, word in self.words]
+        self.vocabulary = Vocabulary(self.texts)
 
     def before(self, quantity: Quantity) -> str:
         """The word or sign before a quantity: "in 1900"."""
@@ -103,9 +92,11 @@ class _Sentence:
         words, said = set(source.texts), set(self.texts)
         if not words or not said:
             return not words and not said
-        return sum(word in self.vocabulary for word in words) >= MIN_SHARED * len(words) and sum(
-            word in source.vocabulary for word in said
-        ) >= MIN_SHARED_BACK * len(said)
+        equal = len(words & said)
+        shared = equal + sum(word in self.vocabulary for word in words - said)
+        if shared < MIN_SHARED * len(words):
+            return False
+        return equal + sum(word in source.vocabulary for word in said - words) >= MIN_SHARED_BACK * len(said)
 
     def near(self, quantity: Quantity) -> list[str]:
         """Return the nearest words on both sides of a quantity."""

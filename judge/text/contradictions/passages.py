@@ -47,7 +47,7 @@ def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | Non
         narrow: The statement: an item of a reference, or a claim of an answer.
         wide: The quoted support. A number that occurs anywhere in it is no contradiction.
     """
-    for one, other in ((narrow.words, wide.words), (narrow.sentences, wide.sentences)):
+    for one, other in dict.fromkeys(((narrow.words, wide.words), (narrow.sentences, wide.sentences))):
         if answers_differ(one, other):
             return Contradiction("answers_differ", other, one)
     return _numbers(narrow, wide) or _polarity(narrow, wide)
