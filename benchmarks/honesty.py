@@ -262,7 +262,7 @@ def main(arguments: list[str]) -> int:
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
-        print(f"{given.write} must hold the lines {BEGIN} and {END}", file=sys.stderr)
+        print(f"{given.write} must contain the lines {BEGIN} and {END}", file=sys.stderr)
         return 2
     given.write.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", "utf-8")
     return 0

@@ -59,7 +59,7 @@ def coverage(seed: int, runs: int) -> Iterator[dict[str, object]]:
     worst = min((held, name) for held, enough, name in cells if enough)
     yield Line(
         (
-            f"monitor: 95% intervals, {len(cells)} cells of {runs} runs: share that hold the mean in "
+            f"monitor: 95% intervals, {len(cells)} cells of {runs} runs: share that contain the mean in "
             "less than 93%"
         ),
         round(low, 4),
@@ -68,7 +68,7 @@ def coverage(seed: int, runs: int) -> Iterator[dict[str, object]]:
         met=low <= 0.05,
     ).as_json()
     yield Line(
-        "monitor: 95% intervals, the worst cell with 5 answers of every stratum: share that hold the mean",
+        "monitor: 95% intervals, the worst cell with 5 answers of every stratum: share that contain the mean",
         round(worst[0], 4),
         "of the runs",
         aim="at least 87%",
@@ -84,7 +84,7 @@ def coverage(seed: int, runs: int) -> Iterator[dict[str, object]]:
         values, weights = LAWS["97% fives"]
         held = _held(chance(seed, size), rates, chances, values, weights, size, 5 * runs)
         yield Line(
-            f"monitor: 95% intervals of {what}: share that hold the mean",
+            f"monitor: 95% intervals of {what}: share that contain the mean",
             round(held, 4),
             "of the runs",
             baseline=today,

@@ -222,7 +222,9 @@ def main(arguments: list[str]) -> int:
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
-        print(f"{path} must hold the lines {BEGIN} and {END}, between which the table goes", file=sys.stderr)
+        print(
+            f"{path} must contain the lines {BEGIN} and {END}, between which the table goes", file=sys.stderr
+        )
         return 2
     path.write_text(f"{before}{BEGIN}\n{measured}\n{END}{after}", "utf-8")
     return 0

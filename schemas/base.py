@@ -35,7 +35,7 @@ DEFAULT_STRATUM: Final = "default"
 
 def _bounded(labels: dict[str, str]) -> dict[str, str]:
     if len(labels) > MAX_LABELS:
-        raise ValueError(f"labels must hold at most {MAX_LABELS} entries, got {len(labels)}; drop some")
+        raise ValueError(f"labels must have at most {MAX_LABELS} entries, got {len(labels)}; drop some")
     return labels
 
 

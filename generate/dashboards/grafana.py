@@ -291,7 +291,7 @@ class Dashboard:
     span: str
 
     def panels(self) -> list[Panel]:
-        """All panels, from top to bottom."""
+        """Return all panels, from top to bottom."""
         return [panel for section in self.sections for line in section.lines for panel in line.panels]
 
     def render(self) -> Json:

@@ -104,7 +104,7 @@ def schema_hash(schema: ResponseSchema | None) -> str:
 
 
 def short_hash(text: str) -> str:
-    """The first 12 hexadecimal digits of a text's SHA-256."""
+    """Return the first 12 hexadecimal digits of a text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -57,7 +57,7 @@ class Match:
     end: int
 
     def holds(self, threshold: float) -> bool:
-        """Whether the passage counts as saying the statement."""
+        """Return whether the passage counts as saying the statement."""
         return self.share >= threshold and self.agrees
 
     @property

@@ -38,7 +38,7 @@ class Breaker:
         """While open: earliest time of the next probe."""
 
     def may_try(self, now: float) -> bool:
-        """Whether a call or probe may be sent."""
+        """Return whether a call or probe may be sent."""
         return not self.is_open or now >= self.next_try_at
 
     def started(self, now: float) -> None:

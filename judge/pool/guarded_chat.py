@@ -90,7 +90,7 @@ class GuardedChat:
         """Called when it goes down or recovers."""
 
     def may_be_asked(self) -> bool:
-        """Whether a call would be sent now or queued."""
+        """Return whether a call would be sent now or queued."""
         return not self.breaker.is_open
 
     @property
@@ -99,7 +99,7 @@ class GuardedChat:
         return bool(self._refusals) and not self._ever_answered
 
     def is_free(self, request: ChatRequest) -> bool:
-        """Whether a call would be sent at once and the queue is empty."""
+        """Return whether a call would be sent at once and the queue is empty."""
         waiting = self.admission.waiting
         if waiting or waiting.closed or not self.may_be_asked():
             return False

@@ -62,7 +62,7 @@ _KEY = re.compile(r"\W*(?:page|p|pg)?[\W_]*(\d+)(?:\W*| \(.*)", re.IGNORECASE | 
 
 
 def page_key(page: int) -> str:
-    """The canonical name of a page: `Page-7`."""
+    """Return the canonical name of a page: `Page-7`."""
     return f"Page-{page}"
 
 

@@ -76,7 +76,7 @@ def test_a_lone_surrogate_is_refused_with_the_place() -> None:
 
 def test_too_many_labels_are_refused_with_limit_and_remedy() -> None:
     """The error names field, limit, value and remedy."""
-    with pytest.raises(ValidationError, match="labels must hold at most 32 entries, got 33; drop some"):
+    with pytest.raises(ValidationError, match="labels must have at most 32 entries, got 33; drop some"):
         QAEvent(event_id="1", question="q", answer="a", labels={f"l{n}": "v" for n in range(33)})
 
 

@@ -112,7 +112,7 @@ CALL_LINES: Final = (
                 "spare one that takes over shows here. Its scores are separate series and never "
                 "compared with the usual judge's.",
                 unit="percentunit",
-                no_data="No verdict came in this time",
+                no_data="No verdicts in this time",
                 queries=(
                     Query(
                         expr=f"sum by (endpoint) (rate({CALLS}{{{ENDPOINT}, "

@@ -57,10 +57,10 @@ class CodeMetric(WithoutPrompt):
         return Inputs.of(event, self._check.uses)
 
     def prepare(self, task: JudgeTask) -> Outcome:
-        """Decide.
+        """Return the outcome of the check.
 
         Raises:
-            EventError: The check cannot look at this event.
+            EventError: The check cannot handle this event.
         """
         return self._check.outcome(task)
 

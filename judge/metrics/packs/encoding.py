@@ -23,7 +23,7 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
     warnings: list[str] = []
     text = _decoded(raw, warnings).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
-        raise PromptPackError("it holds NUL characters and so is not a text file; save it as UTF-8")
+        raise PromptPackError("it contains NUL characters, so it is no text file; save it as UTF-8")
     # Line by line, because a repair applies to a whole text or not at all.
     lines = text.split("\n")
     repaired = [ftfy.fix_encoding(line) for line in lines]

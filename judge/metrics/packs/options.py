@@ -111,7 +111,7 @@ def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, flo
     if not 0 <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
         raise PromptPackError(
             f"score_range must go from a lower to a higher number within 0..{MAX_SCORE} "
-            f"and hold at most {MAX_SCORES} scores, got {list(ends)}"
+            f"and contain at most {MAX_SCORES} scores, got {list(ends)}"
         )
     return low, high
 

@@ -245,7 +245,7 @@ def _yaml_parts(text: str) -> tuple[list[tuple[Role, str]], dict[str, Any]]:
     loaded = _load_yaml(text, "it")
     given: dict[str, Any] = {"messages": loaded} if isinstance(loaded, list) else loaded
     if not isinstance(given, dict) or not isinstance(given.get("messages"), list) or not given["messages"]:
-        raise PromptPackError("it must hold a `messages:` list with a role and a content each")
+        raise PromptPackError("it must have a `messages:` list of mappings with role and content")
     parts = [_yaml_message(number, message) for number, message in enumerate(given["messages"], 1)]
     return parts, {key: value for key, value in given.items() if key != "messages"}
 
@@ -263,7 +263,7 @@ def _yaml_message(number: int, message: Any) -> tuple[Role, str]:
     if not isinstance(content, str) or not content.strip():
         raise PromptPackError(
             f"message {number} must have a text as its content; put it in quotes or after `content: |`, "
-            "for YAML reads bare braces as a mapping"
+            "because YAML reads bare braces as a mapping"
         )
     return role, content
 

@@ -152,7 +152,7 @@ class Admission:
         return waits
 
     def _leaves_room(self, most: int) -> bool:
-        """Whether one more late call leaves enough slots for the others."""
+        """Return whether one more late call leaves enough slots for the others."""
         if self._late_in_flight < max(1, int(most * LATE_SHARE)):
             return True
         if self.waiting.fresh:

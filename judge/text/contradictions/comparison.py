@@ -84,7 +84,7 @@ class _Sentence:
         self.vocabulary = Vocabulary(self.texts)
 
     def before(self, quantity: Quantity) -> str:
-        """The word or sign before a quantity: "in 1900"."""
+        """Return the word or sign before a quantity: "in 1900"."""
         return self._row[quantity.place - 1].text if quantity.place else ""
 
     def is_like(self, source: _Sentence) -> bool:

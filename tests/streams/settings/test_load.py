@@ -183,10 +183,10 @@ def test_a_variable_below_what_is_no_mapping(tmp_path: Path) -> None:
         ("? [a]\n: b", "is not valid YAML"),
         ("a: \x00", "is not valid YAML"),
         ("[" * 5000, "is nested too deeply"),
-        ("a: &x [*x]", "an alias stands within what it repeats"),
+        ("a: &x [*x]", "an alias is inside its own anchor"),
         (
             "judge: {endpoints: [{name: a, model: m, parameters: &x {y: *x}}]}",
-            "an alias stands within what it repeats",
+            "an alias is inside its own anchor",
         ),
         ("a: !!timestamp x", "a is not a setting"),
         ("a: !!set [a]", "only plain values are taken"),

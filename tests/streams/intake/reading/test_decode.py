@@ -128,7 +128,7 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
         ),
         (
             {"labels": {str(number): "" for number in range(33)}},
-            "labels: labels must hold at most 32 entries, got 33 (got a mapping); drop some",
+            "labels: labels must have at most 32 entries, got 33 (got a mapping); drop some",
         ),
         ({"labels": {"x" * 65: ""}},
             f"labels.{'x' * 65}: must have at most 64 characters (got '{'x' * 65}'); shorten it"),
