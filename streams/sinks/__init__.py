@@ -1,1 +1,1 @@
-"""Delivers verdicts to other systems from the results topic, beside judging, which never waits for it."""
+"""Delivers verdicts from the results topic to other systems; judging never waits for it."""

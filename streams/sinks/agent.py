@@ -1,6 +1,6 @@
 """The sinks' agent: each result to every receiver, at least once.
 
-Its record is finished when all have taken it.
+Its record is finished when all have accepted it.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from streams.telemetry.traces import surprise
 
 
 class Sink(Protocol):
-    """Where verdicts go: `delivery.Delivery`, or the topic."""
+    """A receiver of verdicts: `delivery.Delivery`, or the topic."""
 
     @property
     def name(self) -> str:
         """The sink's name in the settings."""
 
     async def put(self, one: Evaluation) -> None:
-        """Hand a verdict over, and return when it was taken.
+        """Deliver a verdict; return when it was accepted.
 
         Raises:
-            RefusedError: It was refused for good.
+            RefusedError: It was refused.
         """
 
 
 class SinkAgent:
-    """Hands results on.
+    """Delivers results.
 
     Args:
         sinks: The receivers.
-        output: Where what a receiver refuses for good is set aside.
+        output: Writes the dead letters of refused verdicts.
     """
 
     def __init__(self, sinks: Sequence[Sink], output: Output) -> None:
@@ -47,7 +47,7 @@ class SinkAgent:
         self._output = output
 
     async def handle(self, record: Incoming) -> None:
-        """Hand one result to every receiver."""
+        """Deliver one result to every receiver."""
         try:
             result = RESULT.validate_json(record.value or b"")
         except ValidationError as error:
@@ -60,11 +60,11 @@ class SinkAgent:
         outcomes = await asyncio.gather(*(sink.put(one) for sink in self._sinks), return_exceptions=True)
         for sink, outcome in zip(self._sinks, outcomes, strict=True):
             if isinstance(outcome, RefusedError):
-                detail = f"sinks.{sink.name}: the receiver refuses the verdict of {one.name}, {outcome}"
+                detail = f"sinks.{sink.name}: the receiver refused the verdict of {one.name}, {outcome}"
                 await self._output.dead_letter(record, "unroutable", detail, event_id=result.event_id)
             elif isinstance(outcome, BaseException):
                 raise outcome
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
-        """Set aside a record that met an unexpected error."""
+        """Write the dead letter of a record that caused an unexpected error."""
         await self._output.dead_letter(record, "undecodable", surprise(error))

@@ -1,4 +1,4 @@
-"""Takes verdicts to one receiver in batches, and retries for as long as that may help."""
+"""Delivers verdicts to one receiver in batches, with retries."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _AGAIN: Final = frozenset({408, 425, 429})
 
 
 class RefusedError(Exception):
-    """The receiver refuses this verdict, and would again."""
+    """The receiver refuses this verdict; a retry does not help."""
 
 
 class Http:
     """Makes calls to one address.
 
     Args:
-        url: The address that paths are put behind.
+        url: The base URL.
         timeout_seconds: Time limit of one call.
     """
 
@@ -45,8 +45,8 @@ class Http:
         """Make one call.
 
         Raises:
-            SinkDownError: Nobody answers, or the answer is one that passes (5xx, 408, 425, 429), or that
-                nothing here may be sent at all (401, 403): credentials are repaired without a loss.
+            SinkDownError: There is no answer, or a temporary error (5xx, 408, 425, 429), or the credentials
+                are refused (401, 403), which can be corrected without loss.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout)
@@ -62,7 +62,7 @@ class Http:
         return answer
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -72,7 +72,7 @@ class Item(Protocol):
 
     @property
     def key(self) -> str:
-        """The same where it is sent again."""
+        """An id that stays the same on a retry."""
 
 
 ItemT = TypeVar("ItemT", bound=Item)
@@ -80,27 +80,27 @@ TakenT_contra = TypeVar("TakenT_contra", bound=Item, contravariant=True)
 
 
 class Form(Protocol[TakenT_contra]):
-    """A receiver's form: `streams.sinks.receivers.Receiver` for verdicts."""
+    """A receiver's protocol, for verdicts `streams.sinks.receivers.Receiver`."""
 
     def wants(self, one: TakenT_contra) -> bool:
-        """Whether it can be shown there at all."""
+        """Return whether the receiver can represent it."""
 
     async def send(self, call: Call, batch: Sequence[TakenT_contra]) -> Mapping[str, str]:
-        """Send some; give, by key, why those were refused that were."""
+        """Send items; return the reason of each refused one by key."""
 
 
 class Delivery(Generic[ItemT]):
-    """The way to one receiver.
+    """Delivers to one receiver.
 
-    One request at a time; while it is down the pauses grow, and everything waits in Kafka.
+    One request at a time; while it is down, pauses grow and all records wait in Kafka.
 
     Args:
         name: The sink's name.
-        receiver: Its form.
+        receiver: Its protocol.
         call: Makes calls.
         batch: Maximum verdicts per request.
-        linger_seconds: How long a verdict waits for others.
-        on_outcome: Receives what happened to verdicts: delivered, skipped or refused, and how many.
+        linger_seconds: Maximum time to collect a batch.
+        on_outcome: Receives the outcome (delivered, skipped or refused) and the number of verdicts.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Delivery(Generic[ItemT]):
     ) -> None:
         self.name = name
         self.trouble: str | None = None
-        """Why nothing is taken at present; None while all is well."""
+        """The current error; None if there is none."""
         self._receiver = receiver
         self._call = call
         self._batch = batch
@@ -125,10 +125,10 @@ class Delivery(Generic[ItemT]):
         self._working: asyncio.Task[None] | None = None
 
     async def put(self, one: ItemT) -> None:
-        """Hand a verdict over, and return when it was taken.
+        """Deliver a verdict; return when it was accepted.
 
         Raises:
-            RefusedError: It was refused for good.
+            RefusedError: It was refused.
         """
         if not self._receiver.wants(one):
             self._on_outcome("skipped", 1)
@@ -140,7 +140,7 @@ class Delivery(Generic[ItemT]):
         await future
 
     async def close(self) -> None:
-        """End; what was not taken is read again."""
+        """Close the connections; undelivered verdicts are read again after a restart."""
         if self._working is not None:
             self._working.cancel()
         await self._call.close()
@@ -150,7 +150,7 @@ class Delivery(Generic[ItemT]):
             if len(self._waiting) < self._batch:
                 await asyncio.sleep(self._linger_seconds)
             batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
-            batch = [(one, future) for one, future in batch if not future.done()]  # given up meanwhile
+            batch = [(one, future) for one, future in batch if not future.done()]  # cancelled meanwhile
             if batch:
                 await self._deliver(batch)
 
@@ -167,7 +167,7 @@ class Delivery(Generic[ItemT]):
                         error=str(error),
                     )
                 self.trouble = str(error)
-                await asyncio.sleep(uniform(wait / 2, wait))  # noqa: S311 - spreads load, guards nothing
+                await asyncio.sleep(uniform(wait / 2, wait))  # noqa: S311 - jitter, not security
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
                 continue
             break

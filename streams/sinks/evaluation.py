@@ -1,4 +1,4 @@
-"""A result in the words that all receivers share. Pure."""
+"""A result in a form common to all receivers. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ AnyResult = Scored | Unscored | Failed
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A verdict, as receivers take it.
+    """A verdict for receivers.
 
     Args:
         result: The result itself.
         name: The metric.
-        score: The score; None where there is none.
-        label: The label, or true or false, of a metric that gives one, else scored; or why there is no score.
-        explanation: What the judge says for it; empty for nothing.
+        score: The score; None if there is none.
+        label: The label, true or false for such metrics, else `scored`; or why there is no score.
+        explanation: The judge's reason; may be empty.
     """
 
     result: AnyResult
@@ -32,12 +32,15 @@ class Evaluation:
 
     @property
     def key(self) -> str:
-        """By which a receiver names a verdict that it refuses."""
+        """The id by which a receiver names a refused verdict."""
         return self.result.result_id
 
 
 def evaluation(result: AnyResult) -> Evaluation:
-    """Read a result. A forced verdict without a score (missing input) has no score here, either."""
+    """Return a result's evaluation.
+
+    A forced verdict without a score (missing input) has none here, either.
+    """
     if isinstance(result, Failed):
         return Evaluation(result, result.metric, None, "failed", result.detail[:MAX_EXPLANATION_CHARS])
     score = result.amount if isinstance(result, Scored) else None
@@ -53,7 +56,7 @@ def _label(result: Scored) -> str:
 
 
 def metadata(result: AnyResult) -> dict[str, str]:
-    """What receivers keep beside a verdict: what it is weighted by, and who judged."""
+    """Return a verdict's metadata for receivers: its weight and its judge."""
     found = {
         RESULT_ID: result.result_id,
         "judgestream.event_id": result.event_id,

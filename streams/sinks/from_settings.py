@@ -1,4 +1,4 @@
-"""The sinks, built from the settings."""
+"""Builds the sinks from the settings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from streams.sinks.topic import TopicSink
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
-    """What a worker with the agent `sink` runs.
+    """The parts of a worker with the agent `sink`.
 
     Args:
-        ways: To each receiver.
-        agents: What reads for them, with the topic and a name.
+        ways: The delivery to each receiver.
+        agents: The agents that read for them, with topic and name.
     """
 
     ways: Sequence[Delivery[Any] | TopicSink]
@@ -42,17 +42,17 @@ def build_sinks(
     env: Mapping[str, str],
     on_outcome: Callable[[str, str, int], None],
 ) -> Sinks:
-    """Build every sink of the settings, and what reads for it.
+    """Build the sinks of the settings and their agents.
 
     Args:
         settings: The settings.
-        output: The way to topics.
-        version: Of judgestream.
+        output: Writes to topics.
+        version: The version of judgestream.
         env: Environment variables.
-        on_outcome: Told of a sink, by name, what happened to how many verdicts.
+        on_outcome: Receives a sink's name, an outcome and the number of verdicts.
 
     Raises:
-        SettingsError: There is no sink, or a secret is not where the settings say.
+        SettingsError: There is no sink, or a secret is missing.
     """
     if not settings.sinks:
         raise SettingsError(["sinks: has no receiver for the agent sink; add one or remove the agent"])

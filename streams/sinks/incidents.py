@@ -1,7 +1,7 @@
-"""Tells a team without Alertmanager of incidents: once when one begins, and once when it is over.
+"""Notifies a team without Alertmanager of incidents: once at the start and once at the end.
 
-Which alerts are one incident follows from the alerts topic alone. So it is the same after a restart, and
-whichever worker of several is given an alert.
+The alerts topic alone determines which alerts form an incident, so the result is the same after a restart and
+in every worker.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from streams.store.views.incidents.telling import part_name, title
 from streams.telemetry.traces import surprise
 
 SETTLE_SECONDS: Final = 20.0
-"""An alert waits for others of the same cause, which come from other metrics' monitors."""
+"""Time to wait for alerts of the same cause from other metrics' monitors."""
 OLD_SECONDS: Final = 86_400.0
-"""An older alert is no news: a sink that is new reads the topic from its beginning."""
+"""Older alerts are ignored: a new sink reads the topic from its beginning."""
 SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An incident has begun or is over.
+    """The start or end of an incident.
 
     Args:
-        kind: Which of the two.
-        incident: It.
-        explorer: Where the explorer is; None if not set.
+        kind: Start or end.
+        incident: The incident.
+        explorer: Base URL of the explorer; None if not set.
     """
 
     kind: Literal["incident_began", "incident_ended"]
@@ -49,11 +49,11 @@ class Notice:
 
     @property
     def key(self) -> str:
-        """The same for a notice that is sent again."""
+        """An id that stays the same on a retry."""
         return f"{self.kind} {self.incident.incident_id}"
 
     def as_json(self) -> dict[str, Any]:
-        """What is sent; `text` is for people."""
+        """Return the JSON to send; `text` is for people."""
         one = self.incident
         began = self.kind == "incident_began"
         what = f"{title(one)}. {one.drops[0].summary}" if began else f"over: {title(one)}"
@@ -77,17 +77,17 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class IncidentWebhook:
-    """JSON to an address of the team's own, signed, one incident a request."""
+    """Sends signed JSON to your own URL, one incident per request."""
 
     secret: str
     now: Callable[[], float]
 
     def wants(self, _: Notice) -> bool:
-        """Take every notice."""
+        """Accept every notice."""
         return True
 
     async def send(self, call: Call, batch: Sequence[Notice]) -> Mapping[str, str]:
-        """Send each notice; give, by key, why those were refused that were."""
+        """Send each notice; return the reason of each refused one by key."""
         refused = {}
         for one in batch:
             body = orjson.dumps(one.as_json())
@@ -99,15 +99,15 @@ class IncidentWebhook:
 
 
 class IncidentAgent:
-    """Reads alerts, and hands on what is news of an incident.
+    """Reads alerts, and delivers the start and end of incidents.
 
     Args:
-        sinks: Where to.
-        output: Where what a receiver refuses for good is set aside.
-        past: Reads the topic again.
+        sinks: The receivers.
+        output: Writes the dead letters of refused notices.
+        past: Reads the topic from its beginning.
         topic: The alerts topic.
-        explorer: Where the explorer is; None if not set.
-        now: Seconds since the epoch.
+        explorer: Base URL of the explorer; None if not set.
+        now: Returns the seconds since the epoch.
         wait: Waits this many seconds.
     """
 
@@ -134,7 +134,7 @@ class IncidentAgent:
         self._reading = asyncio.Lock()
 
     async def handle(self, record: Incoming) -> None:
-        """Take one alert: most are of an incident that was told of already."""
+        """Handle one alert; most belong to an incident that was already reported."""
         try:
             alert = Alert.model_validate_json(record.value or b"")
         except ValidationError as error:
@@ -151,19 +151,19 @@ class IncidentAgent:
         outcomes = await asyncio.gather(*(sink.put(notice) for sink in self._sinks), return_exceptions=True)
         for sink, outcome in zip(self._sinks, outcomes, strict=True):
             if isinstance(outcome, RefusedError):
-                detail = f"sinks.{sink.name}: the receiver refuses the {notice.key}, {outcome}"
+                detail = f"sinks.{sink.name}: the receiver refused the {notice.key}, {outcome}"
                 await self._output.dead_letter(record, "unroutable", detail)
             elif isinstance(outcome, BaseException):
                 raise outcome
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
-        """Set aside a record that met an unexpected error."""
+        """Write the dead letter of a record that caused an unexpected error."""
         detail = surprise(error)
         await self._output.dead_letter(record, "undecodable", detail)
 
     async def _news(self, alert: Alert) -> Notice | None:
-        """Say what an alert is news of: the first of an incident, or the recovery that ends it."""
-        async with self._reading:  # a burst of alerts reads the topic once
+        """Return the notice of an incident's first alert, or of the recovery that ends it."""
+        async with self._reading:  # read the topic once for a burst of alerts
             settled = self._read_at >= alert.raised_at.timestamp() + SETTLE_SECONDS
             if alert.alert_id not in self._known or not settled:
                 await self._read()

@@ -1,11 +1,11 @@
-"""A verdict as OpenTelemetry's log event, `gen_ai.evaluation.result`, beside the span that it is about.
+"""A verdict as OpenTelemetry's log event `gen_ai.evaluation.result`, linked to the judged span.
 
-And what the judge did for it, as spans of a trace of their own. Pure.
+The judge's work becomes the spans of a separate trace. Pure.
 
 Attributes are those of `semantic-conventions-genai` (in development): `gen_ai.evaluation.name`,
-`.score.value`, `.score.label`, `.explanation`, and `error.type` where judging failed; the project's own are
-under `judgestream.`. A failed verdict has no score, an unscored one a label and no score. Ids of the spans
-come from the result's id: the same verdict again gives the same spans.
+`.score.value`, `.score.label`, `.explanation`, and `error.type` if judging failed; the project's own are
+under `judgestream.`. A failed verdict has no score, an unscored one a label and no score. Span ids are
+derived from the result's id: the same verdict gives the same spans.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ERROR: Final = 2
 
 
 def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
-    """Write an ExportLogsServiceRequest in Protobuf: for a topic that a Collector reads, and for OTLP/HTTP.
+    """Return an ExportLogsServiceRequest in Protobuf, for a Collector's topic or OTLP/HTTP.
 
     Args:
         evaluations: The verdicts.
-        version: Of judgestream.
+        version: The version of judgestream.
     """
     request = Logs()
     of_service = request.resource_logs.add()
@@ -49,7 +49,7 @@ def trace_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
 
     Args:
         evaluations: The verdicts.
-        version: Of judgestream.
+        version: The version of judgestream.
     """
     request = OwnTraces()
     of_service = request.resource_spans.add()
@@ -114,7 +114,7 @@ def _write(record: Any, one: Evaluation) -> None:
     record.event_name = EVENT_NAME.encode()
     shown = one.label if one.score is None else f"{one.score:g}"
     record.body.string_value = f"evaluation: {one.name}={shown}".encode()
-    # An id of another form is no OTLP id: a Collector refuses the whole request for it.
+    # Omit ids of another form: a Collector refuses the whole request because of one.
     record.trace_id = _identifier(result.trace_id, 32)
     record.span_id = _identifier(result.span_id, 16)
     _put_verdict(record.attributes, one)

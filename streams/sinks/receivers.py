@@ -1,10 +1,10 @@
-"""The receivers' own forms: what is sent to each, and what its answer says of each verdict.
+"""The receivers' protocols: the requests to each, and the meaning of its answers.
 
-Langfuse: `POST /api/public/scores` with a list; the same id again updates the score; 207 names those that
-    were refused.
-Phoenix: `POST /v1/span_annotations`; the same span, name and identifier again update the annotation. MLflow:
-`POST /api/3.0/mlflow/traces/tr-<trace id>/assessments`, one verdict a call, without idempotency: what is
-there is looked up first. A webhook gets JSON, signed with HMAC-SHA256 over time and body.
+- Langfuse: `POST /api/public/scores` with a list; the same id updates the score; 207 lists the refused ones.
+- Phoenix: `POST /v1/span_annotations`; the same span, name and identifier update the annotation.
+- MLflow: `POST /api/3.0/mlflow/traces/tr-<trace id>/assessments`, one verdict per call; it is not idempotent,
+  so existing ones are looked up first.
+- A webhook receives JSON, signed with HMAC-SHA256 over time and body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
     body: bytes
 
     def json(self) -> Any:
-        """The body; None where it is not JSON."""
+        """The body as JSON; None if it is not JSON."""
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -41,26 +41,25 @@ class Answer:
 
 
 Call = Callable[..., Awaitable[Answer]]
-"""`call(method, path, body=bytes | None, headers={...})`; raises SinkDownError where trying again may help.
-"""
+"""`call(method, path, body=bytes | None, headers={...})`; raises SinkDownError if a retry may help."""
 
 
 class SinkDownError(Exception):
-    """The receiver does not take anything at present; it is retried until it does."""
+    """The receiver is down; retry until it accepts requests."""
 
 
 class Receiver(Protocol):
-    """One form."""
+    """One receiver's protocol."""
 
     def wants(self, one: Evaluation) -> bool:
-        """Whether a verdict can be shown there at all."""
+        """Return whether the receiver can represent a verdict."""
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        """Send verdicts; give, by result id, why those were refused that were."""
+        """Send verdicts; return the reason of each refused one by result id."""
 
 
 def refusal(answer: Answer) -> str:
-    """Name an answer that refuses. Its words may quote the verdict: they are for the log at level debug."""
+    """Describe a refusal. Its text may quote the verdict, so it is logged at level debug only."""
     _log.debug("a sink said [foreign text, cut]", said=answer.body[:300].decode("utf-8", "replace"))
     return f"HTTP {answer.status}"
 
@@ -81,7 +80,7 @@ class OtlpHttp:
     token: str | None = None
 
     def wants(self, _: Evaluation) -> bool:
-        """Take every verdict, also those that are about no span."""
+        """Accept every verdict, also without a span."""
         return True
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
@@ -99,11 +98,11 @@ class Langfuse:
     secret_key: str
 
     def wants(self, one: Evaluation) -> bool:
-        """A score belongs to a trace, and has a value."""
+        """Accept verdicts with a trace and a score."""
         return one.result.trace_id is not None and one.score is not None
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        """Send a list; of a 207 only those are refused that it names."""
+        """Send a list; a 207 lists the refused ones."""
         pair = base64.b64encode(f"{self.public_key}:{self.secret_key}".encode()).decode()
         body = orjson.dumps([self._score(one) for one in batch])
         answer = await call(
@@ -152,11 +151,11 @@ class Phoenix:
     token: str | None = None
 
     def wants(self, one: Evaluation) -> bool:
-        """An annotation belongs to a span."""
+        """Accept verdicts with a span."""
         return one.result.span_id is not None
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        """Send a list. Asynchronous there: with sync=true one unknown span would refuse them all."""
+        """Send a list, without sync=true: with it, one unknown span would refuse all."""
         data = [
             {
                 "span_id": one.result.span_id,
@@ -182,11 +181,11 @@ class Mlflow:
     token: str | None = None
 
     def wants(self, one: Evaluation) -> bool:
-        """An assessment belongs to a trace."""
+        """Accept verdicts with a trace."""
         return one.result.trace_id is not None
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        """Send one after the other; what is there already is left."""
+        """Send one after the other, except existing ones."""
         refused: dict[str, str] = {}
         for one in batch:
             why = await self._send_one(call, one)
@@ -231,7 +230,7 @@ class Mlflow:
 
 
 def _holds(answer: Any, result_id: str) -> bool:
-    """Whether a trace has an assessment with this result's id, wherever the answer keeps its assessments."""
+    """Return whether a trace's JSON contains an assessment with this result's id."""
     if isinstance(answer, dict):
         own = answer.get("metadata")
         if isinstance(own, dict) and own.get(RESULT_ID) == result_id:
@@ -244,13 +243,13 @@ def _holds(answer: Any, result_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """JSON to an address of the team's own."""
+    """Sends JSON to your own URL."""
 
     secret: str
     now: Callable[[], float]
 
     def wants(self, _: Evaluation) -> bool:
-        """Take every verdict."""
+        """Accept every verdict."""
         return True
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""What proves to the receiver of a webhook that a request is ours, and new."""
+"""Signatures of webhook requests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hmac
 
 
 def signed_headers(secret: str, body: bytes, *, at: float) -> dict[str, str]:
-    """Give the headers of a JSON request: `sha256=` HMAC over `<time>.<body>`, against replays.
+    """Return the headers of a JSON request with an `sha256=` HMAC over `<time>.<body>`, against replays.
 
     Args:
-        secret: Known to both.
-        body: What is sent.
+        secret: The shared secret.
+        body: The body.
         at: Seconds since the epoch.
     """
     moment = str(int(at))

@@ -15,14 +15,14 @@ CONTENT_TYPE: Final = (("content-type", b"application/x-protobuf"),)
 
 
 class TopicSink:
-    """Writes one request a verdict, keyed by trace id as the Collector's exporter keys log records.
+    """Writes one request per verdict, keyed by trace id as in the Collector's exporter.
 
     Args:
         name: The sink's name.
-        output: The way out.
+        output: Writes to the topic.
         topic: The topic.
-        version: Of judgestream.
-        on_outcome: Receives what happened to verdicts: delivered or refused, and how many.
+        version: The version of judgestream.
+        on_outcome: Receives the outcome (delivered or refused) and the number of verdicts.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TopicSink:
         self._on_outcome = on_outcome
 
     async def put(self, one: Evaluation) -> None:
-        """Write a verdict; return when the broker has confirmed it.
+        """Write a verdict; return when the broker has acknowledged it.
 
         Raises:
             RefusedError: It is larger than the topic takes.

@@ -1,4 +1,4 @@
-"""The store's agent: reads the topics beside the other agents, whose work does not wait for it."""
+"""The store's agent: reads the topics independently of the other agents."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ _log = structlog.stdlib.get_logger(__name__)
 T = TypeVar("T")
 
 AGAIN_SECONDS: Final = 5.0
-"""After trouble with the disk or the broker it is retried so much later."""
+"""Pause before a retry after an error of disk or broker."""
 TIDY_SECONDS: Final = 300.0
 _DAY_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What stays in the store.
+    """What the store keeps.
 
     Attributes:
-        days: How long, by when an answer was given.
-        bytes: How much, for the whole file.
+        days: Maximum age of answers.
+        bytes: Maximum size of the file.
     """
 
     days: int
     bytes: int
 
     def oldest(self, now: float) -> int:
-        """From which moment on, in milliseconds since 1970."""
+        """Return the time of the oldest answer to keep, in milliseconds since 1970."""
         return round((now - self.days * _DAY_SECONDS) * 1000)
 
 
 class StoreAgent:
     """Keeps the store up to date until it is cancelled.
 
-    Trouble of its own (a full disk, a damaged file) stops nothing but the store: it says so, and retries
-    or rebuilds from the topics.
+    Its errors (a full disk, a damaged file) do not affect other agents: it logs them, and retries or rebuilds
+    the store from the topics.
 
     Args:
         path: The file.
-        kafka: Where the broker is.
-        decoder: What lies on which topic.
-        keeping: What stays.
-        now: Tells the time in seconds since 1970.
+        kafka: The broker's settings.
+        decoder: Decodes the topics' records.
+        keeping: What to keep.
+        now: Returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class StoreAgent:
         self._tidied = 0.0
         self._writing: asyncio.Task[int] | None = None
         self.trouble: str | None = None
-        """Why the store is not kept up to date at present; None while it is."""
+        """The current error; None if there is none."""
         self.behind: int | None = None
-        """Records that are on the topics and not in the store yet; None before the first look."""
+        """Number of records not in the store yet; None before the first poll."""
         self.last_turn: float | None = None
-        """When it last read or tried to, on the monotonic clock."""
+        """Time of the last poll or error, on the monotonic clock."""
         self.verdicts = 0
-        """New ones since the start."""
+        """Number of new verdicts since the start."""
 
     @property
     def coordinator_answered(self) -> None:
-        """Nothing: it reads without a group."""
+        """Do nothing: it reads without a group."""
 
     @property
     def assigned(self) -> bool:
-        """Whether it reads."""
+        """Whether it has read the topics."""
         return self.behind is not None
 
     async def run(self) -> None:
@@ -119,8 +119,8 @@ class StoreAgent:
             await _to_its_end(asyncio.to_thread(writer.close))
 
     async def _take(self, writer: Writer, read: Read) -> None:
-        # In threads: neither decoding nor writing keeps the other agents waiting, and one batch is decoded
-        # while the one before it is written.
+        # Decode and write in threads, so that other agents do not wait and the next batch is decoded during
+        # the write.
         batch = await asyncio.to_thread(self._decode, read)
         await self._written()
         if batch is not None:
@@ -137,7 +137,7 @@ class StoreAgent:
             await _to_its_end(asyncio.to_thread(self._tidy, writer))
 
     async def _written(self) -> None:
-        """Wait until the batch that is being written is."""
+        """Wait until the current batch is written."""
         writing, self._writing = self._writing, None
         if writing is not None:
             self.verdicts += await _to_its_end(writing)
@@ -164,7 +164,7 @@ class StoreAgent:
 
 
 def open_agent(settings: Settings) -> StoreAgent:
-    """Make the agent that the settings describe."""
+    """Build the store's agent from the settings."""
     kept = settings.store
     return StoreAgent(
         kept.path,
@@ -175,7 +175,7 @@ def open_agent(settings: Settings) -> StoreAgent:
 
 
 async def _to_its_end(work: Awaitable[T]) -> T:
-    """Wait for a thread also while this is cancelled: it continues anyway, and the file is closed next."""
+    """Wait for a thread even if cancelled: it cannot be stopped, and the file is closed next."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

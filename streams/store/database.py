@@ -1,4 +1,4 @@
-"""The file: opened for the writer or a reader, made where missing, set aside where damaged."""
+"""The database file: opened for the writer or a reader, created if missing, renamed if damaged."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _log = structlog.stdlib.get_logger(__name__)
 BUSY_SECONDS: Final = 15.0
 CACHE_KIBIBYTES: Final = 64 * 1024
 CHECKPOINT_PAGES: Final = 10_000
-"""Pages of 4 KiB that wait to be merged: one that many batches write is then merged once."""
+"""Pages of 4 KiB in the log before a checkpoint; a page written by many batches is merged once."""
 LONGEST_QUERY_SECONDS: Final = 5.0
-"""A question that takes longer is broken off: it is one that an index cannot answer."""
+"""A slower query is cancelled, because it does not use an index."""
 _SIDES: Final = ("", "-wal", "-shm")
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """Open the store for writing; make it where it is missing or of another version.
+    """Open the store for writing; create it if it is missing or has another version.
 
     Args:
         path: The file.
 
     Raises:
-        StoreDamagedError: It is no database, or a damaged one; see `set_aside`.
+        StoreDamagedError: It is no database, or damaged; see `set_aside`.
         StoreError: It cannot be used, is another program's database, or has another writer.
     """
     try:
@@ -44,10 +44,10 @@ def open_writer(path: Path) -> sqlite3.Connection:
             f"store.path: {path} cannot be opened ({error}); check the path and permissions"
         ) from error
     try:
-        # A row that is deleted gives its pages back a few at a time, so that the file shrinks with retention.
+        # Free pages are returned gradually, so that the file shrinks with retention.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
-        # After a power cut the last transactions may be missing, positions with them: they are read again.
+        # A power failure may lose the last transactions with their positions; their records are read again.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -62,7 +62,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Have the tables of this version, or refuse."""
+    """Create the tables, or raise an error if the file has other ones."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -81,10 +81,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, in the place of the one that was moved before.
+    """Rename an unusable file, replacing the one renamed before.
 
     Returns:
-        Where it is now.
+        Its new path.
     """
     aside = path.with_name(f"{path.name}.damaged")
     for side in _SIDES:
@@ -101,13 +101,13 @@ def remove(path: Path) -> None:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Open the store for reading, beside its writer and other readers, in this process or another.
+    """Open the store for reading, concurrently with its writer and other readers.
 
     Args:
         path: The file.
 
     Raises:
-        StoreMissingError: There is none.
+        StoreMissingError: There is no store.
         StoreError: It cannot be read, or is of another version.
     """
     if not path.is_file():
@@ -139,7 +139,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is written inside is kept, or none of it."""
+    """Run the block as one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -151,7 +151,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def file_bytes(path: Path) -> int:
-    """Size of the store with what is not merged into it yet."""
+    """Return the size of the store, including its write-ahead log."""
     sizes = 0
     for side in _SIDES:
         one = path.with_name(path.name + side)
@@ -161,10 +161,10 @@ def file_bytes(path: Path) -> int:
 
 
 def translated(error: sqlite3.Error, path: Path) -> StoreError:
-    """Put an error of SQLite into the store's own words.
+    """Translate an error of SQLite into one of the store.
 
     Args:
-        error: What SQLite raised.
+        error: SQLite's error.
         path: The file.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF

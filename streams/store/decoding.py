@@ -1,4 +1,4 @@
-"""From records of the topics to a batch for the store. Pure."""
+"""Decodes records of the topics into a batch for the store. Pure."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LABEL = TypeAdapter(Label)
 
 
 class Decoder:
-    """Knows what lies on which topic.
+    """Decodes the records of each topic.
 
     Args:
         topics: Names of topics.
         metrics: Names of metrics.
-        texts: How much of the texts is kept.
+        texts: Which part of the texts is kept.
     """
 
     def __init__(self, topics: TopicSettings, metrics: Iterable[str], texts: TextsKept) -> None:
@@ -44,19 +44,19 @@ class Decoder:
 
     @property
     def topics(self) -> list[str]:
-        """What is to be read."""
+        """The topics to read."""
         tasks = sorted(self._tasks) if self._texts != "none" else []
         return [self._scores, *tasks, self._alerts, self._labels]
 
     def batch(
         self, records: Iterable[Any], positions: Mapping[tuple[str, int], int], *, oldest: int
     ) -> Batch:
-        """Decode what one poll brought.
+        """Decode the records of one poll.
 
         Args:
-            records: As aiokafka gives them.
-            positions: Where to continue.
-            oldest: Verdicts and texts from before this moment are left out, in milliseconds since 1970.
+            records: The records from aiokafka.
+            positions: The next offsets.
+            oldest: Older verdicts and texts are omitted, in milliseconds since 1970.
         """
         batch = Batch(positions=dict(positions))
         for record in records:

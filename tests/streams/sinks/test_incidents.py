@@ -144,7 +144,7 @@ async def test_what_is_refused_is_set_aside() -> None:
     outbox = await told(ALERTS[:1], Topic(ALERTS), Server([400]))
     ((reason, detail),) = outbox.letters
     assert reason == "unroutable"
-    assert detail.startswith("sinks.oncall: the receiver refuses the incident_began a1, HTTP 400")
+    assert detail.startswith("sinks.oncall: the receiver refused the incident_began a1, HTTP 400")
 
 
 async def test_a_burst_reads_the_topic_once() -> None:

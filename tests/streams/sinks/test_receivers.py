@@ -236,6 +236,6 @@ async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None
     assert taken == ["e1"]
     assert [reason for reason, _ in outbox.letters] == ["unroutable", "undecodable"]
     assert (
-        "sinks.b: the receiver refuses the verdict of relevance, HTTP 404: no such trace"
+        "sinks.b: the receiver refused the verdict of relevance, HTTP 404: no such trace"
         in outbox.letters[0][1]
     )
