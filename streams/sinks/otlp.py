@@ -43,9 +43,9 @@ def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
 
 
 def trace_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
-    """Write an ExportTraceServiceRequest in Protobuf: what the judge did for each verdict.
+    """Return an ExportTraceServiceRequest in Protobuf with the judge's work for each verdict.
 
-    A span of the judging, linked to the judged span, and within it one of the model's call, if there was one.
+    A span of the judging is linked to the judged span and contains a span of the model's call, if any.
 
     Args:
         evaluations: The verdicts.
@@ -63,7 +63,7 @@ def trace_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
 
 
 def _of_us(of_service: Any, scopes: Any, version: str) -> Any:
-    """Name ourselves as service and scope; gives the scope."""
+    """Set service and scope to ours; return the scope."""
     _put(of_service.resource.attributes, "service.name", SCOPE)
     _put(of_service.resource.attributes, "service.version", version)
     of_scope = scopes.add()
@@ -94,7 +94,7 @@ def _write_call(span: Any, one: Evaluation, judge: JudgeCall, seconds: float) ->
     span.start_time_unix_nano = span.end_time_unix_nano - round(seconds * 1e9)
     put = span.attributes
     _put(put, "gen_ai.operation.name", "chat")
-    _put(put, "gen_ai.provider.name", "openai")  # the conventions' name for any endpoint of this interface
+    _put(put, "gen_ai.provider.name", "openai")  # the convention's name for compatible endpoints
     _put(put, "gen_ai.request.model", judge.model_asked)
     _put(put, "gen_ai.response.model", judge.model_answered)
     _put(put, "gen_ai.usage.input_tokens", result.usage.input_tokens)
@@ -138,7 +138,7 @@ def _put_verdict(put: Any, one: Evaluation) -> None:
 
 
 def _nanoseconds(at: datetime) -> int:
-    return 1000 * round(at.timestamp() * 1e6)  # 1e9 is beyond a float's digits
+    return 1000 * round(at.timestamp() * 1e6)  # multiplying by 1e9 exceeds a float's precision
 
 
 def _identifier(value: str | None, digits: int) -> bytes:

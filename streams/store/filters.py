@@ -1,4 +1,4 @@
-"""Which verdicts a page, a chart or an export is about: read from a URL's query, turned into SQL. Pure."""
+"""Filters of pages, charts and exports: parsed from a URL's query, turned into SQL. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from streams.store.schema import NO_SCORE, STATUSES
 MAX_TEXT_CHARS: Final = 200
 MAX_LABELS: Final = 8
 MAX_MATCHES: Final = 5_000
-"""A search for words looks at the latest so many texts that have them; more would take longer than anybody
-waits."""
+"""Maximum texts that a search for words finds, the latest ones, to bound its time."""
 ANY: Final = "any"
 
 _SPAN = re.compile(r"^(\d{1,6})(s|m|h|d)$")
@@ -26,22 +25,22 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which verdicts. Everything that is None or empty leaves all in.
+    """Conditions on verdicts; None or empty means all.
 
     Attributes:
         metric: Only this metric.
         status: One of `schema.STATUSES`.
-        lowest: Scores from this on.
-        highest: Scores up to this.
-        labels: Pairs of name and value, all of which must be there.
-        since: Answers given from this moment on, in milliseconds since 1970.
-        until: Answers given before this moment.
-        evaluator: By this evaluator's fingerprint.
-        correction: With this kind of correction; "any" for any.
-        suspicion: With this kind of suspicion; "any" for any.
-        words: All of these words in question or answer.
-        event_id: Of this event.
-        replayed: Of replays, in place of the live stream.
+        lowest: Lowest score.
+        highest: Highest score.
+        labels: Pairs of name and value, all of which are required.
+        since: Only answers at or after this time, in milliseconds since 1970.
+        until: Only answers before this time.
+        evaluator: The evaluator's fingerprint.
+        correction: Only this kind of correction, or "any".
+        suspicion: Only this kind of suspicion, or "any".
+        words: Words that question or answer must contain.
+        event_id: Only this event.
+        replayed: Replays instead of the live stream.
     """
 
     metric: str | None = None
@@ -60,7 +59,7 @@ class Filter:
 
     @property
     def summed(self) -> bool:
-        """Whether the sums that the store keeps can answer it: they know neither words nor single events."""
+        """Whether the store's sums suffice: they contain neither words nor single events."""
         return (
             not self.words
             and self.event_id is None
@@ -70,7 +69,7 @@ class Filter:
         )
 
     def within(self, since: int, until: int) -> Filter:
-        """The same filter for a shorter time."""
+        """Return the filter restricted to a shorter time."""
         return replace(
             self,
             since=since if self.since is None else max(since, self.since),
@@ -79,16 +78,16 @@ class Filter:
 
 
 def parse(query: Mapping[str, str], labels: Sequence[str], now: datetime) -> Filter:
-    """Read a filter.
+    """Parse a filter.
 
     Args:
         query: Parameters by name: metric, status, min, max, since, until, evaluator, correction, suspicion,
             q, event, replay.
         labels: Each `name=value`.
-        now: What "24h" is counted back from.
+        now: The current time, from which "24h" counts back.
 
     Raises:
-        BadFilterError: One cannot be understood.
+        BadFilterError: A parameter is invalid.
     """
     status = query.get("status") or None
     if status is not None and status not in STATUSES:
@@ -136,12 +135,12 @@ def _moment(query: Mapping[str, str], name: str, now: datetime) -> int | None:
 
 
 def moment(text: str, now: datetime, name: str = "since") -> int:
-    """Read a moment: "24h" and "7d" count back from now, anything else is RFC 3339 or a date (UTC).
+    """Parse a time: "24h" and "7d" count back from now, others are RFC 3339 or a date (UTC).
 
     Args:
-        text: What was given.
+        text: The text.
         now: The current time.
-        name: What an error calls it.
+        name: Its name in errors.
 
     Returns:
         Milliseconds since 1970.
@@ -165,7 +164,7 @@ def moment(text: str, now: datetime, name: str = "since") -> int:
 
 
 def conditions(wanted: Filter) -> tuple[list[str], list[Any]]:
-    """Write the conditions on the table `verdicts`, but for words and labels, with their parameters."""
+    """Return the SQL conditions on the table `verdicts`, except words and labels, with parameters."""
     status = None if wanted.status is None else STATUSES.index(wanted.status)
     pairs: list[tuple[str, Any]] = [
         ("status = ?", status),
@@ -202,13 +201,13 @@ def _kind(name: str | None) -> str | None:
 def selected(
     wanted: Filter, matches: Sequence[int] | None, *, ordered: bool = False
 ) -> tuple[str, list[Any]]:
-    """Write the whole condition on the table `verdicts`, so that SQLite takes the index that fits.
+    """Return the whole condition on the table `verdicts`, so that SQLite uses the right index.
 
     Args:
-        wanted: Which verdicts.
-        matches: Numbers of the texts that have its words; None where it has none.
-        ordered: There are many of them, and an index in the order of the answer is to be followed: neither
-            labels nor time may choose another.
+        wanted: The filter.
+        matches: Ids of the texts with its words; None if it has no words.
+        ordered: Whether there are many verdicts and an index in the order of the result must be used, not one
+            of labels or time.
     """
     where, parameters = conditions(wanted)
     named, values = label_sets(wanted)
@@ -227,6 +226,6 @@ def selected(
 
 
 def label_sets(wanted: Filter) -> tuple[list[str], list[Any]]:
-    """Write the conditions on the labels, of `verdicts` or `cells`."""
+    """Return the conditions on the labels, for `verdicts` or `cells`."""
     where = ["labels IN (SELECT set_id FROM label_values WHERE name = ? AND value = ?)"] * len(wanted.labels)
     return where, [part for pair in wanted.labels for part in pair]

@@ -1,4 +1,4 @@
-"""What the store takes from a record of each topic. Pure."""
+"""Extracts the store's items from the records of each topic. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 EXCERPT_CHARS = 300
 SEARCHED_CHARS = 20_000
-"""Of question and answer together, so much can be searched for."""
+"""Maximum characters of question and answer that are searchable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictItem:
-    """A result, ready to be written."""
+    """A result to be written."""
 
     result_id: bytes
     event_id: str
@@ -69,7 +69,7 @@ class AlertItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelItem:
-    """What a person said of a verdict."""
+    """A person's label on a verdict."""
 
     label_id: str
     result_id: bytes
@@ -85,12 +85,12 @@ Item = VerdictItem | TextItem | AlertItem | LabelItem
 
 @dataclass(slots=True)
 class Batch:
-    """Records that are written in one transaction.
+    """The records of one transaction.
 
     Attributes:
-        items: What is written.
-        positions: By topic and partition, the offset that is read next.
-        unreadable: Records that are not what belongs on their topic.
+        items: The items to write.
+        positions: The next offset by topic and partition.
+        unreadable: Number of records with an invalid form.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -117,10 +117,7 @@ class _Times(msgspec.Struct):
 
 
 class _Result(msgspec.Struct):
-    """What is searched and summed of a result.
-
-    The rest is kept as it is: reading all of it takes five times as long.
-    """
+    """The searched and summed fields of a result. Decoding all fields would take five times as long."""
 
     result_id: _Id
     event_id: str
@@ -140,7 +137,7 @@ class _Result(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """What is kept of a task."""
+    """The stored fields of a task."""
 
     result_id: _Id
     question: str
@@ -159,12 +156,12 @@ _TASK = msgspec.json.Decoder(_Task)
 
 
 def verdict_item(raw: bytes, *, partition: int, offset: int) -> VerdictItem:
-    """Take what is searched and summed from a result; the record itself is kept whole.
+    """Extract the searched and summed fields of a result; the record itself is stored completely.
 
     Args:
         raw: Its record's value.
-        partition: Of its record.
-        offset: Of its record.
+        partition: Its record's partition.
+        offset: Its record's offset.
 
     Raises:
         msgspec.MsgspecError: It is not a result.
@@ -193,21 +190,21 @@ def verdict_item(raw: bytes, *, partition: int, offset: int) -> VerdictItem:
 
 
 def _amount(result: _Result) -> float | None:
-    """The number itself, of which a result's score is the nearest whole one."""
+    """Return the exact number, of which a result's score is the nearest integer."""
     if result.kind == "number" and isinstance(result.value, int | float):
         return float(result.value)
     return result.score
 
 
 def text_item(raw: bytes, kept: TextsKept) -> TextItem:
-    """Take the texts from a task. They were redacted when it was made.
+    """Extract the texts of a task, which are already redacted.
 
     Args:
         raw: Its record's value.
-        kept: How much of each text.
+        kept: Which part of each text to keep.
 
     Raises:
-        msgspec.MsgspecError: It is no task.
+        msgspec.MsgspecError: It is not a task.
     """
     task = _TASK.decode(raw)
     cut = EXCERPT_CHARS if kept == "excerpt" else None
@@ -233,7 +230,7 @@ def text_item(raw: bytes, kept: TextsKept) -> TextItem:
 
 
 def _further(task: _Task) -> Iterator[tuple[str, str]]:
-    """What a prompt pack has shown beside the four texts, each as one text under its name."""
+    """Return a prompt pack's further inputs as texts by name."""
     if task.other_answer is not None:
         yield "other answer", task.other_answer
     for name, turns in (("messages", task.messages), ("tool calls", task.tool_calls)):
@@ -243,17 +240,17 @@ def _further(task: _Task) -> Iterator[tuple[str, str]]:
 
 
 def searched(texts: Mapping[str, Any]) -> str:
-    """Give the words by which texts are found: those of question and answer."""
+    """Return the searchable words of question and answer."""
     return f"{texts['question']} {texts['answer']}"[:SEARCHED_CHARS]
 
 
 def alert_item(alert: Alert, raw: bytes) -> AlertItem:
-    """Take an alert as it is."""
+    """Return an alert's item."""
     return AlertItem(alert_id=alert.alert_id, raised=milliseconds(alert.raised_at), body=pack(raw))
 
 
 def label_item(label: Label, raw: bytes) -> LabelItem:
-    """Take what a person said of a verdict."""
+    """Return a label's item."""
     return LabelItem(
         label_id=label.label_id,
         result_id=bytes.fromhex(label.result_id),
@@ -266,12 +263,12 @@ def label_item(label: Label, raw: bytes) -> LabelItem:
 
 
 def milliseconds(moment: datetime) -> int:
-    """A moment as milliseconds since 1970."""
+    """Return a time as milliseconds since 1970."""
     return round(moment.timestamp() * 1000)
 
 
 def dumped(value: Any) -> bytes:
-    """JSON bytes, also of texts with lone surrogates."""
+    """Return JSON bytes, also of texts with lone surrogates."""
     try:
         return orjson.dumps(value)
     except TypeError:

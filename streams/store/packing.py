@@ -1,4 +1,4 @@
-"""JSON in few bytes. Pure."""
+"""Compression of JSON records. Pure."""
 
 from __future__ import annotations
 
@@ -30,16 +30,13 @@ _USUAL: Final = (
     b'"policy":""},"times":{"occurred_at":"2026-01-01T00:00:00.000000Z","sampled_at":"","judged_at":"","judge_seconds":0.0},'
     b'"status":"scored","verdict":{"score":4,"rationale":["justification":"'
 )
-"""What most records have in common: packed records refer to it instead of repeating it.
-
-A change of it is a new `schema.VERSION`.
-"""
+"""The compression dictionary: text common to most records. A change requires a new `schema.VERSION`."""
 _DICTIONARY: Final = ZstdCompressionDict(_USUAL, dict_type=DICT_TYPE_RAWCONTENT)
 _DICTIONARY.precompute_compress(level=LEVEL)
 
 
 class _Tools(threading.local):
-    """Each thread has tools of its own: they work without the interpreter's lock and must not be shared."""
+    """Compressors per thread: they run without the interpreter's lock and must not be shared."""
 
     def __init__(self) -> None:
         self.packer = ZstdCompressor(level=LEVEL, dict_data=_DICTIONARY)
@@ -50,20 +47,20 @@ _TOOLS: Final = _Tools()
 
 
 def pack(data: bytes) -> bytes:
-    """Compress a record; about a quarter of a long result's JSON is left, half of a short text's."""
+    """Compress a record, to about a quarter for a long result, half for a short text."""
     return _TOOLS.packer.compress(data)
 
 
 def unpack(data: bytes) -> bytes:
-    """Give back what was packed.
+    """Decompress a record.
 
     Raises:
-        zstandard.ZstdError: It was not packed by this version.
+        zstandard.ZstdError: It was not compressed by this version.
     """
     return _TOOLS.unpacker.decompress(data)
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """Give back the JSON object that was packed."""
+    """Decompress a record and parse its JSON object."""
     value: dict[str, Any] = orjson.loads(unpack(data))
     return value

@@ -1,4 +1,4 @@
-"""Answers questions about the store from any thread: each has its own connection for the time."""
+"""Queries of the store from any thread, each with its own connection."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from streams.store.database import LONGEST_QUERY_SECONDS, open_reader, translate
 
 CONNECTIONS: Final = 4
 _STEPS: Final = 20_000
-"""Of SQLite's machine between two looks at the clock: a few milliseconds."""
+"""SQLite instructions between two checks of the clock: a few milliseconds."""
 
 
 class Reader:
-    """Reads a store that another connection, in this process or another, may be writing.
+    """Reads a store, also while another connection writes it.
 
     Args:
         path: The file.
-        longest_seconds: After that a question is broken off.
+        longest_seconds: Time limit of a query.
     """
 
     def __init__(self, path: Path, *, longest_seconds: float = LONGEST_QUERY_SECONDS) -> None:
@@ -32,7 +32,7 @@ class Reader:
         self._idle: queue.LifoQueue[tuple[tuple[int, int], sqlite3.Connection]] = queue.LifoQueue(CONNECTIONS)
 
     def close(self) -> None:
-        """Close what is not in use."""
+        """Close the idle connections."""
         while True:
             try:
                 self._idle.get_nowait()[1].close()
@@ -41,11 +41,11 @@ class Reader:
 
     @contextmanager
     def asking(self) -> Iterator[Asking]:
-        """Have one consistent state to ask about; not for several threads.
+        """Open a consistent snapshot for queries by one thread.
 
         Raises:
             StoreMissingError: There is no store yet.
-            TooSlowError: One question took too long.
+            TooSlowError: A query took too long.
             StoreError: The file cannot be read.
         """
         kept, db = self._connection()
@@ -85,7 +85,7 @@ class Reader:
                 return self._identity(), db
             if kept == now:
                 return kept, db
-            db.close()  # the file was rebuilt: this connection looks at the one that was set aside
+            db.close()  # the file was rebuilt: this connection uses the renamed one
 
     def _identity(self) -> tuple[int, int]:
         try:
@@ -105,23 +105,23 @@ class Reader:
 
 
 class Asking:
-    """Questions about one state of the store."""
+    """Queries of one snapshot of the store."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.matches: dict[tuple[str, ...], list[int]] = {}
-        """Numbers of the texts that have some words, once they were looked for."""
+        """Cached ids of the texts with some words."""
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """All rows of an answer."""
+        """Return all rows of a query."""
         return self._db.execute(sql, parameters).fetchall()
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
-        """The first row of an answer."""
+        """Return the first row of a query."""
         found: sqlite3.Row | None = self._db.execute(sql, parameters).fetchone()
         return found
 
     def each(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
-        """The rows of an answer one by one, for those that do not fit into memory."""
+        """Iterate over the rows of a query, for results that exceed memory."""
         for row in self._db.execute(sql, parameters):  # noqa: UP028 - a cursor that is delegated to is closed after its database
             yield row

@@ -1,4 +1,4 @@
-"""What is too old goes, and what is too much: texts before verdicts, the oldest first."""
+"""Deletes old data, and the oldest above the size limit: texts before verdicts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from streams.store.schema import DAY_MS, HOUR_MS
 from streams.store.writer import Writer, clean
 
 ROWS_AT_ONCE: Final = 2_000
-"""Deleted in one transaction: readers and the next batch wait for no longer than that takes."""
+"""Rows deleted per transaction, to bound the wait of readers and the next batch."""
 _PAGES_AT_ONCE: Final = 2_000
 
 
 def forget_older(writer: Writer, cut: int) -> int:
-    """Delete what was answered before a moment, rounded down to the hour.
+    """Delete data of answers before a time, rounded down to the hour.
 
     Args:
         writer: The store.
         cut: Milliseconds since 1970.
 
     Returns:
-        How many verdicts went.
+        Number of verdicts deleted.
 
     Raises:
         StoreError: The file cannot be written.
@@ -51,7 +51,7 @@ def forget_older(writer: Writer, cut: int) -> int:
 
 
 _OLD_VERDICTS: Final = (
-    "SELECT id FROM verdicts WHERE replay IN (0, 1) AND at < ? LIMIT ?"  # both: the index begins with it
+    "SELECT id FROM verdicts WHERE replay IN (0, 1) AND at < ? LIMIT ?"  # the index starts with `replay`
 )
 
 
@@ -64,7 +64,7 @@ def _forget_marks(db: sqlite3.Connection, ids: list[int]) -> None:
 
 
 def _forget_cells(db: sqlite3.Connection, cut: int) -> None:
-    """Drop the sums before a full hour; the day it is in is summed again from its hours."""
+    """Delete the sums before a full hour; recompute its day from the remaining hours."""
     day = cut - cut % DAY_MS
     for table, of in (("cells", "labels"), ("part_cells", "part")):
         alike = f"metric, evaluator, {of}, status, score, probability, corrected, suspected"
@@ -85,7 +85,7 @@ def _forget_texts(db: sqlite3.Connection, where: str, parameters: tuple[int, ...
     if not rows:
         return 0
     with transaction(db):
-        # The search keeps no texts, so it must be told the words that it shall forget.
+        # The search index has no texts, so a deletion needs the words.
         db.executemany(
             "INSERT INTO search (search, rowid, words) VALUES ('delete', ?, ?)",
             [(number, clean(searched(unpacked(body)))) for number, body in rows],
@@ -96,14 +96,14 @@ def _forget_texts(db: sqlite3.Connection, where: str, parameters: tuple[int, ...
 
 
 def keep_below(writer: Writer, max_bytes: int) -> int:
-    """Delete the oldest until the file is no larger than a bound: texts, then verdicts by the hour.
+    """Delete the oldest data until the file is below a limit: texts, then verdicts by the hour.
 
     Args:
         writer: The store.
-        max_bytes: The bound.
+        max_bytes: The limit.
 
     Returns:
-        How many texts and verdicts went.
+        Number of texts and verdicts deleted.
 
     Raises:
         StoreError: The file cannot be written.
@@ -126,7 +126,7 @@ def keep_below(writer: Writer, max_bytes: int) -> int:
 
 
 def _used_bytes(writer: Writer) -> int:
-    """What is in use: pages that are free already are given back gradually."""
+    """Return the bytes in use, without free pages, which are returned gradually."""
     (free,) = writer.connection.execute("PRAGMA freelist_count").fetchone()
     (page,) = writer.connection.execute("PRAGMA page_size").fetchone()
     return file_bytes(writer.path) - int(free) * int(page)

@@ -1,25 +1,24 @@
-"""The tables, and which version of them this is. Another version is rebuilt from the topics: it is a copy."""
+"""The tables and their version. A store of another version is rebuilt from the topics."""
 
 from __future__ import annotations
 
 from typing import Final
 
 VERSION: Final = 4
-"""Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them.
-"""
+"""Stored in the file's `user_version`. Increase it with every change of the tables or their contents."""
 
 APPLICATION_ID: Final = 0x6A737472
-"""Marks the file as a store of judgestream ("jstr"), so that no other database is ever written to."""
+"""Marks the file as a store of judgestream ("jstr"), so that no other database is overwritten."""
 
 STATUSES: Final = ("scored", "unscored", "failed")
-"""The column `status` is a place in this list."""
+"""The column `status` is an index of this list."""
 
 ALL_PARTS: Final = 0
-"""The part of `part_cells` that is all of the traffic."""
+"""The part of `part_cells` for the whole traffic."""
 PART_KIND: Final = "label:"
-"""Begin of the kinds of names that are values of labels; the label's name follows."""
+"""Prefix of the kinds of names that are label values, before the label's name."""
 NO_SCORE: Final = -1_000_001
-"""Stands in `cells` for a missing score: a primary key takes no NULL twice as the same."""
+"""Replaces a missing score in `cells`: NULLs in a primary key are never equal."""
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 TABLES: Final = """

@@ -1,4 +1,4 @@
-"""Charts from the store: means over time, by label, how scores are distributed, what a day costs.
+"""Data of charts: means over time and by label, distributions of scores, daily costs.
 
 Every number is the weighted one of `streams.monitoring.statistics.estimators`, from the same six sums.
 """
@@ -18,10 +18,10 @@ from streams.store.schema import ALL_PARTS, DAY_MS, HOUR_MS, PART_KIND, STATUSES
 from streams.store.words import matching
 
 FINE_MS: Final = 6 * HOUR_MS
-"""Up to this length a time is shown in steps of less than an hour, from single verdicts."""
+"""Longest time shown in steps of less than an hour, from single verdicts."""
 FINE_STEPS: Final = 72
 HOURS_MS: Final = 4 * DAY_MS
-"""Up to this length in steps of an hour."""
+"""Longest time shown in steps of an hour."""
 DAYS_MS: Final = 150 * DAY_MS
 MAX_POINTS: Final = 400
 
@@ -37,13 +37,13 @@ _COLUMNS: Final = "metric, evaluator, labels, status, score, probability, correc
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A stretch of time of one metric by one evaluator.
+    """A step of time of one metric by one evaluator.
 
     Attributes:
         metric: The metric.
-        evaluator: Number of the evaluator, a key of `evaluators`.
-        at: Its begin, in milliseconds since 1970.
-        sums: Of its scores.
+        evaluator: The evaluator's id, a key of `evaluators`.
+        at: Its start, in milliseconds since 1970.
+        sums: The sums of its scores.
     """
 
     metric: str
@@ -53,8 +53,8 @@ class Point:
 
 
 def extent(asking: Asking) -> tuple[int, int] | None:
-    """Give the moments of the first and the last answer of the live stream; None without any."""
-    # Apart, each is one step in the index; together they go through all of it.
+    """Return the times of the first and last answer of the live stream; None without any."""
+    # As separate queries, each is one index lookup; together they scan the index.
     row = asking.row(
         "SELECT (SELECT min(at) FROM verdicts WHERE replay = 0), "
         "(SELECT max(at) FROM verdicts WHERE replay = 0)"
@@ -63,7 +63,7 @@ def extent(asking: Asking) -> tuple[int, int] | None:
 
 
 def step_of(since: int, until: int) -> int:
-    """Choose the length of a chart's steps, in milliseconds."""
+    """Return the length of a chart's steps, in milliseconds."""
     length = max(until - since, 1)
     if length <= FINE_MS:
         return max(1000, -(-length // FINE_STEPS // 1000) * 1000)
@@ -73,14 +73,14 @@ def step_of(since: int, until: int) -> int:
 
 
 def series(asking: Asking, wanted: Filter, *, since: int, until: int, step: int) -> list[Point]:
-    """Give the sums over time, by metric and evaluator, oldest first.
+    """Return the sums over time, by metric and evaluator, oldest first.
 
     Args:
         asking: The store.
-        wanted: Which verdicts; of any status, those that were scored.
-        since: Begin of the chart.
+        wanted: The filter; without a status, scored verdicts only.
+        since: Start of the chart.
         until: Its end.
-        step: Length of a stretch, from `step_of`.
+        step: Length of a step, from `step_of`.
     """
     source, parameters = _source(asking, replace(wanted.within(since, until), status="scored"), step)
     rows = asking.rows(
@@ -113,7 +113,7 @@ def distribution(asking: Asking, wanted: Filter) -> dict[str, dict[str, Any]]:
 
 
 def by_label(asking: Asking, wanted: Filter) -> dict[tuple[str, str, str], WeightedSums]:
-    """Give the sums by metric, label and value."""
+    """Return the sums by metric, label and value."""
     source, parameters = _source(asking, replace(wanted, status="scored"), None, by_label=True)
     rows = asking.rows(
         f"SELECT metric, labels, {_SUMS} FROM ({source}) GROUP BY metric, labels",
@@ -121,7 +121,7 @@ def by_label(asking: Asking, wanted: Filter) -> dict[tuple[str, str, str], Weigh
     )
     names = _names(asking, "metric")
     sets = labels_of(asking, {row["labels"] for row in rows if row["labels"] > 0})
-    # Of a part, its number below 0 stands for the set.
+    # A negative number means a part instead of a set.
     sets |= {-number: {name: value} for (name, value), number in _parts(asking).items()}
     parts: dict[tuple[str, str, str], list[WeightedSums]] = {}
     for row in rows:
@@ -132,7 +132,7 @@ def by_label(asking: Asking, wanted: Filter) -> dict[tuple[str, str, str], Weigh
 
 
 def daily_cost(asking: Asking, wanted: Filter) -> list[tuple[int, float, int]]:
-    """Give what judging cost by day (UTC): its begin, US dollars, verdicts."""
+    """Return the cost of judging by day (UTC): start, US dollars, verdicts."""
     source, parameters = _source(asking, wanted, DAY_MS)
     rows = asking.rows(
         f"SELECT at - at % {DAY_MS} AS day, sum(cost) AS cost, sum(count) AS n FROM ({source}) "
@@ -150,12 +150,12 @@ def count(asking: Asking, wanted: Filter) -> int:
 
 
 def evaluators(asking: Asking) -> dict[int, tuple[str, str]]:
-    """Give fingerprint and model of every evaluator, by its number."""
+    """Return fingerprint and model of every evaluator by id."""
     return {row[0]: (row[1], row[2]) for row in asking.rows("SELECT id, fingerprint, model FROM evaluators")}
 
 
 def labels_of(asking: Asking, sets: Iterable[int]) -> dict[int, dict[str, str]]:
-    """Give the labels of some sets."""
+    """Return the labels of some sets."""
     found = {}
     for number in sets:
         row = asking.row("SELECT labels FROM label_sets WHERE id = ?", (number,))
@@ -164,7 +164,7 @@ def labels_of(asking: Asking, sets: Iterable[int]) -> dict[int, dict[str, str]]:
 
 
 def choices(asking: Asking) -> Mapping[str, Any]:
-    """Give the filters: metrics, kinds of corrections and suspicions, evaluators, labels with few values."""
+    """Return the filters' choices: metrics, kinds of corrections and suspicions, evaluators, labels."""
     kinds: dict[int, list[str]] = {0: [], 1: []}
     for row in asking.rows(
         "SELECT DISTINCT sort, name FROM marks JOIN names ON names.id = marks.kind ORDER BY name"
@@ -210,27 +210,28 @@ def _sums(row: Any) -> WeightedSums:
 def _source(
     asking: Asking, wanted: Filter, step: int | None, *, by_label: bool = False
 ) -> tuple[str, list[Any]]:
-    """Write the quickest query that gives rows of alike verdicts: `at`, the columns, `count` and `cost`.
+    """Return the fastest query for groups of equal verdicts: `at`, the columns, `count` and `cost`.
 
     Args:
         asking: The store.
-        wanted: Which verdicts.
-        step: By which lengths of time the rows are added up afterwards; None for all together.
-        by_label: They are distinguished by their labels afterwards.
+        wanted: The filter.
+        step: Length of the steps by which the rows are summed afterwards; None: all
+        together.
+        by_label: Whether the rows are grouped by labels afterwards.
     """
     if not wanted.summed or (step is not None and step < HOUR_MS):
         return _single(asking, wanted)
     known = _parts(asking)
     if any(pair not in known for pair in wanted.labels):
-        return _single(asking, wanted)  # of labels with too many values there are no sums
+        return _single(asking, wanted)  # labels with too many values have no sums
     cells = _which_cells(wanted, known, by_label=by_label)
     ends = extent(asking)
     if ends is None:
         return _single(asking, wanted)
     since = ends[0] if wanted.since is None else max(wanted.since, ends[0])
     until = ends[1] + 1 if wanted.until is None else min(wanted.until, ends[1] + 1)
-    # Whole days from sums of days, what is left at both ends from sums of hours, and the rest from single
-    # verdicts. What the store begins and ends with is whole.
+    # Whole days from daily sums, the hours at both ends from hourly sums, and the rest from single verdicts.
+    # The first and last hours of the store count as whole.
     first_hour = since - since % HOUR_MS if since == ends[0] else -(-since // HOUR_MS) * HOUR_MS
     end_hour = -(-until // HOUR_MS) * HOUR_MS if until > ends[1] else until - until % HOUR_MS
     if first_hour >= end_hour:
@@ -253,7 +254,7 @@ def _source(
 
 
 def _parts(asking: Asking) -> dict[tuple[str, str], int]:
-    """Give the parts that sums are kept for, by label and value."""
+    """Return the parts with sums, by label and value."""
     rows = asking.rows("SELECT kind, name, id FROM names WHERE kind GLOB ?", (f"{PART_KIND}*",))
     return {(row[0].removeprefix(PART_KIND), row[1]): row[2] for row in rows}
 
@@ -261,10 +262,10 @@ def _parts(asking: Asking) -> dict[tuple[str, str], int]:
 def _which_cells(
     wanted: Filter, known: Mapping[tuple[str, str], int], *, by_label: bool
 ) -> Callable[[int, int, int], tuple[str, list[Any]]]:
-    """Choose the fewest cells that answer: of all of the traffic, of a part, of each part, or of sets.
+    """Choose the smallest sufficient cells: of the whole traffic, of a part, of each part, or of sets.
 
     Returns:
-        Gives the query for a grain, from one moment up to another.
+        A function that returns the query of a grain between two times.
     """
     where, parameters = conditions(replace(wanted, since=None, until=None))
     where, parameters = where[1:], parameters[1:]  # replays have no sums

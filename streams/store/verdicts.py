@@ -1,4 +1,4 @@
-"""Single verdicts from the store: a page of them in some order, and one with all that is known of it."""
+"""Single verdicts from the store: pages in an order, and one verdict with all its data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_PAGE: Final = 200
 MAX_SKIPPED: Final = 10_000
 REASON_CHARS: Final = 260
 FEW: Final = 20_000
-"""As many verdicts are sorted; of more, an index is followed in the order that is asked for."""
+"""Maximum verdicts to sort; for more, an index in the requested order is used."""
 
 _FIELDS: Final = (
     "v.id, hex(v.result_id) AS result_id, v.event_id, m.name AS metric, v.evaluator, v.labels, v.status, "
@@ -40,12 +40,12 @@ _JOINED: Final = "verdicts v JOIN names m ON m.id = v.metric"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some verdicts.
+    """A page of verdicts.
 
     Attributes:
-        rows: Plain values, one mapping a verdict.
-        count: How many there are in all.
-        more: Whether there are more after these.
+        rows: Plain values, one mapping per verdict.
+        count: Total number of verdicts.
+        more: Whether there is a next page.
     """
 
     rows: list[dict[str, Any]]
@@ -54,14 +54,14 @@ class Page:
 
 
 def page(asking: Asking, wanted: Filter, *, order: str, limit: int, skip: int = 0) -> Page:
-    """Give a page of verdicts.
+    """Return a page of verdicts.
 
     Args:
         asking: The store.
-        wanted: Which.
-        order: A key of `ORDERS`. "worst" and "best" have those that were scored alone.
-        limit: At most this many, up to `MAX_PAGE`.
-        skip: This many before them, up to `MAX_SKIPPED`.
+        wanted: The filter.
+        order: A key of `ORDERS`. "worst" and "best" contain scored verdicts only.
+        limit: Maximum rows, up to `MAX_PAGE`.
+        skip: Rows to skip, up to `MAX_SKIPPED`.
     """
     number = sums.count(asking, wanted)
     limit, skip = min(limit, MAX_PAGE), min(skip, MAX_SKIPPED)
@@ -96,7 +96,7 @@ def _fetch(asking: Asking, numbers: list[int]) -> list[Any]:
 
 
 def rows_of(asking: Asking, numbers: list[int]) -> list[dict[str, Any]]:
-    """Give some verdicts by their numbers in the store, in this order, each as in `page`."""
+    """Return verdicts by ids of the store, in this order, each as in `page`."""
     return [_row(asking, one) for one in _fetch(asking, numbers)]
 
 
@@ -123,12 +123,12 @@ def _row(asking: Asking, row: Any) -> dict[str, Any]:
 def _reason(result: Mapping[str, Any]) -> str:
     try:
         return reason_of(RESULT.validate_python(result), REASON_CHARS)
-    except ValidationError:  # of a version whose results have another form
+    except ValidationError:  # results of another version
         return ""
 
 
 def one(asking: Asking, result_id: str) -> dict[str, Any] | None:
-    """Give a verdict with its record (`result`), texts (`texts`, None where not kept), labels and place.
+    """Return a verdict with its record (`result`), texts (`texts`, None if not kept), labels and position.
 
     Args:
         asking: The store.
@@ -154,7 +154,7 @@ def one(asking: Asking, result_id: str) -> dict[str, Any] | None:
 
 
 def of_event(asking: Asking, event_id: str) -> list[dict[str, Any]]:
-    """Give all verdicts of an event, replays included, the oldest first, each as `one` does."""
+    """Return all verdicts of an event, including replays, oldest first, each as in `one`."""
     rows = asking.rows(
         "SELECT hex(result_id) FROM verdicts WHERE event_id = ? ORDER BY judged LIMIT ?", (event_id, MAX_PAGE)
     )
@@ -163,7 +163,7 @@ def of_event(asking: Asking, event_id: str) -> list[dict[str, Any]]:
 
 
 def every(asking: Asking, wanted: Filter) -> Iterator[dict[str, Any]]:
-    """Go through all verdicts, oldest first, as in `page`, with `people`: each person's latest label."""
+    """Iterate over all verdicts, oldest first, as in `page`, with `people`: each person's latest label."""
     where, parameters = selected(wanted, matching(asking, wanted.words))
     for row in asking.each(
         f"SELECT {_FIELDS}, b.body, (SELECT count(*) FROM labels l WHERE l.result_id = v.result_id) AS "
@@ -179,7 +179,7 @@ def every(asking: Asking, wanted: Filter) -> Iterator[dict[str, Any]]:
 
 
 def labels(asking: Asking, result_id: str) -> list[dict[str, Any]]:
-    """Give the latest label that each person gave a verdict."""
+    """Return each person's latest label of a verdict."""
     rows = asking.rows(
         "SELECT who, body FROM labels WHERE result_id = ? ORDER BY at", (bytes.fromhex(result_id),)
     )
@@ -187,15 +187,15 @@ def labels(asking: Asking, result_id: str) -> list[dict[str, Any]]:
 
 
 def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, str, str, int, float]]:
-    """Give live scores since a moment in the order of judging, or none where there are too many.
+    """Return live scores since a time in order of judging, or none if there are too many.
 
     Args:
         asking: The store.
-        moment: In milliseconds since 1970.
-        limit: At most this many.
+        moment: The time, in milliseconds since 1970.
+        limit: Maximum number.
 
     Returns:
-        When it was judged, metric, fingerprint, score and inclusion probability of each.
+        Time of judging, metric, fingerprint, score and inclusion probability of each.
     """
     rows = asking.rows(
         "SELECT v.judged, m.name, e.fingerprint, v.score, v.probability FROM verdicts v JOIN names m ON "
@@ -207,15 +207,15 @@ def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, 
 
 
 def stretch(asking: Asking, metric: str, *, since: int, until: int, limit: int, latest: bool) -> list[Any]:
-    """Give the scores of a metric in a stretch of time, with their labels as JSON in `label_text`.
+    """Return a metric's scores within a time range, with their labels as JSON in `label_text`.
 
     Args:
         asking: The store.
         metric: The metric.
-        since: Begin, in milliseconds since 1970.
+        since: Start, in milliseconds since 1970.
         until: End.
-        limit: At most this many.
-        latest: The latest first; else the oldest first.
+        limit: Maximum number.
+        latest: Whether the latest come first, else the oldest.
     """
     return asking.rows(
         "SELECT v.id, v.at, v.score, v.probability, v.labels, s.labels AS label_text, e.fingerprint FROM "

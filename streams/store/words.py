@@ -1,4 +1,4 @@
-"""Texts that have some words."""
+"""Full-text search."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from streams.store.reader import Asking
 
 
 def matching(asking: Asking, words: tuple[str, ...]) -> list[int] | None:
-    """Give the numbers of the latest texts that have all of some words, at most `MAX_MATCHES`.
-
-    None for no words.
+    """Return the ids of the latest texts with all of some words, at most `MAX_MATCHES`; None without words.
 
     Args:
         asking: The store.
-        words: Each without white space; the beginning of a word is enough.
+        words: Words or prefixes of words, each without white space.
     """
     if not words:
         return None
     if (known := asking.matches.get(words)) is not None:
         return known
-    # Whole words first: of a common word the latest texts are read one by one, while all texts of all words
-    # that begin with it would have to be put in order before.
+    # Whole words first: their latest texts are read in order, while a prefix search must sort all matches.
     found = _latest(asking, words, "")
     if len(found) < MAX_MATCHES:
         found = _latest(asking, words, "*")
@@ -29,7 +26,7 @@ def matching(asking: Asking, words: tuple[str, ...]) -> list[int] | None:
 
 
 def _latest(asking: Asking, words: tuple[str, ...], ending: str) -> list[int]:
-    # Each word is quoted, so none is mistaken for an operator of the search.
+    # Quote each word, so that none is a search operator.
     question = " ".join(f'"{word.replace(chr(34), "")}"{ending}' for word in words)
     rows = asking.rows(
         "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (question, MAX_MATCHES)

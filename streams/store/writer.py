@@ -1,4 +1,4 @@
-"""Writes batches: every result once, however often it comes, with the offsets where to continue."""
+"""Writes batches: every result once, despite repeats, with the next offsets."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from streams.store.items import AlertItem, Batch, Item, LabelItem, TextItem, Ver
 from streams.store.schema import ALL_PARTS, DAY_MS, HOUR_MS, NO_SCORE, PART_KIND, STATUSES
 
 MAX_GROUPED_VALUES: Final = 200
-"""A label with more values than that (a user, a session) has no sums kept by value; it can still be filtered
-by."""
+"""A label with more values (a user, a session) has no sums by value; filters still support it."""
 _ASKED_AT_ONCE: Final = 500
 _CORRECTION, _SUSPICION = 0, 1
 
 T = TypeVar("T", bound=Item)
 _Cell = tuple[Any, ...]
-"""The key of a cell, from its bucket or part on."""
+"""The columns of a cell's key after its bucket or part."""
 
 
 class Writer:
-    """The one writer of a store. Not for several threads concurrently.
+    """The only writer of a store; not thread-safe.
 
     Args:
-        path: The file; made where it is missing.
+        path: The file; created if missing.
 
     Raises:
-        StoreDamagedError: The file is damaged, or of another version.
+        StoreDamagedError: The file is damaged or has another version.
         StoreError: It cannot be used.
     """
 
@@ -45,7 +44,7 @@ class Writer:
         self._values: dict[str, set[str]] | None = None
 
     def _forget(self) -> None:
-        """Know nothing that is not in the file: what a failed transaction taught is dropped with it."""
+        """Clear the caches, which may contain rows of a failed transaction."""
         self._names.clear()
         self._evaluators.clear()
         self._sets.clear()
@@ -53,28 +52,28 @@ class Writer:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The database, for what keeps it small."""
+        """The database connection, for retention."""
         return self._db
 
     def close(self) -> None:
-        """Merge what is outstanding into the file and let go of it."""
+        """Merge the write-ahead log into the file and close it."""
         self._db.close()
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """Say up to where each partition is in here: the offset that is read next."""
+        """Return the next offset of each partition."""
         rows = self._db.execute("SELECT topic, partition, next FROM positions")
         return {(topic, partition): following for topic, partition, following in rows}
 
     def write(self, batch: Batch) -> int:
-        """Write a batch, all of it or nothing.
+        """Write a batch in one transaction.
 
         Returns:
-            How many verdicts were new.
+            Number of new verdicts.
 
         Raises:
             StoreFullError: The disk is full; the same batch may be written later.
             StoreDamagedError: The file is damaged.
-            StoreError: Anything else.
+            StoreError: Another error.
         """
         try:
             with transaction(self._db):
@@ -164,7 +163,7 @@ class Writer:
         )
 
     def _fresh(self, table: str, items: Sequence[T]) -> list[T]:
-        """Those that are not in a table yet, each once: the first stays."""
+        """Return the items not in a table yet, without duplicates: the first one stays."""
         by_id: dict[bytes, T] = {}
         for item in items:
             if not isinstance(item, AlertItem):
@@ -201,7 +200,7 @@ class Writer:
         return int(number)
 
     def _label_set(self, labels: Mapping[str, str]) -> tuple[int, int, tuple[int, ...]]:
-        """Give the number of a set of labels, of the set that its sums are kept under, and its parts."""
+        """Return the id of a set of labels, the id of its set for sums, and its parts."""
         text = clean_json(labels)
         found = self._sets.get(text)
         if found is None:
@@ -252,19 +251,19 @@ class Writer:
 
 
 class _Sums:
-    """What a batch adds to the sums: by the hour while it is read, by the day from its hours."""
+    """A batch's additions to the sums: by hour while it is read, by day from its hours."""
 
     def __init__(self) -> None:
         self._cells: defaultdict[_Cell, list[float]] = defaultdict(lambda: [0, 0.0])
         self._parts: defaultdict[_Cell, list[float]] = defaultdict(lambda: [0, 0.0])
 
     def add(self, item: VerdictItem, alike: _Cell, parts: Iterable[int]) -> None:
-        """Count a verdict.
+        """Add a verdict.
 
         Args:
             item: The verdict.
-            alike: Metric, evaluator, set of labels, and what follows in `cells`.
-            parts: The parts that it is in.
+            alike: Metric, evaluator, set of labels, and the following columns of `cells`.
+            parts: Its parts of the traffic.
         """
         hour, cost = item.at - item.at % HOUR_MS, item.cost or 0.0
         cells = [self._cells[hour, *alike]]
@@ -275,7 +274,7 @@ class _Sums:
             cell[1] += cost
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Add them to those of the file."""
+        """Add them to the file's sums."""
         for table, hours, place in (("cells", self._cells, 0), ("part_cells", self._parts, 1)):
             days: defaultdict[_Cell, list[float]] = defaultdict(lambda: [0, 0.0])
             for key, (count, cost) in hours.items():
@@ -300,7 +299,7 @@ def _of(kind: type[T], items: Iterable[Item]) -> list[T]:
 
 
 def _alike(score: float | None) -> float:
-    """A score as sums are kept for it: of a number three digits, so that sums stay fewer than verdicts."""
+    """Return the score for sums: numbers have three digits, to limit the number of sums."""
     if score is None:
         return NO_SCORE
     return score if isinstance(score, int) else float(f"{score:.3g}")
@@ -311,10 +310,10 @@ def _marks(count: int) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that SQLite takes: lone surrogates have no bytes, and NUL would end it."""
+    """Return text that SQLite accepts: without lone surrogates and NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
 def clean_json(labels: Mapping[str, str]) -> bytes:
-    """Labels in one form, whatever their order."""
+    """Return labels as JSON in a canonical order."""
     return orjson.dumps({clean(name): clean(labels[name]) for name in sorted(labels)})
