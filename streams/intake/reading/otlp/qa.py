@@ -107,7 +107,9 @@ def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
         yield step.last_question
 
 
-def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | None:
+def context_of(
+    trace: Trace, answer: Step, prompt: Prompt | None, calls: Sequence[Mapping[str, str]]
+) -> Found | None:
     """Find the pages that the answer may cite.
 
     In this order: the application's attribute; the reranked documents, else the retrieved ones, else the
@@ -120,17 +122,14 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
     found = sorted((step for step in trace.judged if step.searches), key=lambda step: step.span.start)
     reranked = [step for step in found if step.kind == "rerank" and any(one.text for one in step.documents)]
     documents = [document for step in reranked[-1:] or found for document in step.documents]
-    pages = as_pages(documents or _found_by_tools(trace, answer))
+    pages = as_pages(documents or _found_by_tools(calls))
     if pages:
         return Found(pages, "retrieval")
     for step in trace.judged:
-        if (told := step.context_in_variables) is not None:
-            pages = pages_of(told)
-            if pages:
-                return Found(pages, "variable")
+        if (told := step.context_in_variables) is not None and (pages := pages_of(told)):
+            return Found(pages, "variable")
     for step in (*trace.around(answer), answer):
-        pages = {} if step.context_in_exchange is None else pages_of(step.context_in_exchange)
-        if pages:
+        if (told := step.context_in_exchange) is not None and (pages := pages_of(told)):
             return Found(pages, "variable")
     if prompt is not None and prompt.pages:
         return Found(prompt.pages, "prompt")
@@ -140,10 +139,10 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
     return None if within is None else Found(within, "prompt")
 
 
-def _found_by_tools(trace: Trace, answer: Step) -> list[Document]:
+def _found_by_tools(calls: Iterable[Mapping[str, str]]) -> list[Document]:
     return [
         document
-        for call in tool_calls_of(trace, answer)
+        for call in calls
         if is_search(call["name"]) or pages_in_text(call["result"])
         for document in documents_in_result(call["result"])
     ]
@@ -189,7 +188,7 @@ def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
 def _requested(trace: Trace, answer: Step) -> list[ToolUse]:
     """Read tool calls and their results from the messages."""
     # A later call repeats the messages of earlier ones, so the last step with tool calls has them all.
-    exchanges = ((*step.heard, *step.said) for step in (*trace.models[::-1], answer))
+    exchanges = ((*step.heard, *step.said) for step in dict.fromkeys((*trace.models[::-1], answer)))
     turns = next((turns for turns in exchanges if any(turn.tool_calls for turn in turns)), ())
     calls = [call for turn in turns for call in turn.tool_calls]
     known = {call.call_id for call in calls if call.call_id}
@@ -241,7 +240,8 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
         Fields of `QAEvent` by name.
     """
     question, prompt = question_of(trace, answer)
-    context = context_of(trace, answer, prompt)
+    calls = tool_calls_of(trace, answer)
+    context = context_of(trace, answer, prompt, calls)
     labels = labels_of(trace, answer, [(QUESTION_FROM, question), (CONTEXT_FROM, context)])
     if joined and not trace.complete and not answer.span.is_log:
         labels[TRACE_PARTS] = "incomplete"
@@ -260,7 +260,7 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
         "tracestate": tracestate_of(trace, answer),
         "labels": labels,
         "messages": messages_of(trace, answer) or None,
-        "tool_calls": tool_calls_of(trace, answer) or None,
+        "tool_calls": calls or None,
         "conversation_id": None if conversation is None else conversation[:200],
     }
     return fields
