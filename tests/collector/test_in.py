@@ -165,14 +165,19 @@ async def test_an_unkeyed_topic_is_refused_and_the_remedy_helps(stage: Stage) ->
         await judged(keyed, events_of(sent))
 
 
-async def test_contents_in_log_records_are_judged(stage: Stage) -> None:
+@pytest.mark.parametrize("encoding", ["otlp_proto", "otlp_json"])
+async def test_contents_in_log_records_are_judged(stage: Stage, encoding: str) -> None:
     """Spans without content and their log records on one topic, keyed by trace id."""
     names = ("otel-genai-langchain-1.3b0", "otel-genai-openai-1.3b0", "otel-openai-v2-2.4b0")
     spans = [SAMPLES.joinpath(f"{name}.pb").read_bytes() for name in names]
     logs = [SAMPLES.joinpath(f"{name}-logs.pb").read_bytes() for name in names]
-    exporters = {"kafka": to_kafka(stage, **KEYED)}
+    exporter = to_kafka(stage, **KEYED)
+    exporter["traces"]["encoding"] = exporter["logs"]["encoding"] = encoding
     signals = ("traces", "logs")
-    async with stage.worker(Chat()), collector(stage.directory, exporters, signals=signals) as source:
+    async with (
+        stage.worker(Chat()),
+        collector(stage.directory, {"kafka": exporter}, signals=signals) as source,
+    ):
         await source.post(*logs, signal="logs")
         await source.post(*spans)
         await judged(stage, events_of([*spans, *logs]))
