@@ -15,7 +15,7 @@ On the worker's own consumer, by `streams.kafka.transport`:
 |---|---|
 | `AIOKafkaConsumer._isolation_level`, `_client_rack` | Faust has no setting for them |
 | `Fetcher._client` | checks CRC-32C with the processor's instruction (`transport.checksums`) |
-| `PartitionRecords._records_iterator` | one record never blocks the others (`transport.unpacking`) |
+| `FetchResult._partition_records` | one record never blocks the others (`transport.unpacking`) |
 | `Fetcher._records`, `fetched_records`, `_create_fetch_waiter` | fetches from the partitions that have room |
 | `GroupCoordinator._send_req`, `_do_heartbeat` | records the time of the coordinator's last response, and detects fencing (`transport.membership`) |
 | `Consumer`, `Producer`, `Transport`, `AIOKafkaConsumerThread` of Faust's driver, subclassed | commits in order, push-down, room by topic, idempotent producer |

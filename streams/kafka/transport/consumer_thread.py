@@ -27,7 +27,7 @@ from streams.kafka.transport.delivery import Taken
 from streams.kafka.transport.membership import Membership, PlaceTakenError
 from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
 from streams.kafka.transport.starts import first_offsets, tell_starts
-from streams.kafka.transport.unpacking import Suspects, unpack
+from streams.kafka.transport.unpacking import CheckedRecords, Suspects
 
 LEAVE_SECONDS: Final = 5.0
 """Timeout of leaving the group; a rebalance in progress can block it longer. A member that does not leave is
@@ -203,7 +203,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 await self._wait_for_records(fetcher, remaining)
 
     def _unpack_with_care(self, fetcher: Any) -> None:
-        """Replace the iterators of fetched records by `unpack`, which yields records as unpacked in C.
+        """Replace fetched records by `CheckedRecords`, which are as unpacked in C.
 
         They have key, value, headers, offset and timestamp. aiokafka's data class per record costs as much
         as unpacking, and most records are filtered out by key.
@@ -211,9 +211,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         for waiting in fetcher._records.values():  # noqa: SLF001 - aiokafka has no setting for it
             if isinstance(waiting, FetchResult) and waiting.has_more():
                 fetched = waiting._partition_records  # noqa: SLF001 - as above
-                if not hasattr(fetched, "with_care"):
-                    fetched.with_care = True
-                    fetched._records_iterator = unpack(fetched, self._suspects)  # noqa: SLF001 - as above
+                if not isinstance(fetched, CheckedRecords):
+                    waiting._partition_records = CheckedRecords(fetched, self._suspects)  # noqa: SLF001 - as above
 
     def _positions(self, partitions: set[TP]) -> dict[TP, int]:
         """Return the next offset of partitions, past transaction markers and removed records."""

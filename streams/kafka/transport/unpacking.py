@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError, UnsupportedCodecError
 
 from streams.errors import DecodeReason
 from streams.kafka.patches.codecs import BatchTooLargeError
-from streams.kafka.patches.crowded import MAX_HEADERS, examine
+from streams.kafka.patches.crowded import EXAMINED_BYTES, MAX_HEADERS, examine
 from streams.kafka.transport.salvage import CODECS, HEAD, records_of, too_many
 from streams.kafka.transport.unreadable import Unreadable
 
@@ -37,8 +37,34 @@ class Suspects:
         return True
 
 
-def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
-    """Yield the records of one fetched partition in order, as aiokafka's C code unpacks them.
+class CheckedRecords:
+    """Replaces aiokafka's `PartitionRecords` within its `FetchResult`, which uses only these two methods.
+
+    Args:
+        fetched: The `PartitionRecords`; its `_records` are `FetchedBatches`.
+        suspects: Failures of damaged batches.
+    """
+
+    __slots__ = ("_fetched", "_suspects")
+
+    def __init__(self, fetched: Any, suspects: Suspects) -> None:
+        # It and this generator refer to each other; the fetched bytes would wait for a garbage collection.
+        fetched._records_iterator = None  # noqa: SLF001 - as in unpack
+        self._fetched = fetched
+        self._suspects = suspects
+
+    @property
+    def next_fetch_offset(self) -> int:
+        """The offset to fetch next."""
+        offset: int = self._fetched.next_fetch_offset
+        return offset
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(unpack(self._fetched, self._suspects))
+
+
+def unpack(fetched: Any, suspects: Suspects) -> list[Any]:
+    """Return the records of one fetched partition in order, as aiokafka's C code unpacks them.
 
     Replaces `PartitionRecords._unpack_records`. If that raises, the records before the error are lost,
     because the position has advanced. Here an `Unreadable` replaces what cannot be read.
@@ -47,8 +73,11 @@ def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
         fetched: aiokafka's `PartitionRecords`; its `_records` are `FetchedBatches`.
         suspects: Failures of damaged batches.
     """
+    records: list[Any] = []
     batches = fetched._records  # noqa: SLF001 - aiokafka has no API for this
-    committed_only = fetched._isolation_level == READ_COMMITTED  # noqa: SLF001 - as above
+    # The broker names the aborted transactions of the fetched offsets; the list is used up on the way.
+    any_aborted = fetched._isolation_level == READ_COMMITTED and bool(fetched._aborted_transactions)  # noqa: SLF001 - as above
+    any_large = batches.size_in_bytes() > EXAMINED_BYTES
     while batches.has_next():
         try:
             batch = batches.next_batch()
@@ -57,20 +86,21 @@ def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
             batch, intact = None, False
         if not intact:
             if not suspects.is_lost(fetched._tp, fetched.next_fetch_offset):  # noqa: SLF001 - as above
-                return  # the position is unchanged, so that the batch is fetched again
-            yield _damaged(
-                fetched, batches.last, "its checksum is wrong: it was damaged on disk or in transit"
+                break  # the position is unchanged, so that the batch is fetched again
+            records.append(
+                _damaged(fetched, batches.last, "its checksum is wrong: it was damaged on disk or in transit")
             )
             continue
-        if committed_only and batch.producer_id is not None and _is_aborted(fetched, batch):
+        if any_aborted and batch.producer_id is not None and _is_aborted(fetched, batch):
             fetched.next_fetch_offset = batch.next_offset
             continue
         if batch.is_control_batch:
             fetched.next_fetch_offset = batch.next_offset
             continue
-        yield from _records(fetched, batch, batches)
+        records += _records(fetched, batch, batches, examined=any_large and not batch.compression_type)
         # Compaction may have removed the last record; continue after the batch.
         fetched.next_fetch_offset = max(fetched.next_fetch_offset, batch.next_offset)
+    return records
 
 
 def _is_aborted(fetched: Any, batch: Any) -> bool:
@@ -84,27 +114,32 @@ def _is_aborted(fetched: Any, batch: Any) -> bool:
     return bool(batch.is_transactional and batch.producer_id in aborted)
 
 
-def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
+def _records(fetched: Any, batch: Any, batches: Any, *, examined: bool) -> list[Any]:
+    found: list[Any] = []
+    following, end = fetched.next_fetch_offset, batch.next_offset
     try:
-        if not batch.compression_type:
+        if examined:
             examine(batches.last[HEAD.size :])
-        for record in batch:
-            if record.offset < fetched.next_fetch_offset:
+        for record in batch:  # runs for every record: local names only
+            offset = record.offset
+            if offset < following:
                 continue  # before the requested offset, in the same batch
-            if record.offset >= batch.next_offset:
-                yield from _salvaged(fetched, batches.last, ValueError("offset of a later batch"))
-                return
-            fetched.next_fetch_offset = record.offset + 1
-            yield record if len(record.headers) <= MAX_HEADERS else _crowded(record)
+            if offset >= end:
+                raise ValueError("offset of a later batch")  # noqa: TRY301 - handled as the parser's errors
+            following = offset + 1
+            found.append(record if len(record.headers) <= MAX_HEADERS else _crowded(record))
     except UnsupportedCodecError:
         if batch.compression_type in CODECS:
             raise  # its library is not installed; the batch is valid
-        yield _damaged(fetched, batches.last, f"compression codec {batch.compression_type} does not exist")
+        what = f"compression codec {batch.compression_type} does not exist"
+        found.append(_damaged(fetched, batches.last, what))
     except BatchTooLargeError as error:
-        yield _damaged(fetched, batches.last, str(error), reason="oversized")
+        found.append(_damaged(fetched, batches.last, str(error), reason="oversized"))
     # A length near 2^63 passes aiokafka's bounds check, and allocating it fails.
     except (KafkaError, ValueError, IndexError, AssertionError, MemoryError, OverflowError) as error:
-        yield from _salvaged(fetched, batches.last, error)
+        fetched.next_fetch_offset = following
+        found += _salvaged(fetched, batches.last, error)
+    return found
 
 
 def _crowded(record: Any) -> Unreadable:

@@ -48,6 +48,7 @@ NEEDED = {
     "aiokafka.consumer.fetcher.FetchResult": {"_partition_records", "has_more"},
     "aiokafka.consumer.fetcher.PartitionRecords": {
         "_aborted_producers",
+        "_aborted_transactions",
         "_check_crcs",
         "_consume_aborted_up_to",
         "_contains_abort_marker",

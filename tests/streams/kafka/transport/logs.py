@@ -83,4 +83,4 @@ def taken(
 ) -> tuple[list[Any], int]:
     """Return the unpacked records and the next fetch offset."""
     partition = fetched(data, offset, **how)
-    return list(unpack(partition, Suspects() if suspects is None else suspects)), partition.next_fetch_offset
+    return unpack(partition, Suspects() if suspects is None else suspects), partition.next_fetch_offset
