@@ -107,7 +107,6 @@ class PushDown:
         )
         self._only_stratum = None if policy.label_names else policy.stratum({})
         self._only_place = None if self._only_stratum is None else _Place.of(self._only_stratum)
-        self._key_place = self._only_place if self._by_key else None
         self._places: dict[Any, _Place] = {}
         self._whole = _decoder(ingest, policy.label_names, identity=True)
         self._labels_alone = _decoder(ingest, policy.label_names, identity=False)
@@ -122,18 +121,19 @@ class PushDown:
             Whether it is delivered.
         """
         # Two fast paths of the decision below, for most records: this runs for every record.
-        place = self._key_place
-        if place is not None and record.key:
-            if sha256(record.key).digest() >= place.limit:
+        key = record.key if self._by_key else None
+        place = self._only_place
+        if key and place is not None:
+            if sha256(key).digest() >= place.limit:
                 return True
             self.skipped[place.skip_reason] += 1
             return False
-        if self._whole is not None and not record.headers and not (self._by_key and record.key):
+        if self._whole is not None and not key and not record.headers:
             kept = self._decide_by_body(record.value)
             if kept is not None:
                 return kept
-        if self._by_key and record.key:
-            randomness: int | None = hashed_randomness(record.key)
+        if key:
+            randomness: int | None = hashed_randomness(key)
         else:
             randomness = _header_randomness(record.headers) if record.headers else None
         stratum = self._only_stratum

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from faust.types import TP
 
@@ -12,8 +12,13 @@ from streams.kafka.transport.ranges import Move, ResumeAt
 from streams.kafka.transport.room import Room
 from streams.kafka.transport.starts import Start
 
-Predicate = Callable[[Any], bool]
-"""Return whether a raw record (key, value, headers, offset, timestamp) is delivered."""
+
+class Predicate(Protocol):
+    """Decides whether a raw record (key, value, headers, offset, timestamp) is delivered."""
+
+    def __call__(self, record: Any, /) -> bool:
+        """Decide."""
+
 
 DEFAULT_ROOM: Final = Room(records=512, bytes=64 * 1024 * 1024)
 
