@@ -75,6 +75,7 @@ class ResourceSpans(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     resource: Resource | None = None
     scope_spans: list[ScopeSpans] | None = None
+    instrumentation_library_spans: msgspec.Raw = NOTHING
 
 
 class JsonLogRecord(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -130,6 +131,7 @@ class ResourceHeads(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     scope_spans: list[ScopeHeads] | None = None
     scope_logs: list[ScopeHeads] | None = None
+    instrumentation_library_spans: msgspec.Raw = NOTHING
 
 
 class HeadsRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -155,13 +157,20 @@ def json_request(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
         if not (found.resource_spans or found.resource_logs):  # type: ignore[attr-defined] # of both decoders
             raw = orjson.loads(value)
             if not raw.keys() <= {"resourceSpans", "resourceLogs"}:
-                return _by_schema(decoder, raw)
+                found = _by_schema(decoder, raw)
+        _check_age(found.resource_spans or ())  # type: ignore[attr-defined] # of both decoders
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DecodeError(
             "undecodable",
-            f"value: is not an OTLP request in JSON, {error}; let the Collector's Kafka exporter write it",
+            f"value: is not an OTLP request in JSON, {error}; let the Kafka exporter of a current Collector "
+            "write it",
         ) from None
     return found
+
+
+def _check_age(resources: Iterable[Any]) -> None:
+    if any(not one.scope_spans and one.instrumentation_library_spans is not NOTHING for one in resources):
+        raise ValueError("has instrumentationLibrarySpans, as OTLP before 0.15 does")
 
 
 def _by_schema(decoder: msgspec.json.Decoder[T], raw: dict[str, Any]) -> T:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -350,3 +351,11 @@ def test_json_of_another_kind_is_refused(value: bytes) -> None:
     with pytest.raises(DecodeError, match="has neither resourceSpans nor resourceLogs"):
         READER.heads(value)
     assert READER.heads(b"{}") == []
+
+
+@pytest.mark.parametrize("read", [READER.heads, READER.spans])
+def test_json_of_otlp_before_its_scopes_is_refused(read: Callable[[bytes], object]) -> None:
+    """The field was renamed in 2022; in Protobuf it kept its number and is read."""
+    value = request(span(1, "chat")).replace(b"scopeSpans", b"instrumentationLibrarySpans")
+    with pytest.raises(DecodeError, match="has instrumentationLibrarySpans"):
+        read(value)
