@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import orjson
@@ -10,7 +9,6 @@ import orjson
 from streams.intake.reading.otlp.content.truncated import completed
 
 _OPENING: Final = frozenset('{["')
-_SHOWN: Final = re.compile(r"<[A-Za-z_][\w.]*(?: object\b|\()|[A-Z]\w*\([a-z_]\w*=")
 
 
 def loaded(value: Any) -> Any:
@@ -25,11 +23,6 @@ def loaded(value: Any) -> Any:
     except (orjson.JSONDecodeError, ValueError):
         found = completed(value)
         return value if found is None else found
-
-
-def is_shown_object(text: str) -> bool:
-    """Tell how Python shows an object (`<Stream object at 0x7f>`, `StopEvent(result=1)`) from text."""
-    return _SHOWN.match(text) is not None
 
 
 def as_text(value: Any) -> str:

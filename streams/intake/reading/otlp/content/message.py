@@ -67,6 +67,10 @@ def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
         message = {"content": [message]}
         role = "assistant"
     own = _role_of(message, role)
+    if own in _SILENT_PARTS:  # Traceloop
+        return []
+    if own == "user" and message.get("tool_call_id"):  # Anthropic in OpenInference
+        own = "tool"
     content = message.get("parts") or message.get("content") or message.get("contents")
     content = content or message.get("blocks") or message.get("text") or None
     opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content

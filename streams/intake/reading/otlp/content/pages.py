@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from streams.intake.reading.otlp.content.json_text import is_shown_object, loaded
+from streams.intake.reading.otlp.content.json_text import loaded
+from streams.intake.reading.otlp.content.shown import is_shown_object, shown_document
 from streams.intake.reading.otlp.content.tool_result import result_text
 
 MAX_PAGES: Final = 500
@@ -66,8 +67,9 @@ def _documents(value: Any, depth: int) -> Iterator[Document]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
-        if value.strip() and not is_shown_object(value):
-            yield Document(value)
+        text = shown_document(value) or value
+        if text.strip() and not is_shown_object(text):
+            yield Document(text)
     elif isinstance(value, list):
         for item in value[:MAX_PAGES]:
             yield from _documents(loaded(item), depth + 1)

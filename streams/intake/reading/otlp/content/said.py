@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.conversation import read_turns
-from streams.intake.reading.otlp.content.json_text import is_shown_object, loaded
+from streams.intake.reading.otlp.content.json_text import loaded
+from streams.intake.reading.otlp.content.shown import is_shown_object, shown_message
 
 QUESTION_NAMES: Final = (
     "question",
@@ -79,8 +80,12 @@ def answer_in(value: Any) -> str | None:
 
 def _words(value: Any, names: tuple[str, ...], role: str, depth: int) -> str | None:
     opened = loaded(value)
+    if isinstance(opened, str) and opened is not value:
+        opened = loaded(opened)  # JSON within JSON
     if isinstance(opened, str):
-        return opened if opened.strip() and not is_shown_object(opened) else None
+        message = shown_message(opened)
+        text = str(message["content"]) if message else opened
+        return text if text.strip() and not is_shown_object(text) else None
     if depth > _MAX_DEPTH:
         return None
     if isinstance(opened, dict):

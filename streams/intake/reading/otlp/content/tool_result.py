@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.json_text import as_text, loaded
+from streams.intake.reading.otlp.content.shown import shown_message
 
 _MAX_UNPACKED: Final = 5
 _NOTES: Final = ("metadata", "tags")
@@ -39,6 +40,8 @@ _FORMS: Final[tuple[_Form, ...]] = (
 def unpacked(value: Any, depth: int = 0) -> Any:
     """Take what a tool was given, or gave back, out of its envelopes."""
     opened = loaded(value)
+    if isinstance(opened, str):
+        opened = shown_message(opened) or opened
     if not isinstance(opened, dict) or depth > _MAX_UNPACKED:
         return opened
     for path, needed, allowed in _FORMS:

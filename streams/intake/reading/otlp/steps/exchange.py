@@ -54,10 +54,18 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
     if asked is not None and not any(turn.tool_calls for turn in said):
         called = tuple(call for item in listed(asked) if (call := _called(item)))
         said = [*said, Turn("assistant", "", called)] if called else said
-    system = values.first("system")
-    if system is not None and not any(turn.role == "system" for turn in heard):
-        heard = [*read_turns(system, "system"), *heard]
+    if not any(turn.role == "system" for turn in heard):
+        system = values.first("system") or (_system_of(values.first("given")) if kind == "model" else None)
+        heard = heard if system is None else [*read_turns(system, "system"), *heard]
     return tuple(heard), tuple(said)
+
+
+def _system_of(request: Any) -> Any:
+    """Find the system instruction in a whole request, where the messages beside it lack it."""
+    if not isinstance(request, str) or '"system"' not in request:
+        return None
+    opened = loaded(request)
+    return opened.get("system") if isinstance(opened, dict) else None
 
 
 def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from streams.intake.reading.otlp.content.conversation import read_turns
 from streams.intake.reading.otlp.content.flattened import unflatten
-from streams.intake.reading.otlp.content.json_text import as_text, is_shown_object, loaded
+from streams.intake.reading.otlp.content.json_text import as_text, loaded
+from streams.intake.reading.otlp.content.shown import is_shown_object
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.shape import Field, Shape
 

@@ -209,3 +209,86 @@ def test_a_picture_whose_type_was_cut_off_is_not_read_as_text() -> None:
     cut = f'{text}, {{"mime_type": "image/png", "modality": "image", "content": "iVBORw0KGgo'
     messages = {"gen_ai.input.messages": cut, "gen_ai.output.messages": dumped([TOLD])}
     assert event_of(request(span(1, "chat", MODEL | messages))).question == QUESTION
+
+
+NOTES = "additional_kwargs={} response_metadata={}"
+SHOWN = [
+    f"content={QUESTION!r} {NOTES} id='1'",
+    f"content='' {NOTES} tool_calls=[{{'name': 'search', 'args': {{}}, 'id': 'c-1'}}]",
+    f"content={TWO!r} name='search' tool_call_id='c-1'",
+    f"content={ANSWER!r} {NOTES} usage_metadata={{'input_tokens': 3}}",
+]
+
+
+def test_messages_and_documents_of_langchain_are_read_as_python_shows_them() -> None:
+    """As OpenInference wrote the steps of a graph until 0.1.30."""
+    graph = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": dumped({"messages": SHOWN[:1]}),
+        "output.value": dumped({"messages": SHOWN}),
+    }
+    step = {
+        "openinference.span.kind": "CHAIN",
+        "output.value": dumped({"documents": [f"page_content={ONE!r} metadata={{'page': 1}}"]}),
+    }
+    tool = {"openinference.span.kind": "TOOL", "tool.name": "count", "output.value": SHOWN[2]}
+    kind = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": ANSWER}
+    event = event_of(
+        request(
+            span(1, "LangGraph", graph),
+            span(2, "retrieve", step, parent=1),
+            span(3, "count", tool, parent=1),
+            span(4, "call", kind, parent=1),
+        )
+    )
+    assert (event.question, event.answer, event.context) == (QUESTION, ANSWER, {"Page-1": ONE})
+    assert [one.result for one in event.tool_calls or ()] == [TWO]
+
+
+def test_the_request_beside_the_messages_has_the_system_instruction() -> None:
+    """OpenInference left Anthropic's out of the messages, and gave a tool's result to the user."""
+    call = {
+        "openinference.span.kind": "LLM",
+        "input.value": dumped({"model": "m", "system": SYSTEM, "messages": []}),
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": QUESTION,
+        "llm.input_messages.1.message.role": "assistant",
+        "llm.input_messages.1.message.tool_calls.0.tool_call.id": "c-1",
+        "llm.input_messages.1.message.tool_calls.0.tool_call.function.name": "count",
+        "llm.input_messages.2.message.role": "user",
+        "llm.input_messages.2.message.tool_call_id": "c-1",
+        "llm.input_messages.2.message.content": dumped([{"type": "text", "text": TWO}]),
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": ANSWER,
+    }
+    event = event_of(request(span(1, "Messages", call)))
+    assert event.question == QUESTION
+    told = [(one.role, one.content) for one in event.messages or ()]
+    assert told == [
+        ("system", SYSTEM),
+        ("user", QUESTION),
+        ("assistant", ""),
+        ("tool", TWO),
+        ("assistant", ANSWER),
+    ]
+
+
+def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
+    """Traceloop gives thoughts a role of their own, and writes the output of LlamaIndex twice as JSON."""
+    call = {
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": QUESTION,
+        "gen_ai.completion.0.role": "thinking",
+    }
+    said = {"gen_ai.completion.0.content": "Page 2.", "gen_ai.completion.1.content": ANSWER}
+    event = event_of(request(span(1, "chat", MODEL | call | said)))
+    assert [(one.role, one.content) for one in event.messages or ()] == [
+        ("user", QUESTION),
+        ("assistant", ANSWER),
+    ]
+    output = dumped(
+        dumped({"message": {"role": "assistant", "blocks": [{"block_type": "text", "text": ANSWER}]}})
+    )
+    step = {"traceloop.span.kind": "workflow", "traceloop.entity.output": output}
+    asked = {"traceloop.entity.input": dumped({"query": QUESTION})}
+    assert event_of(request(span(1, "query", step | asked))).answer == ANSWER

@@ -1,0 +1,47 @@
+"""Python objects that an instrumentation wrote as `str` or `repr` shows them. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Final
+
+_OBJECT: Final = re.compile(r"<[A-Za-z_][\w.]*(?: object\b|\()|[A-Z]\w*\([a-z_]\w*=")
+_LITERAL: Final = r"(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+_MESSAGE: Final = re.compile(
+    rf"content={_LITERAL} (?P<rest>(?=.*?(?:additional_kwargs|tool_call_id)=).*)", re.DOTALL
+)
+_DOCUMENT: Final = re.compile(rf"page_content={_LITERAL}(?= metadata=|\Z)", re.DOTALL)
+_CALL_ID: Final = re.compile(r"\btool_call_id='([^']{1,200})'")
+_REPLIED: Final = ("usage_metadata=", "response_metadata={'", "tool_calls=[")
+"""Only the messages of a model have these."""
+
+
+def is_shown_object(text: str) -> bool:
+    """Tell an object (`<Stream object at 0x7f>`, `StopEvent(result=1)`) from text."""
+    return _OBJECT.match(text) is not None
+
+
+def shown_message(text: str) -> dict[str, Any] | None:
+    """Read a message of LangChain; None for anything else."""
+    match = _MESSAGE.match(text) if text.startswith("content=") else None
+    if match is None:
+        return None
+    call_id = _CALL_ID.search(match["rest"])
+    replied = any(mark in match["rest"] for mark in _REPLIED)
+    role = "tool" if call_id else "assistant" if replied else "user"
+    content = _literal(match["text"])
+    return {"role": role, "content": content, **({"tool_call_id": call_id[1]} if call_id else {})}
+
+
+def shown_document(text: str) -> str | None:
+    """Read the text of a document of LangChain; None for anything else."""
+    match = _DOCUMENT.match(text) if text.startswith("page_content=") else None
+    return None if match is None else _literal(match["text"])
+
+
+def _literal(text: str) -> str:
+    try:
+        return str(ast.literal_eval(text))
+    except (ValueError, SyntaxError):  # a NUL, or a line feed that was not escaped
+        return text[1:-1]
