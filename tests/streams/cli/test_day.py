@@ -92,14 +92,14 @@ def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
     assert day.usd == pytest.approx((round(day.input_tokens) * 0.4 + 10 * 400 * 1.6) / 1e6)
 
 
-def test_without_a_price_no_cost_is_said() -> None:
+def test_an_unknown_price_gives_no_cost() -> None:
     """Without a known price the cost is unknown, not 0."""
     judge = {"endpoints": [{"name": "a", "base_url": "http://127.0.0.1:1/v1", "model": "m"}]}
     assert estimate(settings(judge=judge), 10, [record()]).usd is None
     assert str(Day(1, 1, 1, None)).endswith("1 tokens: no price is known (an estimate)")
 
 
-def test_a_day_beyond_the_budget_is_told() -> None:
+def test_a_cost_above_the_budget_gives_a_hint() -> None:
     """A cost of 20 USD a day over a budget of 5 USD gives a hint; a cost of 4 USD does not."""
     assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(
         "judge.budget allows $5.00 per worker: sample less or raise it"

@@ -34,7 +34,7 @@ async def next_lines(service: Service, count: int) -> list[str]:
     return [await service.line() for _ in range(count)]
 
 
-async def test_a_broker_that_takes_what_produce_sends_and_tail_shows() -> None:
+async def test_produce_and_tail_work_with_the_broker_command() -> None:
     """`broker` prints its address, `produce` reads standard input, and `tail --json` prints the records."""
     async with running("broker", "--port", "0", "--topic", "qa.events:2", "--json") as broker:
         said = json.loads(await broker.line())

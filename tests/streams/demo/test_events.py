@@ -24,7 +24,7 @@ def made(index: int, *, worse: bool = False) -> dict[str, Any]:
     return value
 
 
-def test_an_event_follows_from_its_number() -> None:
+def test_the_same_number_gives_the_same_record() -> None:
     """The same number gives the same record."""
     first, second = (make_record(QUESTIONS, 5, worse=True, occurred_at=NOON) for _ in range(2))
     assert first == second
@@ -78,7 +78,7 @@ def test_one_in_a_hundred_gives_no_metric_anything_to_judge() -> None:
     assert event.context is None
 
 
-def test_a_bounded_run_turns_worse_half_way() -> None:
+def test_the_second_half_of_a_bounded_run_is_bad() -> None:
     """Of seven events the first four (0 to 3, as 2 * 3 < 7) are from the good deployment."""
     versions = [
         json.loads(record.value)["labels"]["prompt_version"] for record in bounded_records(QUESTIONS, 7)

@@ -110,7 +110,7 @@ def test_sparkline(means: tuple[float | None, ...], bars: str) -> None:
     assert sparkline(series, 1, 5, 3).plain == bars
 
 
-def test_all_of_the_traffic_stands_before_its_parts() -> None:
+def test_alerts_of_all_traffic_precede_those_of_parts() -> None:
     """Alerts of all traffic precede those of parts; each part shows its latest alert, newest first."""
     part = alert("part", labels={"app": "a"}, seconds=5)
     whole, again = alert("whole", seconds=1), alert("whole again", seconds=2)

@@ -50,7 +50,7 @@ def test_what_is_missing_is_named_with_its_command() -> None:
     assert found[2].detail == "Read: both; Write: out"
 
 
-def test_what_the_broker_does_not_tell_is_not_claimed() -> None:
+def test_hidden_permissions_are_not_tried() -> None:
     (found,) = check_topic_rights([TopicView("in", 0), TopicView("out", 3)], NEEDS, KAFKA)
     assert found.outcome == "not tried"
     assert "does not report permissions" in found.detail

@@ -22,7 +22,7 @@ def told(ingest: dict[str, Any], *records: RawRecord, partitions: int = 4) -> li
     return [(one.outcome, one.detail, one.remedy) for one in check_events(settings, records, partitions)]
 
 
-def test_a_topic_whose_records_become_events_is_well() -> None:
+def test_a_topic_of_readable_records_is_ok() -> None:
     """Readable records of JSON and of traces are counted; an empty topic is ok."""
     event = RawRecord(b'{"event_id": "e", "question": "?", "answer": "!"}')
     assert told({}, event, event) == [("ok", "2 of the 2 newest records become events", "")]
@@ -59,7 +59,7 @@ def test_traces_without_content_name_the_switch() -> None:
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in remedy
 
 
-def test_answers_whose_citations_are_not_understood_are_told_of() -> None:
+def test_unrecognized_citations_give_a_warning() -> None:
     """Unrecognized citations give a warning with an example; a matching citation_pattern removes it."""
     event = {"event_id": "e", "question": "?", "answer": "It is tall {{ref 1}}.", "context": ["It is tall."]}
     record = RawRecord(json.dumps(event).encode())

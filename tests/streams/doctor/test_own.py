@@ -165,7 +165,7 @@ async def test_port() -> None:
     assert (found.outcome, found.may_pass) == ("failed", False)
 
 
-async def test_who_gets_at_the_port() -> None:
+async def test_an_exposed_or_closed_port_is_a_warning() -> None:
     """A port open to all addresses without a password, or closed to the probes, gives a warning."""
     everywhere = "0.0.0.0"  # noqa: S104 - what is told of
     _, found = await examine_port(TelemetrySettings(host=everywhere, port=0), {})

@@ -88,7 +88,7 @@ def test_each_fault_is_named(
     assert words in detail
 
 
-def test_what_does_not_matter_for_a_topic_is_not_held_against_it() -> None:
+def test_irrelevant_settings_are_not_checked() -> None:
     """Consumption is not checked on a topic only written, nor write durability on a topic only read."""
     assert judged(topic(partitions=1), WRITTEN, retention_ms="1000", workers=9)[0][0] == "ok"
     assert judged(topic(in_sync=1), READ)[0][0] == "ok"

@@ -112,7 +112,7 @@ async def test_an_outage_loses_nothing() -> None:
     await broker.stop()
 
 
-async def test_a_client_that_does_not_read_cannot_hold_up_the_end() -> None:
+async def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
     """A client that requests 8 MB and does not read them does not delay the stop."""
     broker = EmbeddedBroker(topics={"t": 1})
     await broker.start()
@@ -152,7 +152,7 @@ async def test_a_long_run_stays_bounded() -> None:
             assert 81 <= start <= 99
 
 
-def test_two_brokers_know_nothing_of_each_other() -> None:
+def test_two_brokers_share_no_state() -> None:
     """Two brokers in a process share no state."""
     with broker_in_thread(topics={"only-here": 2}) as one, broker_in_thread() as other:
         with WireClient(one) as client:

@@ -202,7 +202,7 @@ def test_envelopes_and_mappings_go_the_exact_way() -> None:
     assert pushed(PushDown(policy, MAPPED), plain) == (False, "not_sampled")
 
 
-def test_text_that_an_expression_makes_and_utf8_cannot_write_is_delivered() -> None:
+def test_a_mapped_lone_surrogate_is_delivered() -> None:
     ingest = Ingest(max_event_bytes=1_000, mapping={"event_id": '`"\\ud800"`'})
     assert PushDown(SamplingPolicy(default_rate=0), ingest)(Raw(body()))
 

@@ -41,7 +41,7 @@ def test_each_fitting_metric_has_its_own_probability() -> None:
     assert not found.not_sampled
 
 
-def test_a_metric_may_pass_an_event_by() -> None:
+def test_a_metric_may_not_sample_an_event() -> None:
     """R = 0 is kept only at rate 1; an event without assignments is not sampled, but routable."""
     both = route(event(reference="r", context={"Page-1": "x"}), decision(0), ROUTES)
     assert [one.metric for one in both.assignments] == ["coverage"]
@@ -65,7 +65,7 @@ def test_an_event_that_was_not_kept_has_no_assignments() -> None:
 FREE = Route("latency", EventCondition(), rate=0.75, of_all=True)
 
 
-def test_a_metric_that_costs_nothing_has_a_rate_of_its_own() -> None:
+def test_a_free_metric_has_its_own_rate() -> None:
     """The rate of a free metric applies to all events.
 
     R at a half is below 1 - 0.05 and above 1 - 0.75: coverage does not keep it and latency does.
@@ -80,19 +80,19 @@ def test_a_metric_that_costs_nothing_has_a_rate_of_its_own() -> None:
     }
 
 
-def test_a_stratum_that_is_left_out_is_left_out_of_everything() -> None:
+def test_rate_0_applies_to_free_metrics() -> None:
     """Rate 0 of a stratum applies to free metrics too."""
     assert route(event(reference="r"), decision(RANGE - 1, 0.0), (*ROUTES, FREE)).assignments == ()
 
 
-def test_a_budget_lowers_no_rate_of_a_metric_that_costs_nothing() -> None:
+def test_a_budget_does_not_lower_the_rate_of_free_metrics() -> None:
     """A budget lowers the rates of judged metrics only: at a tenth of the rate they drop R at a half."""
     kept = decision(RANGE // 2, 0.9)
     found = route(event(reference="r"), kept, (*ROUTES, FREE), lowered=kept.lowered(Fraction(1, 10)))
     assert [(one.metric, one.decision.policy) for one in found.assignments] == [("latency", "p")]
 
 
-def test_what_is_read_at_all_is_what_any_metric_wants() -> None:
+def test_the_read_rate_is_the_highest_of_any_metric() -> None:
     """The read rate is the highest rate of any metric, but 0 for a stratum at rate 0."""
     rates = {"gold": 1.0, "test": 0.0}
     rules = [{"name": name, "when": {"tenant": name}, "rate": rate} for name, rate in rates.items()]

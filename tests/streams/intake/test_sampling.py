@@ -257,7 +257,7 @@ def test_the_probability_is_that_of_both_samplers(
     assert decision.probability == expected
 
 
-def test_a_threshold_that_the_randomness_does_not_meet_is_unknown() -> None:
+def test_an_upstream_threshold_above_r_is_ignored() -> None:
     """If R < T0, the upstream sampler did not use this R, so its threshold is ignored."""
     decision = _decide(SamplingPolicy(default_rate=0.75, upstream="equalize"), RANGE // 2, "ot=th:c")
     assert (decision.keep, decision.probability) == (True, Fraction(3, 4))

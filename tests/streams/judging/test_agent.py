@@ -93,7 +93,7 @@ async def test_a_task_becomes_a_result() -> None:
         (b'{"question": "secret words"}', "result_id"),
     ],
 )
-async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
+async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
     """An invalid task becomes a dead letter that names fields and quotes no values."""
     ((reason, said),) = (await _handled(_Record(value))).letters
     assert reason == "invalid_task"
@@ -101,7 +101,7 @@ async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | Non
     assert "secret" not in said
 
 
-async def test_a_metric_that_costs_nothing_waits_for_no_budget() -> None:
+async def test_a_free_metric_waits_for_no_budget() -> None:
     """Free metrics are judged while the budget is spent."""
     spending = Spending(BudgetLimits(calls_per_day=1), now=lambda: _NOW)
     spending.book(None)

@@ -93,7 +93,7 @@ async def test_without_a_reference_nothing_is_asked() -> None:
     assert server.requests == []
 
 
-async def test_without_a_model_words_stand_for_vectors() -> None:
+async def test_the_offline_judge_compares_words() -> None:
     """The offline judge compares words: equal texts give 1, three shared words of five give 3/5."""
     event = {"question": "q", "answer": "the tower is in Paris", "reference": "the tower is not red"}
     async with Judge() as judge:

@@ -65,7 +65,7 @@ def test_verdicts_under_way_count_before_they_end() -> None:
     assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
 
 
-def test_a_verdict_dearer_than_the_budget_is_admitted_once_a_period() -> None:
+def test_a_verdict_above_the_budget_is_admitted_once_a_period() -> None:
     """A verdict more expensive than the budget is admitted once per period."""
     budget = Budget(BudgetLimits(usd_per_hour=0.01))
     spend(budget, NOON, usd=5.0)

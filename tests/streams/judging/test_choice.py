@@ -16,7 +16,7 @@ async def test_nothing_named_is_no_endpoint() -> None:
     assert await chosen_endpoint({"OPENAI_MODEL": "m"}) is None
 
 
-async def test_a_key_alone_means_the_usual_place() -> None:
+async def test_a_key_alone_means_openai() -> None:
     """A key alone means OpenAI's address, and an option may name the model."""
     endpoint = await chosen_endpoint({"OPENAI_API_KEY": "k"}, model="m")
     assert endpoint is not None
@@ -43,7 +43,7 @@ async def test_the_only_model_is_taken() -> None:
 @pytest.mark.parametrize(
     ("models", "named"), [((), "0 models (none)"), (("a", "b\x1b"), r"2 models (a, b\x1b)")]
 )
-async def test_otherwise_one_has_to_be_named(models: tuple[str, ...], named: str) -> None:
+async def test_several_models_or_none_are_an_error(models: tuple[str, ...], named: str) -> None:
     """Several models, or none, are an error that lists them with control characters escaped."""
     async with judge_server(lambda _: "", models=models) as server:
         with pytest.raises(SettingsError) as caught:
@@ -51,14 +51,14 @@ async def test_otherwise_one_has_to_be_named(models: tuple[str, ...], named: str
     assert named in str(caught.value)
 
 
-async def test_a_server_without_a_list_has_to_be_told_the_model() -> None:
+async def test_a_server_without_a_list_needs_a_named_model() -> None:
     """A server without /models (404) requires OPENAI_MODEL."""
     async with judge_server(lambda _: "") as server:
         with pytest.raises(JudgeUnavailableError, match=r"status 404; set OPENAI_MODEL"):
             await chosen_endpoint({"OPENAI_BASE_URL": f"{server.url}/elsewhere"})
 
 
-async def test_nobody_there_is_an_outage() -> None:
+async def test_a_refused_connection_is_an_outage() -> None:
     """A refused connection is an outage (no process listens on port 1)."""
     with pytest.raises(JudgeUnavailableError, match="does not answer"):
         await chosen_endpoint({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})

@@ -17,7 +17,7 @@ def _result(number: int, *, cites: bool, metric: str = "relevance") -> Scored:
     return result.model_copy(update=changes)
 
 
-def test_most_answers_without_citations_are_told_of_once() -> None:
+def test_uncited_answers_are_logged_once() -> None:
     """Uncited answers are logged once, with an event id and the remedy, without text of an answer."""
     watch = CitationWatch(["relevance"])
     with capture_logs() as logs:

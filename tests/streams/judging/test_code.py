@@ -31,7 +31,7 @@ WORDS = "tests.judge.metrics.code.functions:words"
         ({"python": {"function": WORDS, "result": ["good", "fair", "bad"]}}, (0, 2)),
     ],
 )
-def test_a_few_words_of_settings_make_a_metric(given: dict[str, Any], scale: tuple[float, float]) -> None:
+def test_a_code_metric_needs_few_settings(given: dict[str, Any], scale: tuple[float, float]) -> None:
     """A code metric needs only its name if the defaults apply; its range is the check's or the settings'."""
     metric = build_metric("own", MetricSettings.model_validate(given))
     assert (metric.mode, metric.score_range) == ("code", scale)

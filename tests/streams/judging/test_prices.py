@@ -25,7 +25,7 @@ def test_own_prices_go_before_the_published_ones() -> None:
     assert build_prices([endpoint()]).cost_usd(own.model, MILLION, endpoint="primary") == pytest.approx(0.4)
 
 
-def test_a_price_that_nobody_knows_is_said_once_and_is_not_free() -> None:
+def test_an_unknown_price_is_logged_once_and_is_not_free() -> None:
     """An unknown price is logged once with endpoint, model and remedy, and the cost is unknown."""
     with capture_logs() as lines:
         prices = build_prices([endpoint(base_url="http://127.0.0.1:1/v1")])
@@ -34,7 +34,7 @@ def test_a_price_that_nobody_knows_is_said_once_and_is_not_free() -> None:
     assert "usd_per_million_tokens" in lines[0]["event"]
 
 
-def test_the_offline_judge_is_free_without_a_word() -> None:
+def test_the_offline_judge_is_free_without_a_log_line() -> None:
     """The offline judge costs 0 without a log line."""
     offline = endpoint(model=OFFLINE_MODEL, base_url="http://127.0.0.1:1/v1")
     with capture_logs() as lines:

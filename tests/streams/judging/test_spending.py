@@ -45,7 +45,7 @@ async def test_without_limits_nothing_waits() -> None:
     assert not told(spending)
 
 
-async def test_verdicts_wait_while_the_budget_is_spent_and_go_on_in_the_next_period() -> None:
+async def test_verdicts_wait_for_the_next_budget_period() -> None:
     """Verdicts wait until the next period when the budget is spent, with a log line at start and end."""
     clock = Clock()
     spending = Spending(BudgetLimits(calls_per_hour=2), now=clock)
@@ -67,7 +67,7 @@ async def test_verdicts_wait_while_the_budget_is_spent_and_go_on_in_the_next_per
     ]
 
 
-async def test_what_is_promised_and_not_spent_is_free_for_others_at_once() -> None:
+async def test_unused_reservations_are_released_at_once() -> None:
     """A cached verdict, one without a call and a failed one release their reservation at once."""
     spending = Spending(BudgetLimits(calls_per_hour=1), now=Clock())
     await one_verdict(spending, cached=True)
@@ -84,7 +84,7 @@ async def test_what_is_promised_and_not_spent_is_free_for_others_at_once() -> No
     assert spending.spent_ratio("hour") == 1.0
 
 
-async def test_a_cancelled_wait_leaves_no_trace() -> None:
+async def test_a_cancelled_wait_reserves_no_budget() -> None:
     """A cancelled wait ends the deferral and reserves no budget."""
     clock = Clock()
     clock.now = NOON - timedelta(minutes=30)

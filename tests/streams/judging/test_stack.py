@@ -52,7 +52,7 @@ def test_both_forms_of_the_daily_budget_mean_the_same() -> None:
     assert budget_limits(short) == budget_limits(long) == BudgetLimits(usd_per_day=25)
 
 
-def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
+def test_the_settings_choose_the_cache(tmp_path: Path) -> None:
     """The settings choose no cache, a memory cache or a file cache."""
     assert open_cache(CacheSettings(), print) is None
     assert isinstance(open_cache(CacheSettings(max_entries=9), print), MemoryCache)
@@ -118,7 +118,7 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
         ({"code": "latency", "panel": ["a", "b"]}, "is only for metrics with a judge"),
     ],
 )
-def test_a_panel_that_cannot_be_is_named(metric: dict[str, Any], problem: str) -> None:
+def test_an_invalid_panel_is_named(metric: dict[str, Any], problem: str) -> None:
     """An invalid panel names field, limit, value and remedy."""
     endpoints = [{"name": name, "model": "m"} for name in ("a", "b")]
     with pytest.raises(ValidationError, match=problem):

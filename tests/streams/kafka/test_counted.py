@@ -31,7 +31,7 @@ def test_memory_is_bounded_and_the_latest_are_known() -> None:
     assert not any(counted.add(f"r{number}") for number in range(990, 1_000))
 
 
-async def test_what_another_worker_wrote_counts_nowhere_and_what_we_wrote_once() -> None:
+async def test_results_of_another_worker_are_not_counted() -> None:
     """A result of another worker is a repetition; a result at the place of its own write counts.
 
     Both are written while the topic is read.
@@ -57,7 +57,7 @@ async def test_what_another_worker_wrote_counts_nowhere_and_what_we_wrote_once()
     assert _counts(metrics) == (1.0, 2.0)
 
 
-async def test_a_broker_that_does_not_answer_keeps_no_result_from_being_counted() -> None:
+async def test_results_are_counted_if_the_topic_cannot_be_read() -> None:
     """Pending results are counted if the topic cannot be read."""
     metrics = Metrics(CollectorRegistry())
     counter = OnceCounter(metrics)

@@ -67,7 +67,7 @@ def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
     assert _bytes(smallest) < 700
 
 
-def test_a_huge_record_is_never_tried_whole() -> None:
+def test_a_huge_record_is_truncated_at_once() -> None:
     """A record above WHOLE_BYTES is truncated at once, because its letter takes several times its memory."""
     assert all(one.truncated for one in _forms(_Record(value=b"v" * (WHOLE_BYTES + 1))))
 

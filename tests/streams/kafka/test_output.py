@@ -105,7 +105,7 @@ async def test_a_failed_write_is_tried_until_it_works() -> None:
     assert output.trouble is None
 
 
-async def test_what_fails_is_told_with_the_latest_reason() -> None:
+async def test_trouble_has_the_latest_reason() -> None:
     """`trouble` has the latest reason of a failing write."""
     output, _ = _output(_Silent(KafkaConnectionError(), TopicAuthorizationFailedError("s")))
     writing = asyncio.create_task(output.write("s", key=b"k", value=b"v"))
@@ -122,7 +122,7 @@ async def test_what_fails_is_told_with_the_latest_reason() -> None:
         await asyncio.wait({writing})
 
 
-async def test_what_is_too_large_is_said_and_not_tried_again() -> None:
+async def test_a_record_that_is_too_large_is_not_retried() -> None:
     """A record that is too large is not retried; the error names size, topic and setting."""
     output, _ = _output(_Sender(limit=3))
     with pytest.raises(TooLargeError, match=r"4 bytes is too large for topic s .*max\.message\.bytes"):
@@ -197,7 +197,7 @@ async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settin
     assert count("judgestream_dead_letters_total", {"reason": "undecodable"}) is None
 
 
-async def test_else_it_waits_until_the_topic_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the write waits until the topic's limit is raised, and `trouble` names the remedy."""
     monkeypatch.setattr(module, "TELL_AGAIN_SECONDS", 0.01)
     sender = _Sender(limit=10)
@@ -225,7 +225,7 @@ async def test_a_result_that_is_written_again_counts_once(scored: Scored) -> Non
     assert count("judgestream_results_total", labels) == 1
 
 
-async def test_a_result_that_is_too_large_goes_without_what_can_be_missed(scored: Scored) -> None:
+async def test_a_result_that_is_too_large_loses_evidence_and_labels(scored: Scored) -> None:
     """A result that is too large loses its evidence, then its labels, and then raises TooLargeError."""
     large = scored.model_copy(
         update={"evidence": {"claims": ["c" * 5_000]}, "labels": {"app": "a" * 200, "tenant": "t" * 200}}

@@ -27,7 +27,7 @@ def test_an_objective_outside_the_scale_is_refused(level: float) -> None:
         monitor_config(settings, METRICS)
 
 
-def test_an_objective_on_the_scale_is_none_of_the_detector_s_business() -> None:
+def test_an_objective_does_not_change_the_detector() -> None:
     settings = MonitorSettings.model_validate({"objectives": {"relevance": {"at_least": 3}}})
     assert monitor_config(settings, METRICS) == monitor_config(MonitorSettings(), METRICS)
 
@@ -73,7 +73,7 @@ def test_a_label_that_a_metric_does_not_give_is_refused(wanted: dict[str, Any], 
         monitor_config(settings, METRICS)
 
 
-def test_a_label_is_told_apart_by_its_number() -> None:
+def test_a_label_needs_a_number_of_its_own() -> None:
     """A label that shares its number with another is refused."""
     raw = (
         b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "user", "content": "{answer}"}]}'

@@ -32,7 +32,7 @@ def test_every_measure_of_every_series_has_its_numbers() -> None:
     assert {key[3] for key in gauges} == {"all", "app=a"}
 
 
-def test_a_series_that_is_silent_for_a_day_is_shown_no_more() -> None:
+def test_a_silent_series_is_not_exported() -> None:
     """A series without results for a day is not exported."""
     monitor = Monitor(CONFIG)
     monitor.observe(scored(1, 5), at(1))

@@ -186,7 +186,7 @@ async def test_a_partition_that_comes_back_is_brought_up_to_date() -> None:
     assert broker.alerts == undisturbed(broker)
 
 
-async def test_a_release_without_observations_has_left_results_to_learn_from() -> None:
+async def test_results_of_a_release_without_observations_are_learned() -> None:
     """After an upgrade from a release without observations, the monitor learns from the results."""
     broker = Broker()
     every = results(seeded(3))
@@ -243,7 +243,7 @@ async def test_each_metric_learns_from_what_was_left_of_it() -> None:
     assert [(one.metric, one.scored) for one in series] == [("coverage", 31), ("relevance", 31)]
 
 
-async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
+async def test_series_of_other_partitions_are_not_shown() -> None:
     """A keeper shows only series of its partitions, and the next owner shows them before an observation."""
     broker = Broker()
     for result in results(seeded(4))[:100]:
@@ -263,7 +263,7 @@ async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
     assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
 
 
-async def test_a_state_that_cannot_be_kept_or_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unusable_state_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state that is too large or unreadable is skipped, and its series learns again."""
     broker = Broker()
     for result in results(seeded(5))[:100]:

@@ -34,7 +34,7 @@ def calm(count: int, *, first: int = 0, **common: Any) -> list[Scored]:
     return [scored(n, 4 if n % 3 == 2 else 5, **common) for n in range(first, first + count)]
 
 
-def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
+def test_a_drop_alert_has_numbers_start_and_examples() -> None:
     """A drop gives one alert with its numbers, start time and worst examples.
 
     The baseline is 4.67; then the scores are 3, 2, 1 in turn.
@@ -83,7 +83,7 @@ def test_an_alert_links_to_its_incident_where_the_explorer_is_known() -> None:
     assert linked.link == f"https://judge.example.com/explore/incident/{plain.alert_id}"
 
 
-def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -> None:
+def test_a_recovery_and_a_second_drop_are_alerts() -> None:
     """A recovery is raised after enough good scores with the drop's start; a later drop is a new alert."""
     monitor = Monitor(PLAIN)
     feed(monitor, calm(40))
@@ -298,7 +298,7 @@ def test_hostile_labels_stay_on_the_summary_s_line() -> None:
     assert summary.isprintable()
 
 
-def test_a_start_before_what_is_remembered_is_dated_or_earlier() -> None:
+def test_a_start_before_the_kept_samples_says_or_earlier() -> None:
     """If a drop needs more samples than are kept, the alert says "or earlier"."""
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     # Fours, and each 50th a 3: mean 3.98, so small a difference that the evidence grows slowly.
@@ -318,7 +318,7 @@ def test_yesterdays_start_has_its_date() -> None:
     assert "since about 2025-03-14 23:55 UTC" in alert.summary
 
 
-def test_a_series_at_the_bottom_has_nothing_to_fall_to() -> None:
+def test_a_series_of_the_lowest_score_never_drops() -> None:
     """A series of the lowest score has no tolerated mean and never drops."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, [scored(n, 1) for n in range(300)]) == []

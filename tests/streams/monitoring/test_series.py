@@ -35,7 +35,7 @@ def good(random: Random, number: int) -> Sample:
     return sample(number, random.choice(GOOD))
 
 
-def test_a_shape_that_changes_while_the_mean_stays_is_called_by_a_share() -> None:
+def test_a_changed_share_is_a_drop_at_an_equal_mean() -> None:
     """A share of low scores that rises from 0 to 12.5% is a drop, although the mean stays 4.5."""
     random, series = seeded(1), Series(RULES)
 
@@ -71,7 +71,7 @@ def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
     assert series.mean.dropped_at == first.began_at
 
 
-def test_a_change_of_the_mix_is_told_as_one_and_not_as_a_drop() -> None:
+def test_a_change_of_the_mix_is_not_a_drop() -> None:
     """A change of the mix of parts is reported as such, not as a drop.
 
     App "weak" always has 3 and the other 4.75; the share of "weak" goes from a fifth to four fifths.
@@ -151,7 +151,7 @@ def test_samples_by_record_key_say_that_the_interval_is_too_narrow() -> None:
     "cut",
     [pytest.param(cut, marks=pytest.mark.slow if cut != 1200 else ()) for cut in (30, 700, 1015, 1200, 1500)],
 )
-def test_a_series_that_was_put_away_calls_the_same_as_one_that_was_not(cut: int) -> None:
+def test_a_restored_series_gives_the_same_alerts(cut: int) -> None:
     """A restored series gives the same drop, further fall and recovery as an uninterrupted one."""
 
     def draw(random: Random, number: int) -> Sample:

@@ -111,6 +111,6 @@ def test_ordinary_parameters_are_taken() -> None:
         ("http://localhost:8000/v1", True, False),
     ],
 )
-def test_a_key_in_the_clear_is_told(address: str, has_key: bool, warned: bool) -> None:
+def test_a_key_sent_over_http_is_reported(address: str, has_key: bool, warned: bool) -> None:
     """A key over http is reported, if it is sent to another machine."""
     assert sends_key_in_the_clear(address, has_key=has_key) is warned

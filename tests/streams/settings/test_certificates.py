@@ -72,7 +72,7 @@ def test_new_connections_have_the_new_files(tmp_path: Path) -> None:
     assert _wrap(context) is second
 
 
-def test_a_link_that_leads_elsewhere_counts(tmp_path: Path) -> None:
+def test_a_changed_link_applies(tmp_path: Path) -> None:
     """A changed symbolic link of the folder applies too, as mounted secrets change that way."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

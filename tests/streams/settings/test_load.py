@@ -256,7 +256,7 @@ def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("escape", "code"), [("\\0", "0000"), ("\\e", "001B"), ("\\x7f", "007F"), ("\\ud800", "D800")]
 )
-def test_a_control_character_is_refused_where_it_stands(tmp_path: Path, escape: str, code: str) -> None:
+def test_a_control_character_is_refused_with_its_path(tmp_path: Path, escape: str, code: str) -> None:
     """A control character in any text is refused with its path."""
     found = problems(tmp_path, f'store: {{path: "a{escape}b"}}\nmonitor: {{labels: ["x{escape}"]}}')
     assert f"store.path: has the control character U+{code}; remove it" in found

@@ -104,7 +104,7 @@ async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float 
     return made
 
 
-async def test_an_incident_is_told_once_and_once_when_it_is_over() -> None:
+async def test_an_incident_gives_a_request_at_start_and_end() -> None:
     """Four alerts of an incident on two workers give two requests; the first lists its parts."""
     server, topic = Server(), Topic([*ALERTS, *OVER])
     await told([ALERTS[0], OVER[0]], Topic(ALERTS), server)
@@ -155,7 +155,7 @@ async def test_a_burst_reads_the_topic_once() -> None:
     assert len(server.asked) == 1
 
 
-async def test_old_alerts_are_no_news() -> None:
+async def test_old_alerts_are_not_sent() -> None:
     """Alerts older than two days are not sent, because a new sink reads the topic from its start."""
     server = Server()
     await told(ALERTS, Topic(ALERTS), server, now=2 * 86_400)

@@ -56,7 +56,7 @@ def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "label"), [("label", "polite", "polite"), ("boolean", True, "true")]
 )
-def test_a_label_stands_beside_its_number(kind: str, value: str | bool, label: str) -> None:
+def test_a_label_is_given_with_its_number(kind: str, value: str | bool, label: str) -> None:
     """A label or boolean is given beside its number."""
     found = attributes_of(scored(1, 4).model_copy(update={"kind": kind, "value": value}))
     assert found["gen_ai.evaluation.score.label"] == label

@@ -85,7 +85,7 @@ def _records(first: int, end: int) -> list[Record]:
     return [record for one in results for record in (task_record(one), result_record(one))]
 
 
-async def test_a_store_that_is_killed_goes_on_where_it_was(
+async def test_a_killed_store_resumes_from_its_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After repeated kills each result and text is stored exactly once."""

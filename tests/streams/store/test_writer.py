@@ -36,7 +36,7 @@ def _count(path: Path, table: str = "verdicts") -> int:
         return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def test_a_result_that_comes_twice_is_there_once(path: Path) -> None:
+def test_a_repeated_result_is_stored_once(path: Path) -> None:
     """A repeated result is stored once, as the first, within a batch or across batches."""
     writer = Writer(path)
     first, again = scored(1, 4), scored(1, 2)
@@ -106,7 +106,7 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
     assert _count(other, "mine") == 0
 
 
-def test_a_store_that_is_not_there_is_told_so(path: Path) -> None:
+def test_a_missing_store_is_an_error(path: Path) -> None:
     """A reader of a missing store raises an error and creates no file."""
     with pytest.raises(StoreMissingError, match="--agents store"), Reader(path).asking():
         pass
@@ -127,7 +127,7 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -
         assert sums.count(asking, Filter()) == 0
 
 
-def test_a_question_that_takes_too_long_is_broken_off(path: Path) -> None:
+def test_a_slow_query_is_interrupted(path: Path) -> None:
     """A query that exceeds its time is interrupted."""
     Writer(path).close()
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
@@ -179,7 +179,7 @@ def test_texts_are_kept_as_the_settings_say(path: Path) -> None:
     assert "judge.tasks.coverage" in Decoder(TOPICS, ("coverage",), "full").topics
 
 
-def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
+def test_retention_deletes_verdicts_texts_and_sums(path: Path) -> None:
     """Retention deletes verdicts, texts and sums up to the hour.
 
     The sums of a partly deleted day are those of its remaining hours.
@@ -207,7 +207,7 @@ def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
     assert _count(path, "texts") == 0
 
 
-def test_what_is_too_much_goes_oldest_first(path: Path) -> None:
+def test_the_oldest_data_is_deleted_above_the_limit(path: Path) -> None:
     """Above the size limit texts are deleted first, then verdicts, and the file shrinks."""
     noise = Random(1)
     writer = Writer(path)

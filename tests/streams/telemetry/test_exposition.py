@@ -58,7 +58,7 @@ def test_says_what_the_client_says(value: str, amount: float) -> None:
 
 
 @pytest.mark.parametrize("kind", [TEXT, OPENMETRICS])
-def test_differs_from_the_clients_text_by_nothing_but_created(kind: str) -> None:
+def test_the_text_equals_the_clients_without_created(kind: str) -> None:
     """The text equals the client library's, except for `_created` series and process values."""
     registry = _registry("plain", 2.0, 'Help with "quotes", \\ and\nlines.')
     ProcessCollector(registry=registry)
@@ -95,7 +95,7 @@ def test_exemplars_are_for_openmetrics_alone() -> None:
         ("text/plain;version=0.0.4", TEXT),
     ],
 )
-def test_the_format_is_the_askers_choice(accept: str, kind: str) -> None:
+def test_the_accept_header_chooses_the_format(accept: str, kind: str) -> None:
     """OpenMetrics is sent if Accept names it, else the text format."""
     assert content_type(accept) == kind
 

@@ -10,7 +10,7 @@ from streams.settings import TelemetrySettings
 from streams.telemetry.logs import set_up_logs
 
 
-def test_lines_are_json_whoever_writes_them() -> None:
+def test_lines_of_all_loggers_are_json() -> None:
     """Lines of the worker and of libraries are JSON objects, one a line, also with hostile text."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(log_format="json"), stream)

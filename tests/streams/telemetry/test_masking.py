@@ -49,7 +49,7 @@ def test_every_way_to_write_it(form: str) -> None:
 
 
 @given(secret=st.text(min_size=9, max_size=40), before=st.binary(max_size=7), after=st.binary(max_size=7))
-def test_base64_whatever_stands_around_it(secret: str, before: bytes, after: bytes) -> None:
+def test_base64_is_redacted_with_any_neighbours(secret: str, before: bytes, after: bytes) -> None:
     """Secrets in base64 are redacted with any neighbouring bytes, as in SASL PLAIN and basic auth."""
     raw = secret.encode("utf-8", "surrogatepass")
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
@@ -97,7 +97,7 @@ def test_all_that_the_settings_name(tmp_path: Path) -> None:
     assert short_secrets(settings, env) == []
 
 
-def test_what_is_too_short_to_be_blotted_out_is_named() -> None:
+def test_a_secret_too_short_to_redact_is_named() -> None:
     """A secret of five characters is too short to redact and named; one of six is redacted."""
     names = zip("abc", ("FIVE", "SIX", "NONE"), strict=True)
     endpoints = [{"name": name, "model": "m", "api_key_env": variable} for name, variable in names]

@@ -40,7 +40,7 @@ def log() -> _Log:
     return _Log()
 
 
-def test_a_flood_of_a_minute_and_a_half_is_three_lines(log: _Log) -> None:
+def test_a_message_repeated_for_90_s_gives_three_lines(log: _Log) -> None:
     """100 lines a second for 90 s give three lines: at the start, after a minute, and at the end."""
     for hundredth in range(9_000):
         log.seconds = hundredth / 100
@@ -54,7 +54,7 @@ def test_a_flood_of_a_minute_and_a_half_is_three_lines(log: _Log) -> None:
     assert log.ends() == []
 
 
-def test_what_comes_once_a_while_is_written_each_time(log: _Log) -> None:
+def test_rare_messages_are_written_each_time(log: _Log) -> None:
     """A message that repeats after more than a minute is written each time, without an end."""
     for minute in range(3):
         log.seconds = minute * 70.0
@@ -79,7 +79,7 @@ def test_numbers_and_addresses_in_a_finished_text_tell_nothing_apart(log: _Log) 
     assert len(log.lines) == 1
 
 
-def test_lines_of_our_own_with_other_fields_are_news_up_to_a_bound(log: _Log) -> None:
+def test_events_with_other_fields_are_written_up_to_a_limit(log: _Log) -> None:
     """An event of the worker with other fields is new, up to VARIANTS; alerts are always written."""
     for offset in range(100):
         log.say({"event": "record skipped", "offset": offset, "timestamp": str(offset)})

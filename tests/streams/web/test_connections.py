@@ -76,7 +76,7 @@ async def test_probes_are_answered_while_others_hold_every_connection() -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-A: "])
-async def test_a_request_that_does_not_come_is_not_waited_for(begun: bytes) -> None:
+async def test_an_incomplete_request_is_closed_at_the_timeout(begun: bytes) -> None:
     """A connection without a complete request is closed at the timeout."""
     async with served(request_seconds=0.3) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -103,7 +103,7 @@ async def test_a_request_that_does_not_come_is_not_waited_for(begun: bytes) -> N
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     ],
 )
-async def test_what_is_no_request_gets_an_answer_that_tells_nothing(data: bytes) -> None:
+async def test_an_invalid_request_gets_a_bare_error(data: bytes) -> None:
     """An invalid request gets security headers, and neither the server's version nor its own content."""
     async with served() as port:
         answer = await sent(port, data)
@@ -126,7 +126,7 @@ async def test_what_is_no_request_gets_an_answer_that_tells_nothing(data: bytes)
         (b"page.example.com", b"200"),
     ],
 )
-async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> None:
+async def test_a_foreign_host_is_refused(host: bytes, status: bytes) -> None:
     """A foreign Host is refused, against DNS rebinding; probes accept each host."""
     async with served() as port:
         for path in (b"/", b"/status.json", b"/metrics"):
@@ -145,7 +145,7 @@ async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> Non
         (b"http://page.example.com/", b"200"),
     ],
 )
-async def test_an_address_as_target_counts_before_the_host(target: bytes, status: bytes) -> None:
+async def test_an_absolute_target_overrides_the_host(target: bytes, status: bytes) -> None:
     """An absolute target overrides the Host header."""
     async with served() as port:
         assert await status_of(port, target, b"localhost") == status
@@ -186,6 +186,6 @@ async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.M
         (["a" * 400], False),
     ],
 )
-def test_whose_name_it_is(headers: list[str], is_own: bool) -> None:
+def test_own_hosts_are_recognized(headers: list[str], is_own: bool) -> None:
     """Addresses, names without a dot, private domains and configured hosts are own hosts."""
     assert is_own_host(headers, ("page.example.com", "*.pages.example.com")) is is_own

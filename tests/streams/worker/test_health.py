@@ -41,7 +41,7 @@ def _health(
     )
 
 
-def test_a_loop_that_turns_is_alive() -> None:
+def test_a_running_loop_is_alive() -> None:
     """A loop that has not run for longer than STUCK_LOOP_SECONDS is not alive."""
     assert _health(now=STUCK_LOOP_SECONDS, loop=_Loop()).alive().ok
     report = _health(now=STUCK_LOOP_SECONDS + 5, loop=_Loop()).alive()
@@ -99,7 +99,7 @@ def test_a_worker_at_work_is_ready() -> None:
     assert _health(now=1, loop=_Loop()).ready().ok
 
 
-def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
+def test_a_spent_budget_is_a_note() -> None:
     """A worker with a spent budget is alive and ready, with a note."""
     now = STUCK_AGENT_SECONDS + 1
     health = _health(now=now, loop=_Loop(last_turn=now), agent=_Agent(), deferred="the budget is spent")
@@ -109,7 +109,7 @@ def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
     assert (report.reasons, report.notes) == ((), ("the budget is spent",))
 
 
-def test_a_broker_that_does_not_answer_is_away() -> None:
+def test_an_unresponsive_broker_makes_the_worker_unready() -> None:
     """A worker is not ready, but alive, 13 s after the coordinator's last response."""
     loop = _Loop(last_turn=113.0, coordinator_answered=100.0)
     assert _health(now=112.0, loop=loop).ready().ok
@@ -120,7 +120,7 @@ def test_a_broker_that_does_not_answer_is_away() -> None:
     assert health.alive().ok
 
 
-def test_a_rebalance_is_told_as_such() -> None:
+def test_a_rebalance_is_named_as_the_reason() -> None:
     """During a rebalance a late response of the coordinator is no trouble."""
     loop = _Loop(assigned=False, coordinator_answered=0.0)
     assert _health(now=40.0, loop=loop).ready().reasons == (

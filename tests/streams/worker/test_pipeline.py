@@ -102,7 +102,7 @@ async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _L
     task.cancel()
 
 
-async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
+async def test_an_unexpected_error_is_set_aside_and_acknowledged(log: _Log) -> None:
     """An unexpected error is set aside and acknowledged, and other records are handled."""
 
     async def handle(record: _Record) -> None:
@@ -117,7 +117,7 @@ async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
     task.cancel()
 
 
-async def test_a_task_that_was_given_up_before_it_was_sent_is_left_to_the_next_reader(log: _Log) -> None:
+async def test_a_task_abandoned_while_draining_is_not_acknowledged(log: _Log) -> None:
     """A record abandoned while draining is neither acknowledged nor set aside."""
 
     async def handle(record: _Record) -> None:
@@ -131,7 +131,7 @@ async def test_a_task_that_was_given_up_before_it_was_sent_is_left_to_the_next_r
 
 
 @pytest.mark.parametrize("error", [JudgeConfigurationError("no key"), ValueError("hopeless")])
-async def test_what_every_record_would_meet_stops_the_worker(log: _Log, error: Exception) -> None:
+async def test_a_permanent_error_stops_the_worker(log: _Log, error: Exception) -> None:
     """A configuration error or a failing dead letter stops the worker without acknowledging."""
 
     async def handle(_: _Record) -> None:
@@ -162,7 +162,7 @@ async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
     task.cancel()
 
 
-async def test_a_closed_pipeline_begins_nothing_and_acknowledges_nothing(log: _Log) -> None:
+async def test_a_closed_pipeline_handles_no_records(log: _Log) -> None:
     """A closed pipeline neither handles nor acknowledges records."""
     handled: list[int] = []
 

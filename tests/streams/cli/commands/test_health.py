@@ -116,7 +116,7 @@ def test_the_exit_code_is_that_of_the_probe(
         assert shown.out == f"{printed}\n"
 
 
-def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_port_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A closed port gives exit code 1 and is named."""
     with listening(ALIVE, ALIVE) as port:
         pass
@@ -127,7 +127,7 @@ def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-def test_a_port_that_speaks_tls(mutual: bool, tmp_path: Path) -> None:
+def test_a_tls_port_is_probed_over_tls(mutual: bool, tmp_path: Path) -> None:
     """A TLS port is probed over TLS, with the worker's own certificate if the port requires one."""
     authority = Authority(tmp_path)
     own = authority.issue("worker", "worker.example")
@@ -138,7 +138,7 @@ def test_a_port_that_speaks_tls(mutual: bool, tmp_path: Path) -> None:
         assert call("health", "--config", settings(tmp_path, port=port, tls=tls)) == 0
 
 
-def test_a_port_that_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_0_cannot_be_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Port 0 is bad usage, because the worker then takes any free port."""
     assert call("health", "--config", settings(tmp_path, port=0)) == 2
     assert "telemetry.port is 0" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_five_questions(
     assert settings.judge.budget.usd_per_day == 7
 
 
-def test_a_pipe_that_ends_early_is_told_what_to_do(
+def test_standard_input_that_ends_early_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Standard input that ends early gives exit code 2 with a remedy, and no file is written."""
@@ -110,7 +110,7 @@ def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFi
         (("--topic", "my topic"), "topics.events: must match"),
     ],
 )
-def test_an_answer_that_does_not_hold_is_named(
+def test_an_invalid_answer_is_named(
     arguments: tuple[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An invalid answer is named before a file is written."""

@@ -283,7 +283,7 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
 
 
 @pytest.mark.slow
-async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path) -> None:
+async def test_no_existing_file_is_overwritten(tmp_path: Path, events: Path) -> None:
     """Neither the input file nor earlier results are overwritten, even if the run fails."""
     before = events.read_text()
     ended = await judgestream("judge", str(events), "--metric", "coverage", "-o", str(events))

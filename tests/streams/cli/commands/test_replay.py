@@ -119,7 +119,7 @@ def test_bad_usage_is_named(
 
 
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --json, standard output is one JSON document, whatever a part of the command warns of."""
+    """With --json, standard output is one JSON document, and warnings go to standard error."""
     connection("127.0.0.1:9092", None)
     structlog.stdlib.get_logger("streams.judging.prices").warning("no known price")
     out, err = capsys.readouterr()

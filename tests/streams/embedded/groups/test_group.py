@@ -82,7 +82,7 @@ async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
     assert (await waiting).assignment == b"2"
 
 
-async def test_an_id_is_given_first_where_the_client_knows_how(group: Group) -> None:
+async def test_a_member_id_is_given_before_the_join(group: Group) -> None:
     """A client that supports it gets a member id first, and joins with it in a second request."""
     request = replace(_REQUEST, two_steps=True)
     promised = await group.join(request)
@@ -157,7 +157,7 @@ async def test_a_lost_reply_is_given_again(group: Group) -> None:
     assert group.state is GroupState.STABLE
 
 
-async def test_the_silent_are_taken_out_and_the_waiting_are_not(group: Group) -> None:
+async def test_silent_members_expire_and_waiting_ones_do_not(group: Group) -> None:
     """A member without heartbeats expires, unless it waits for a reply."""
     first, second = await _two_members(group)
     waiting = asyncio.create_task(group.sync(_who(second), {}))
@@ -168,7 +168,7 @@ async def test_the_silent_are_taken_out_and_the_waiting_are_not(group: Group) ->
     assert group.heartbeat(_who(first)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_who_does_not_join_in_time_is_left_out(group: Group) -> None:
+async def test_a_member_that_does_not_rejoin_is_removed(group: Group) -> None:
     """A live member that does not rejoin within the rebalance timeout is removed."""
     slow = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
     await group.sync(_who(slow), {})
@@ -202,7 +202,7 @@ async def test_leaving(group: Group) -> None:
     assert group.state is GroupState.EMPTY
 
 
-async def test_a_promise_that_is_not_taken_up_holds_nobody_up(group: Group) -> None:
+async def test_an_unused_member_id_delays_the_group_by_one_session(group: Group) -> None:
     """A member id that is never used delays the rebalance by one session timeout at most."""
     await group.join(replace(_REQUEST, two_steps=True, session_timeout_seconds=1))
     waiting = asyncio.create_task(group.join(_REQUEST))
@@ -212,7 +212,7 @@ async def test_a_promise_that_is_not_taken_up_holds_nobody_up(group: Group) -> N
     assert (await waiting).error is ErrorCode.NONE
 
 
-async def test_a_static_member_can_be_sent_away_by_name(group: Group) -> None:
+async def test_a_static_member_can_be_removed_by_instance_id(group: Group) -> None:
     """A static member can be removed by its instance id alone."""
     joined = await group.join(replace(_REQUEST, instance_id="one"))
     assert group.leave("wrong", "one") is ErrorCode.FENCED_INSTANCE_ID
@@ -220,7 +220,7 @@ async def test_a_static_member_can_be_sent_away_by_name(group: Group) -> None:
     assert joined.member_id not in group.members
 
 
-async def test_silence_while_the_loop_stood_still_is_nobodys_fault() -> None:
+async def test_a_blocked_loop_expires_no_members() -> None:
     """Members do not expire because the event loop was blocked for longer than a session."""
     coordinator = GroupCoordinator()
     group = coordinator.find_or_create("g")

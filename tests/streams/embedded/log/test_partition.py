@@ -73,7 +73,7 @@ def test_reading_gives_the_stored_batches_themselves() -> None:
     assert first is second
 
 
-def test_the_oldest_batches_go_when_there_are_too_many_bytes() -> None:
+def test_retention_deletes_the_oldest_batches() -> None:
     """Retention deletes the oldest batches and always keeps the newest.
 
     Three batches of one record fit: of ten, offsets 7, 8 and 9 remain. With a limit below one batch, only the
@@ -134,7 +134,7 @@ def test_watchers_are_woken_by_an_append() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
-def test_however_batches_are_repeated_each_is_stored_once(order: list[int]) -> None:
+def test_repeated_batches_are_stored_once(order: list[int]) -> None:
     """Repeated and reordered batches of a producer are stored once, in order."""
     partition = Partition()
     batches = [record_batch(b"%d" % number, producer_id=3, epoch=0, sequence=number) for number in range(10)]

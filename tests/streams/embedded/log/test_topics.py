@@ -48,7 +48,7 @@ def test_a_topic_only_grows(topics: Topics, count: int) -> None:
     assert len(topics.get("t").partitions) == 2
 
 
-def test_only_looking_changes_nothing(topics: Topics) -> None:
+def test_validate_only_changes_nothing(topics: Topics) -> None:
     """`validate_only` changes no state."""
     topics.create("new", validate_only=True)
     assert "new" not in topics

@@ -62,7 +62,7 @@ _BAD = {
 
 
 @pytest.mark.parametrize("data", _BAD.values(), ids=_BAD)
-def test_what_is_no_batch_of_a_client_is_refused(data: bytes) -> None:
+def test_invalid_batches_are_refused(data: bytes) -> None:
     """All data except one whole, non-transactional batch of format 2 with records is an INVALID_RECORD."""
     with pytest.raises(RefusedError) as refused:
         parse_header(data)
@@ -99,7 +99,7 @@ def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: i
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 @given(noise=st.binary(min_size=1, max_size=60))
-def test_nonsense_inside_a_batch_hurts_nobody(compression: int, noise: bytes) -> None:
+def test_unreadable_records_give_an_offset_of_the_batch(compression: int, noise: bytes) -> None:
     """If the records are unreadable, `find_time` returns an offset of the batch or None."""
     good = record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=compression)
     data = good[:61] + (noise * 300)[: len(good) - 61]

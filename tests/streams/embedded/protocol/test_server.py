@@ -74,7 +74,7 @@ def test_a_bad_client_is_disconnected_and_the_others_go_on(
     assert record.levelno == logging.WARNING
 
 
-def test_a_client_that_hangs_up_is_no_news(bootstrap_servers: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_closed_connection_is_not_logged(bootstrap_servers: str, caplog: pytest.LogCaptureFixture) -> None:
     """A connection closed in the middle of a request is not logged."""
     host, port = bootstrap_servers.split(":")
     with caplog.at_level(logging.DEBUG, logger="streams.embedded"):
@@ -139,7 +139,7 @@ def test_any_header_is_answered_or_refused(data: bytes) -> None:
     asyncio.run(_answer_or_refuse(data))
 
 
-def test_a_defect_in_one_answer_leaves_the_others_alone(
+def test_an_unexpected_error_closes_one_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unexpected error closes only its connection and is logged with its traceback."""

@@ -165,7 +165,7 @@ def test_windows_of_one_conversation_give_it_back(letters: list[str], size: int)
 
 
 def test_ten_thousand_events_are_joined_in_linear_time() -> None:
-    """The latest 200 turns are kept in order, whatever the order of arrival; a repeated event counts once."""
+    """The latest 200 turns are kept in order, for any order of arrival; a repeated event counts once."""
     events = [event(number) for number in range(10_000)]
     assert _texts(*events[::-1], *events[:5]) == [
         text for number in range(9_900, 10_000) for text in (f"q{number}", f"a{number}")
@@ -237,7 +237,7 @@ async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
     assert second[0].cancelled()
 
 
-async def test_after_a_restart_what_lies_before_the_offset_is_read_back() -> None:
+async def test_a_restart_reads_events_before_the_offset() -> None:
     """After a restart the events before the committed offset are read again; a repeated event counts once."""
     stage = Stage(past=FakePast(records=(record(1), record(2))))
     held = stage.started(record(3), record(3))

@@ -48,7 +48,7 @@ def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
     assert closed(join, 460) == [("u", "idle", 1)]
 
 
-def test_the_oldest_are_closed_for_want_of_room() -> None:
+def test_the_oldest_traces_are_closed_above_the_limits() -> None:
     """The oldest traces are closed above 3 traces or 1,000 bytes."""
     join = Join(BOUNDS, is_complete=has_root)
     for number, name in enumerate("abcd"):
@@ -59,7 +59,7 @@ def test_the_oldest_are_closed_for_want_of_room() -> None:
     assert join.size == 995
 
 
-def test_what_comes_after_the_close_is_late() -> None:
+def test_a_span_after_the_close_is_late() -> None:
     """A span after the close is late and does not reopen the trace.
 
     A reopened trace would replace the complete event with a partial one.
@@ -71,7 +71,7 @@ def test_what_comes_after_the_close_is_late() -> None:
     assert (len(join), join.late) == (0, 1)
 
 
-def test_an_abandoned_trace_begins_anew() -> None:
+def test_an_abandoned_trace_restarts() -> None:
     """An abandoned trace restarts when its records are read again after a rebalance."""
     join = Join(BOUNDS, is_complete=has_root)
     trace = join.add("t", [span(1)], size=10, now=0)
@@ -84,7 +84,7 @@ def test_an_abandoned_trace_begins_anew() -> None:
     assert closed(join, 6) == [("t", "root", 2)]
 
 
-def test_what_was_read_before_joins_the_rest() -> None:
+def test_recalled_spans_join_their_trace() -> None:
     """Recalled spans before the committed offset join a trace that is read again."""
     join = Join(BOUNDS, is_complete=has_root)
     join.recall("t", [span(1), span(2)], size=10, now=0)

@@ -174,7 +174,7 @@ async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -
     assert len(stage.outbox.tasks) == 1
 
 
-async def test_open_traces_are_let_go_when_partitions_are() -> None:
+async def test_revoked_partitions_cancel_their_traces() -> None:
     """Revoking partitions cancels their open traces, and the next assignment reads the records again."""
     stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
@@ -188,7 +188,7 @@ async def test_open_traces_are_let_go_when_partitions_are() -> None:
     assert [task.answer for task in stage.outbox.tasks] == ["12 hours"]
 
 
-async def test_what_lies_before_the_first_offset_is_read_back() -> None:
+async def test_a_restart_reads_spans_before_the_offset() -> None:
     """A root read again after a crash is joined with its children before the committed offset."""
     retrieved = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a page"}
     before = Record(request(span(3, "find", retrieved, parent=1, trace_id=KEPT)), offset=3)
@@ -238,14 +238,14 @@ async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_roo
     assert stage.counts() == {("sampled", ""): 1, ("skipped", "not_sampled"): 1}
 
 
-async def test_a_trace_that_was_sampled_before_carries_both_probabilities() -> None:
+async def test_the_lower_of_two_probabilities_applies() -> None:
     """th:c of tracestate is a probability of 25%, which is below the policy's 50%."""
     stage = Stage(rate=0.5)
     await stage.handle(Record(request(span(1, "ask", ASK, trace_id=KEPT, tracestate="ot=th:c"))))
     assert [task.sampling.probability for task in stage.outbox.tasks] == [0.25]
 
 
-async def test_what_is_no_trace_becomes_a_dead_letter() -> None:
+async def test_undecodable_traces_become_dead_letters() -> None:
     """Undecodable records are delivered at any rate and become dead letters."""
     stage = Stage(rate=0.5)
     for value in (
@@ -278,7 +278,7 @@ async def test_a_trace_without_an_answer_is_skipped_with_the_reason(
     assert stage.counts() == {("skipped", reason): 1}
 
 
-async def test_a_surprise_sets_one_trace_aside() -> None:
+async def test_an_unexpected_error_sets_one_trace_aside() -> None:
     """An unexpected error makes its trace a dead letter and finishes its records."""
     stage = Stage()
     stage.outbox.task = None  # type: ignore[assignment, method-assign] # calling it raises TypeError

@@ -44,7 +44,7 @@ def test_endpoints_that_stay_down_are_given_up() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 5, 60])
-def test_a_refused_key_is_bad_configuration_however_soon_the_file_is_given_up(seconds: float) -> None:
+def test_a_refused_key_is_bad_configuration_at_any_patience(seconds: float) -> None:
     """A refused key is bad configuration, not an outage, at any patience.
 
     Probes are sent after 1 and 3 s; with jitter, a refusal of 2 s may be confirmed only after 7 s.

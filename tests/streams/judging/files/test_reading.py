@@ -35,7 +35,7 @@ def lines(data: bytes, form: Format) -> list[tuple[int, object]]:
         ("a.csv", "jsonl", "jsonl"),
     ],
 )
-def test_the_name_tells_the_format_where_nobody_does(name: str, given: Format | None, form: Format) -> None:
+def test_the_suffix_gives_the_format(name: str, given: Format | None, form: Format) -> None:
     """The file's suffix gives the format unless an option does; the default is JSON lines."""
     assert format_of(Path(name), given) == form
 
@@ -83,7 +83,7 @@ def test_parquet_rows_are_events(tmp_path: Path) -> None:
     assert lines(path.read_bytes(), "parquet") == [(1, {**ROW, "labels": {"app": "a"}})]
 
 
-def test_a_table_of_another_tool_is_read_as_it_is_meant(tmp_path: Path) -> None:
+def test_values_of_another_tools_table_are_normalized(tmp_path: Path) -> None:
     """Numeric ids and labels become text, NaN is missing, and pages may be a map."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -125,7 +125,7 @@ def test_a_spreadsheet_may_part_cells_by_another_sign(sign: str) -> None:
     assert lines(data, "csv") == [(2, {"event_id": "1", "question": f"a{sign}b", "answer": "x|y"})]
 
 
-def test_cells_beyond_the_heading_are_that_lines_fault() -> None:
+def test_a_row_with_too_many_cells_is_invalid() -> None:
     """A row with more cells than the header is invalid; the other rows are read."""
     data = b"event_id,question,answer\n1,q,Yes, but,no\n\n2,q,a,,\n"
     first, second = read_lines(io.BytesIO(data), "csv", "f")
@@ -153,7 +153,7 @@ def test_another_format_is_named(data: bytes, form: Format, words: str) -> None:
         list(read_lines(io.BytesIO(data), form, "f"))
 
 
-def test_a_slip_of_the_pen_is_named() -> None:
+def test_a_misspelt_field_is_named() -> None:
     """A misspelt field is reported only if the correct field is missing and the names are similar."""
     assert misspelt(b'{"event_id": "1", "refrence": "x", "Answer": "a"}') == [
         ("refrence", "reference"),

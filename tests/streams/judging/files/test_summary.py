@@ -86,7 +86,7 @@ def test_all_failed() -> None:
     assert FileSummary([broken]).all_failed
 
 
-def test_the_page_is_whole_and_harmless() -> None:
+def test_the_page_has_no_script_or_link() -> None:
     """The HTML page has no script, link or external resource, and escapes the events' text."""
     found = summary()
     found.add(

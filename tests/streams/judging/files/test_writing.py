@@ -105,7 +105,7 @@ def test_parquet_out(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "out.parquet").to_pylist()[0]["score"] == 4
 
 
-def test_what_cannot_be_gone_on_from_is_said(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_resumed_is_named(tmp_path: Path) -> None:
     """Resuming a table or another file, and writing to a folder or a missing folder, are errors."""
     table, other = tmp_path / "out.csv", tmp_path / "out.jsonl"
     table.write_text("a,b")

@@ -120,7 +120,7 @@ async def test_a_broker_that_throttles_is_waited_for() -> None:
         await connection.end()
 
 
-async def test_a_connection_that_nobody_uses_stays() -> None:
+async def test_an_idle_connection_stays_open() -> None:
     """An idle connection without pending requests stays open."""
 
     async def same(writer: asyncio.StreamWriter, correlation: bytes) -> None:

@@ -62,7 +62,7 @@ def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
     assert "refuses the user 'u'" in str(given_up[0])
 
 
-def test_a_password_is_read_anew_and_never_shown(tmp_path: Path) -> None:
+def test_a_password_is_read_again_and_never_shown(tmp_path: Path) -> None:
     file = tmp_path / "password"
     kafka = kafka_of(**SCRAM, password_file=file)
     with pytest.raises(SettingsError, match=r"kafka\.security\.password_file"):

@@ -70,7 +70,7 @@ def test_the_command_creates_the_same() -> None:
     )
 
 
-def test_what_differs_is_told_apart_from_what_is_not_shown() -> None:
+def test_differences_exclude_hidden_settings() -> None:
     wanted = WantedTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
     assert (
         differences(wanted, FoundTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})) == []

@@ -38,7 +38,7 @@ def test_no_other_byte_passes(at: int, flip: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_rubbish_raises_nothing(records: bytes) -> None:
+def test_any_bytes_raise_nothing(records: bytes) -> None:
     """Any bytes give a result without an exception."""
     assert sums_hold(records, google_crc32c.extend) in {True, False}
 
@@ -46,7 +46,7 @@ def test_rubbish_raises_nothing(records: bytes) -> None:
 @pytest.mark.parametrize(
     ("at", "value"), [(16, 1), (11, 3), (8, 0xFF)], ids=["old magic", "length 3", "length < 0"]
 )
-def test_what_it_does_not_know_is_left_to_the_fetcher(at: int, value: int) -> None:
+def test_unknown_batches_are_not_vouched_for(at: int, value: int) -> None:
     """A batch of an old format, or with an invalid length, is not vouched for."""
     records = bytearray(batch([b"v"]))
     records[8:12] = (len(records) - 12).to_bytes(4, "big") if at == 16 else b"\x00\x00\x00\x00"
@@ -82,7 +82,7 @@ def _reply(*records: object) -> SimpleNamespace:
     ],
     ids=["whole", "a broken one", "offsets, no records", "no topics"],
 )
-async def test_the_fetcher_checks_what_nobody_vouched_for(reply: object, checks: bool) -> None:
+async def test_the_fetcher_checks_unverified_batches(reply: object, checks: bool) -> None:
     """The fetcher checks only replies that were not verified; replies are passed on unchanged."""
     fetcher = SimpleNamespace(_check_crcs=not checks)
     client = VouchingClient(fetcher, _Client(reply), google_crc32c.extend)

@@ -20,7 +20,7 @@ class _Hanging:
         self.go_on.wait()
 
 
-def test_a_thread_that_hangs_keeps_nobody_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_thread_does_not_block_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for a hanging thread is limited, and the thread is a daemon."""
     monkeypatch.setattr(consumer_thread, "THREAD_END_SECONDS", 0.01)
     service: Any = _Hanging()

@@ -13,7 +13,7 @@ def test_nothing_is_committable_before_anything_is_known() -> None:
     assert OffsetBook(7).committable == 7
 
 
-def test_the_head_holds_back_what_finished_behind_it() -> None:
+def test_the_first_unfinished_offset_is_committable() -> None:
     """Offsets 3, 4 and 5 finish as 5, 4, 3: the committable offset is 3 until the last."""
     book = OffsetBook(3)
     for offset in (3, 4, 5):

@@ -74,7 +74,7 @@ async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
     assert "give each worker its own id" in str(*fenced)
 
 
-async def test_a_commit_says_so_as_well() -> None:
+async def test_a_fenced_commit_raises() -> None:
     """A commit names the static member, and one fenced partition in the response is enough."""
     fenced: list[FencedError] = []
     coordinator = _Coordinator("pod-0")

@@ -46,7 +46,7 @@ def test_where_it_goes_on_is_in_the_log(offset: int, begin: int, length: int, co
     assert bounds.begin <= (offset if after is None else after) <= bounds.end
 
 
-def test_only_what_lies_ahead_is_lost() -> None:
+def test_only_a_move_forward_loses_offsets() -> None:
     """Moving from 100 to 1638 loses 1538 offsets; moving back loses none."""
     assert Move("t", 0, 100, 1638, "retention").lost == 1538
     assert Move("t", 0, 1184, 0, "shorter").lost == 0
@@ -71,13 +71,13 @@ async def _at_once(_: float) -> None:
     """Do not wait."""
 
 
-async def test_a_stale_answer_is_found_out() -> None:
+async def test_a_stale_answer_is_detected() -> None:
     """Two stale answers followed by one in range give the latter."""
     leader = _Leader(Bounds(0, 1000), Bounds(0, 1000), Bounds(0, 2000))
     assert await confirmed_bounds(TP, 1184, leader, sleep=_at_once) == Bounds(0, 2000)
 
 
-async def test_an_offset_is_out_of_range_when_that_is_said_again_and_again() -> None:
+async def test_an_offset_is_out_of_range_after_equal_answers() -> None:
     """An offset is out of range after CHECKS equal answers in a row; an error resets the count."""
     short = Bounds(0, 20)
     leader = _Leader(short, short, KafkaError(), *[short] * CHECKS)

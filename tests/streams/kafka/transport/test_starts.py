@@ -12,7 +12,7 @@ from streams.settings import TelemetrySettings
 from streams.telemetry.logs import set_up_logs
 
 
-def test_a_workers_log_says_where_a_new_group_begins() -> None:
+def test_the_log_has_the_start_offsets_of_a_new_group() -> None:
     """At the default level the log has one line per configured topic with the setting and the offsets."""
     stream = io.StringIO()
     set_up_logs(TelemetrySettings(), stream)

@@ -105,7 +105,7 @@ def _end(base: int, raw: bytes) -> int:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_header_whose_name_is_not_utf8_harms_nobody(codec: int) -> None:
+def test_a_header_name_that_is_not_utf8_is_escaped(codec: int) -> None:
     """A header name that is not UTF-8 is escaped, and all three records are read.
 
     aiokafka refuses the whole batch.
@@ -198,7 +198,7 @@ def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
     assert ([one.value for one in found], offset) == ([b"v"], 1)
 
 
-def test_a_head_that_is_damaged_moves_on_by_one() -> None:
+def test_a_damaged_batch_header_moves_on_by_one_offset() -> None:
     """A damaged header moves on by one offset, although its last offset delta is 2 billion."""
     raw = bytearray(batch([b"v"] * 2, 0))
     raw[23:27] = struct.pack(">i", 2_000_000_000)

@@ -20,7 +20,7 @@ def test_it_looks_at_60_120_240_and_so_on() -> None:
     assert baseline.margin == pytest.approx(0.02)
 
 
-def test_it_knows_more_with_every_doubling() -> None:
+def test_the_tolerated_mean_rises_with_the_samples() -> None:
     """For zeros and ones with mean 0.8 the tolerated mean rises towards 0.8 - 0.02."""
     random = seeded(3)
     baseline = GrowingBaseline(first=60, min_drop=0.02)
@@ -31,7 +31,7 @@ def test_it_knows_more_with_every_doubling() -> None:
     assert 0.76 < tolerated[-1] < 0.79
 
 
-def test_a_decline_does_not_talk_it_down() -> None:
+def test_a_decline_does_not_lower_the_baseline() -> None:
     baseline = GrowingBaseline(first=60, min_drop=0.02)
     for _ in range(240):
         baseline.add(0.9, 1.0)

@@ -50,7 +50,7 @@ def test_false_alarms_stay_within_the_bound(population: Population, threshold: f
     assert count <= allowed + 3 * allowed**0.5
 
 
-def test_unweighted_the_same_sampling_would_alarm_all_the_time() -> None:
+def test_unweighted_oversampling_gives_a_false_alarm() -> None:
     """Without weights, oversampled bad answers give a false alarm."""
     random = seeded(5)
     detector = ShiryaevRobertsEDetector(threshold=400)
@@ -123,9 +123,7 @@ def test_the_statistic_is_finite_and_never_negative(
 
 
 @given(st.lists(st.floats(0, 1), max_size=30), st.lists(st.floats(0, 1), max_size=30))
-def test_a_detector_that_was_put_away_continues_as_if_it_had_not(
-    before: list[float], after: list[float]
-) -> None:
+def test_a_restored_detector_continues_as_the_original(before: list[float], after: list[float]) -> None:
     """A detector restored from evidence and samples continues as the original."""
     one = ShiryaevRobertsEDetector(threshold=50)
     for value in before:
@@ -136,7 +134,7 @@ def test_a_detector_that_was_put_away_continues_as_if_it_had_not(
     assert one.state == two.state
 
 
-def test_nobody_has_to_reset_it() -> None:
+def test_the_statistic_does_not_overflow() -> None:
     """Without a reset, 5,000 samples of the lowest value do not overflow the statistic."""
     detector = ShiryaevRobertsEDetector(threshold=100)
     for _ in range(5000):
@@ -146,7 +144,7 @@ def test_nobody_has_to_reset_it() -> None:
     assert detector.update(1.0, tolerated_mean=0.9)
 
 
-def test_nonsense_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     detector = ShiryaevRobertsEDetector(threshold=100)
     for value in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="value must be between 0 and 1"):

@@ -84,7 +84,7 @@ def test_no_scores_no_numbers() -> None:
     assert WeightedSums.merged([]) == sums
 
 
-def test_two_answers_say_next_to_nothing() -> None:
+def test_two_answers_give_the_whole_scale() -> None:
     """With an effective count below three the interval is the whole scale."""
     assert WeightedSums.of([(5, 1.0), (5, 1.0)]).interval(lowest=1, highest=5) == (1, 5)
     assert WeightedSums.of([(5, 1.0)]).standard_error is None
@@ -177,7 +177,7 @@ def test_a_probability_out_of_range_is_refused(probability: float) -> None:
         WeightedSums().add(4, probability)
 
 
-def test_other_nonsense_is_refused() -> None:
+def test_other_invalid_arguments_are_refused() -> None:
     sums = WeightedSums.of([(4, 1.0)])
     with pytest.raises(ValueError, match="score must be a finite number"):
         sums.add(float("nan"))

@@ -19,7 +19,7 @@ def test_a_part_that_was_always_weaker_has_its_own_level() -> None:
     assert mix.offset("unknown") == 0
 
 
-def test_a_new_part_that_is_worse_is_not_excused() -> None:
+def test_a_new_part_has_no_offset_of_its_own() -> None:
     """A part that appears after 1,000 samples has no offset of its own until there are 4,000."""
     mix = Mix()
     for number in range(1000):

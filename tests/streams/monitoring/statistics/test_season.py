@@ -22,7 +22,7 @@ def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
     return season
 
 
-def test_without_a_swing_it_predicts_none() -> None:
+def test_a_steady_mean_has_no_season() -> None:
     """After two weeks of a steady mean each hour's offset and error are below 0.02."""
     season = fed(14, swing=0.0)
     swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600) for hour in range(24)]

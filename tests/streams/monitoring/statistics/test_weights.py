@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from streams.monitoring.statistics.weights import MOST_POLICIES, RelativeWeights
 
 
-def test_a_tiny_rate_once_does_not_deafen_what_follows() -> None:
+def test_weights_are_relative_to_their_policy() -> None:
     """The largest weight is kept per policy: under a new policy a weight of 2 counts fully."""
     weights = RelativeWeights()
     assert weights.share("a", 1000) == 1

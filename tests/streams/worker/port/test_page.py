@@ -67,7 +67,7 @@ async def _worth_looking_at(one: Installation) -> None:
         await until(hostile_judged, "a verdict on a hostile event")
 
 
-async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
+async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
     """The page shows its panels in each size and scheme, and executes no text of an event."""
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("playwright"), tool("chromium")

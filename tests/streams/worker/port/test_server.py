@@ -78,7 +78,7 @@ async def test_reading_works_and_is_kept_nowhere() -> None:
                     assert "Server" not in answer.headers
 
 
-async def test_a_password_is_asked_for_but_by_probes() -> None:
+async def test_a_password_is_required_except_by_probes() -> None:
     """All paths but /healthz and /readyz require the password."""
     async with served(auth=basic_auth()) as url, ClientSession() as session:
         for path in (*PATHS, "/none"):
@@ -254,7 +254,7 @@ def test_access_by_the_settings(tmp_path: Path) -> None:
     assert tls is not None
 
 
-async def test_an_open_port_is_told_at_start() -> None:
+async def test_an_open_port_is_logged_at_start() -> None:
     """A port open to other machines without a password is logged at start."""
     everywhere = "0.0.0.0"  # noqa: S104 - the tested address
     guarded = {"auth": basic_auth()}

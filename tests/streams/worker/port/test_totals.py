@@ -6,7 +6,7 @@ from streams.telemetry.instruments import Metrics
 from streams.worker.port.totals import totals_of
 
 
-def test_nothing_counted_is_nothing_said() -> None:
+def test_totals_of_nothing_are_empty() -> None:
     """Without results the totals are empty, not 0."""
     names = ("results", "scores", "dead_letters", "corrections", "suspicions")
     totals = totals_of(Metrics(CollectorRegistry()).registry.collect())

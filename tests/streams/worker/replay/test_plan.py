@@ -49,7 +49,7 @@ def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
     assert limits_of(Plan(), first.judge, first.judge.endpoints).requests_per_minute == pytest.approx(20)
 
 
-def test_a_pack_takes_the_place_of_the_metrics_own_prompts(tmp_path: Path) -> None:
+def test_a_pack_replaces_the_prompts_of_its_metric(tmp_path: Path) -> None:
     """A pack replaces the prompts of one metric, which may be new; invalid combinations are refused."""
     pack = tmp_path / "tone.md"
     pack.write_text("Score", encoding="utf-8")

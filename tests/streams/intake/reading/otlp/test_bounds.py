@@ -101,7 +101,7 @@ def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> N
     assert refused.value.reason == "oversized"
 
 
-def test_what_is_within_an_attribute_and_is_no_list_is_nothing() -> None:
+def test_an_invalid_array_attribute_is_empty() -> None:
     """An array attribute whose values are not a list is read as an empty list."""
     (span,) = READER.spans(_one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}]))[
         TRACE
@@ -128,7 +128,7 @@ def test_log_records_of_a_span_are_its_events_each_once() -> None:
 
 @pytest.mark.parametrize("form", [dict, list, json.dumps], ids=["messages", "pairs", "texts"])
 def test_a_conversation_is_read_up_to_its_bound(form: Callable[[Any], Any]) -> None:
-    """The first 500 messages with text are read, whatever their form; blank ones do not count."""
+    """The first 500 messages with text are read, in each form; blank ones do not count."""
     spoken = [f"{number}" if number % 2 else "" for number in range(2 * MAX_TURNS + 9)]
     messages = [("user", text) for text in spoken]
     value = (

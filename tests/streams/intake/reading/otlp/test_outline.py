@@ -91,7 +91,7 @@ class Keyed:
 def test_the_predicate_decides_and_counts_by_the_key_as_by_the_spans(
     path: Path, trace_id: bytes, rate: float, by: SamplingKey
 ) -> None:
-    """The decision and the number of skipped roots are those that the parsed record gives."""
+    """The predicate decides and counts skipped roots by the key as it does by the parsed spans."""
     value = path.read_bytes()
     value = value.replace(bytes.fromhex(wire.heads(value)[0].trace_id), trace_id)
     record = Keyed(trace_id.hex().encode(), value)

@@ -269,7 +269,7 @@ WITH_PAGES: dict[str, Payload] = {
 
 
 @pytest.mark.parametrize("name", [*WITHOUT_PAGES, *WITH_PAGES])
-def test_a_payload_is_read_as_a_person_would(name: str) -> None:
+def test_question_answer_and_pages_are_read_from_each_payload(name: str) -> None:
     """Question, answer and the pages of a retriever or prompt are read from each payload."""
     scope, spans = (WITHOUT_PAGES | WITH_PAGES)[name]
     event = event_of(request(*spans, scope=scope))
@@ -318,14 +318,14 @@ def test_an_agent_is_shown_with_its_instruction_and_tools() -> None:
 
 
 @pytest.mark.parametrize("asked", ["AI: what is it?", "tool: hammer\nIs it any good?", "[1] What is it?"])
-def test_words_that_look_like_a_form_stay_as_they_are(asked: str) -> None:
+def test_a_question_that_looks_like_a_form_is_unchanged(asked: str) -> None:
     """A question that starts with a role's name or a bracket is kept unchanged."""
     event = event_of(request(span(1, "call", CHAT | {"gen_ai.prompt": asked, "gen_ai.completion": ANSWER})))
     assert event.question == asked
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip), st.integers(1, 200), st.booleans())
-def test_a_conversation_that_was_cut_is_read_as_far_as_it_goes(text: str, cut: int, ascii_only: bool) -> None:
+def test_a_truncated_conversation_gives_a_prefix(text: str, cut: int, ascii_only: bool) -> None:
     """A truncated conversation gives a prefix of the answer, without JSON syntax."""
     heard = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
     said = [{"role": "assistant", "finish_reason": "stop", "parts": [{"type": "text", "content": text}]}]
@@ -360,7 +360,7 @@ def test_log_records_may_hold_a_conversation_in_their_body() -> None:
 def test_a_collectors_sampler_writes_on_log_records(
     attributes: Mapping[str, Any], tracestate: str | None
 ) -> None:
-    """Attributes in place of a tracestate, which log records have not."""
+    """The Collector's sampler writes attributes on log records, which have no tracestate."""
     body = {
         "gen_ai.input.messages": [{"role": "user", "content": QUESTION}],
         "gen_ai.output.messages": ANSWER,

@@ -36,7 +36,7 @@ def said(text: str, **attributes: Any) -> dict[str, Any]:
     return LLM | {"llm.output_messages.0.message.content": text} | attributes
 
 
-def test_the_outermost_step_with_words_answers() -> None:
+def test_the_outermost_step_with_an_output_answers() -> None:
     """The outermost step with an output gives the answer.
 
     An inner draft, a sibling that only retrieved, and an evaluation around another model call do not.
@@ -57,7 +57,7 @@ def test_the_outermost_step_with_words_answers() -> None:
     assert event.labels["question_from"] == "input"
 
 
-def test_among_calls_side_by_side_the_last_with_words_answers() -> None:
+def test_the_last_sibling_call_with_text_answers() -> None:
     """Of sibling calls, the last one with text gives the answer, not one that only called a tool."""
     event = event_of(request(
         span(1, "POST /ask"),
@@ -74,7 +74,7 @@ def test_among_calls_side_by_side_the_last_with_words_answers() -> None:
     assert event.labels["question_from"] == "message"
 
 
-def test_what_the_application_sets_counts_before_all_else() -> None:
+def test_judgestream_attributes_override_other_sources() -> None:
     """`judgestream.*` attributes of any span override all other sources."""
     event = event_of(request(
         span(1, "POST /ask", {
@@ -147,7 +147,7 @@ def test_pages_are_what_retrieval_found(attributes: dict[str, Any], expected: di
     assert event.context == expected
 
 
-def test_a_reranker_has_the_last_word_on_pages() -> None:
+def test_a_reranker_replaces_the_pages() -> None:
     """The documents of a reranker replace those of the retriever."""
     found = {f"retrieval.documents.{index}.document.content": text for index, text in enumerate("abc")}
     event = event_of(request(
@@ -173,7 +173,7 @@ def test_tools_are_recorded_with_what_they_gave_back() -> None:
         ]
 
 
-def test_models_without_recorded_content_are_told_apart() -> None:
+def test_missing_content_is_reported_with_its_family() -> None:
     """Missing and redacted content give `no_content` with the family."""
     for attributes in ({}, {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}):
         reading = read(request(span(1, "root"), span(2, "call", LLM | attributes, parent=1)))
@@ -203,7 +203,7 @@ def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
         log_request(log_record("gen_ai.evaluation.result", {"judgestream.result_id": "r"})),
     ],
 )
-def test_what_a_worker_does_is_not_judged(value: bytes) -> None:
+def test_traces_of_judgestream_are_not_judged(value: bytes) -> None:
     """Traces of judgestream itself are not judged, as each verdict would cause the next."""
     assert read(value).why_none == "ours"
 

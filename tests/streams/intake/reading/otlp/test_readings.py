@@ -1,4 +1,4 @@
-"""What is read as a question, an answer, pages or the result of a tool, and what is not."""
+"""Questions, answers, pages and tool results of further content."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ TOLD = {"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}
     ],
 )
 def test_a_question_without_a_mark_is_cut_from_marked_pages(text: str) -> None:
-    """It is the last paragraph, or stands before the pages."""
+    """An unmarked question is the last paragraph after the pages, or the text before them."""
     prompt = open_prompt(text)
     assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, PAGES, True)
 
 
 @pytest.mark.parametrize("text", [MARKED, f"{MARKED}\n\nAnswer in French.", "Page 3: what does it say?"])
 def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
-    """Nothing in it asks, or what asks is on the page itself."""
+    """A message without a question outside the pages is kept unchanged."""
     prompt = open_prompt(text)
     assert (prompt.question, prompt.is_cut) == (text, False)
 
@@ -61,13 +61,13 @@ def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
         ({"content": [{"type": "text", "text": ONE}, {"type": "text", "text": TWO}]}, f"{ONE}\n{TWO}"),  # MCP
         ({"type": "text", "value": TWO}, TWO),  # Vercel
         ([{"id": 7}], '[{"id":7}]'),
-        ('{"hours": 12.0}', '{"hours": 12.0}'),  # as it was written
+        ('{"hours": 12.0}', '{"hours": 12.0}'),  # unchanged
         ("12 hours", "12 hours"),
         (None, ""),
     ],
 )
 def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str) -> None:
-    """A structure of the tool's own stays as it is."""
+    """The text of a tool result is read from each library's envelope; other structures are kept."""
     assert result_text(value) == text
     assert result_text(dumped(value) if isinstance(value, dict) else value) == text
 
@@ -83,9 +83,9 @@ def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str
     ],
 )
 def test_what_a_search_tool_found_is_the_context(name: str, result: str, context: Any) -> None:
-    """By the tool's name, or by the marks of pages, where no retriever ran.
+    """Without a retriever, the context is the result of a search tool or one with page marks.
 
-    A tool without a span, or with a span that has no content (Agent Framework), is read from the messages.
+    A tool without a span, or with a span without content (Agent Framework), is read from the messages.
     """
     call = {**CALL, "name": name}
     reply = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c-1", "response": result}]}
@@ -106,12 +106,12 @@ def test_what_a_search_tool_found_is_the_context(name: str, result: str, context
 
 
 def test_words_beside_calls_of_tools_are_no_answer() -> None:
-    """They announce the calls (Anthropic); what the model says after them is the answer."""
+    """Text beside tool calls (Anthropic) is no answer; text after their results is."""
     said = [{"role": "assistant", "parts": [{"type": "text", "content": "I'll look that up."}, CALL]}]
     messages = {"gen_ai.input.messages": dumped([ASKED]), "gen_ai.output.messages": dumped(said)}
     reading = read(request(span(1, "chat", MODEL | messages)), unit="span")
     assert (reading.events, reading.why_none) == ((), "no_answer")
-    # A tool that the provider ran has answered within the same message.
+    # The result of a tool run by the provider is in the same message.
     reply = {"type": "server_tool_call_response", "id": "c-1", "response": TWO}
     parts = [{**CALL, "type": "server_tool_call"}, reply, {"type": "text", "content": ANSWER}]
     said = [{"role": "assistant", "parts": parts}]
@@ -130,7 +130,7 @@ def test_words_beside_calls_of_tools_are_no_answer() -> None:
     ],
 )
 def test_objects_and_empty_replies_are_no_answer(shown: str) -> None:
-    """The step around a model shows its object; the model's words are the answer, if there are any."""
+    """The repr of an object, or an empty reply, is no answer; the inner model's text is."""
     step = {
         "openinference.span.kind": "CHAIN",
         "input.value": '{"run_id": "r", "init_state": {}}',
@@ -146,7 +146,7 @@ def test_objects_and_empty_replies_are_no_answer(shown: str) -> None:
 
 
 def test_an_operation_outside_the_tables_is_no_model() -> None:
-    """The cycle of an agent (Strands) does not hide the model's call within it in unit span."""
+    """An agent's cycle (Strands) is no model call, so unit `span` reads the call within it."""
     said = ("gen_ai.choice", {"message": dumped([{"text": ANSWER}]), "finish_reason": "end_turn"})
     asked = ("gen_ai.user.message", {"content": dumped([{"text": QUESTION}])})
     cycle = {"gen_ai.operation.name": "execute_event_loop_cycle", "gen_ai.system": "strands-agents"}
@@ -155,7 +155,10 @@ def test_an_operation_outside_the_tables_is_no_model() -> None:
 
 
 def test_a_trace_without_a_model_is_an_event_where_its_root_was_asked() -> None:
-    """Traceloop's query engine of LlamaIndex records no model; splitting documents asks nothing."""
+    """A trace without a model call is an event if its root has a question (Traceloop on LlamaIndex).
+
+    A step that splits documents has none.
+    """
     kind = {"traceloop.span.kind": "workflow"}
     asked = {
         "traceloop.entity.input": dumped({"query": QUESTION}),
@@ -164,26 +167,25 @@ def test_a_trace_without_a_model_is_an_event_where_its_root_was_asked() -> None:
     assert event_of(request(span(1, "query", kind | asked))).answer == ANSWER
     split = {"traceloop.entity.input": dumped({"nodes": [ONE]}), "traceloop.entity.output": dumped([ONE])}
     assert read(request(span(1, "split", kind | split))).why_none == "no_model"
-    assert read(request(span(2, "query", kind | asked, parent=1))).why_none == "no_model"  # its root is lost
+    assert read(request(span(2, "query", kind | asked, parent=1))).why_none == "no_model"  # without its root
 
 
 def test_the_first_step_with_an_input_asks_where_the_outermost_has_none() -> None:
-    """Traceloop's crew records its result, and the question with the task."""
-    event = event_of(
-        request(
-            span(
-                1, "crewai.workflow", {"gen_ai.operation.name": "invoke_agent", "crewai.crew.result": ANSWER}
-            ),
-            span(2, "task", {"traceloop.span.kind": "task", "crewai.task.description": QUESTION}, parent=1),
-            scope="opentelemetry.instrumentation.crewai.instrumentation",
-        )
-    )
+    """The question is that of the first step with an input, if the outermost has none (CrewAI)."""
+    event = event_of(request(
+        span(1, "crewai.workflow", {"gen_ai.operation.name": "invoke_agent", "crewai.crew.result": ANSWER}),
+        span(2, "task", {"traceloop.span.kind": "task", "crewai.task.description": QUESTION}, parent=1),
+        scope="opentelemetry.instrumentation.crewai.instrumentation",
+    ))  # fmt: skip
     assert (event.question, event.answer, event.labels["question_from"]) == (QUESTION, ANSWER, "input")
     assert event.messages is None
 
 
 def test_the_body_of_a_log_record_may_be_a_message_as_json() -> None:
-    """As Semantic Kernel writes it; a developer's message is the system instruction."""
+    """A log record's body may be a message as JSON (Semantic Kernel).
+
+    A developer's message is the system instruction.
+    """
     system = {"gen_ai.system": "openai"}
     event = event_of(
         log_request(
@@ -204,7 +206,7 @@ def test_the_body_of_a_log_record_may_be_a_message_as_json() -> None:
 
 
 def test_a_picture_whose_type_was_cut_off_is_not_read_as_text() -> None:
-    """A limit on the length of attributes cut the message within the picture."""
+    """A picture truncated by an attribute limit is not read as text."""
     text = dumped([{"role": "user", "parts": [{"content": QUESTION, "type": "text"}]}])[:-3]
     cut = f'{text}, {{"mime_type": "image/png", "modality": "image", "content": "iVBORw0KGgo'
     messages = {"gen_ai.input.messages": cut, "gen_ai.output.messages": dumped([TOLD])}

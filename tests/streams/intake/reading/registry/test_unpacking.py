@@ -167,7 +167,7 @@ async def test_protobuf_is_read_by_the_path_to_its_message(
         (b"\x00\x01", "does not name a registry schema"),
     ],
 )
-async def test_what_does_not_hold_to_its_schema_is_told_with_its_id(
+async def test_a_mismatch_names_the_schema_id(
     registry: FakeRegistry, unpacking: Unpacking, value: bytes, said: str
 ) -> None:
     """A record that does not match its schema raises a DecodeError that names the schema id."""
@@ -310,7 +310,7 @@ async def test_protobuf_is_read_from_the_text_of_its_schema(
         ('import "none.proto";', "imports none.proto, which is not among its references"),
     ],
 )
-async def test_what_is_no_protobuf_schema_is_told(
+async def test_an_invalid_protobuf_schema_is_named(
     registry: FakeRegistry, unpacking: Unpacking, text: str, said: str
 ) -> None:
     """An invalid Protobuf schema raises a DecodeError with the position."""

@@ -124,14 +124,14 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
         ("since=9999999999999d", "since must be a time"),
     ],
 )
-async def test_a_filter_that_cannot_be_understood_is_told(tmp_path: Path, query: str, says: str) -> None:
+async def test_an_invalid_filter_is_named(tmp_path: Path, query: str, says: str) -> None:
     """An invalid parameter is named with the allowed values."""
     fill(tmp_path / "s")
     async with explorer(tmp_path / "s") as (session, url):
         assert says in (await _get(session, url, f"/explore/api/verdicts?{query}", 400))["error"]
 
 
-async def test_a_verdict_with_all_that_is_known(tmp_path: Path) -> None:
+async def test_a_verdict_has_texts_links_and_range(tmp_path: Path) -> None:
     """A verdict has its texts, links and range; an unknown id is a 404."""
     fill(tmp_path / "s")
     result = scored(0, 1, seconds=0.0)
@@ -170,7 +170,7 @@ async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
             await _get(session, url, f"/explore/api/{name}")
 
 
-async def test_who_gets_in(tmp_path: Path) -> None:
+async def test_access_is_controlled(tmp_path: Path) -> None:
     """All pages require the password; without one, requests for another host are refused.
 
     Writing methods are not allowed.

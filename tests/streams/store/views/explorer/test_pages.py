@@ -71,7 +71,7 @@ def _fill(path: Path) -> None:
     writer.close()
 
 
-async def test_the_explorer_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
+async def test_the_explorer_works_and_executes_no_text(tmp_path: Path) -> None:
     """The explorer works by keys and pointer in each size and scheme, passes axe, and executes no text."""
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("axe_playwright_python"), tool("chromium")

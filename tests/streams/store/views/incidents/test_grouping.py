@@ -85,7 +85,7 @@ def test_each_alert_leads_to_its_incident() -> None:
     assert find(incidents, "5" * 32) is None
 
 
-def test_the_latest_is_the_one_that_goes_on() -> None:
+def test_latest_prefers_an_open_incident() -> None:
     """`latest` finds the latest incident that has not ended, else the latest one.
 
     Relevance fell twice and recovered twice; coverage fell in the first incident and has not recovered.

@@ -114,7 +114,7 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
     ("kind", "size", "says"),
     [("all", 5, "kind"), ("random", 0, "size"), ("random", 501, "size"), ("incident", 5, "incident")],
 )
-def test_a_queue_that_cannot_be_is_refused(tmp_path: Path, kind: str, size: int, says: str) -> None:
+def test_an_invalid_queue_is_refused(tmp_path: Path, kind: str, size: int, says: str) -> None:
     fill(tmp_path / "s")
     with Reader(tmp_path / "s").asking() as asking, pytest.raises(BadFilterError, match=f"^{says} must be"):
         choose(asking, Filter(), kind=kind, size=size, start=b"\0" * 16)
