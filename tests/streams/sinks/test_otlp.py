@@ -33,6 +33,7 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
     assert record.resource == {"service.name": "judgestream", "service.version": "1.2.3"}
     assert record.start == 1_741_960_800_453_029_000  # START and 0.453029 s
     assert record.attributes == {
+        "body": "evaluation: relevance=4",
         "gen_ai.evaluation.name": "relevance",
         "gen_ai.evaluation.score.value": 4.0,
         "gen_ai.evaluation.explanation": "Because.",
