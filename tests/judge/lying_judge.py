@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from judge.chat import ChatRequest
 from judge.endpoint.scripted import ScriptedChat
@@ -21,12 +20,11 @@ from judge.text.sentences import sentences
 from judge.text.tags import page_number, tagged_claims, untagged_segments
 from judge.text.words import content_words, share_stem, words
 from schemas import JudgeTask
+from tests.judge.replies import Json, coverage_reply, listed_claim, listed_item, relevance_reply
 from tests.judge.tasks import make_task
 
 MAX_WORDS = 40
 """The most words of a text that are tried one by one."""
-
-Json = dict[str, Any]
 
 
 def lying_chat(verification: Verification = "strict") -> ScriptedChat:
@@ -71,48 +69,48 @@ def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
     parts = [reference[start:end] for start, end in sentences(reference)] or [reference]
     single = _single_words(reference)
     shared = [word for word in single if _like(word, words_of(answer))]
-    whole = [_matched(reference, span) for span in said]
-    by_sentence = {span: [_matched(part, span) for part in parts] for span in said}
-    best_words = [_matched(word, _place_of(word, said)) for word in shared]
-    fillers = [_item(part, None) for part in parts]
+    whole = [listed_item(reference, span) for span in said]
+    by_sentence = {span: [listed_item(part, span) for part in parts] for span in said}
+    best_words = [listed_item(word, _place_of(word, said)) for word in shared]
+    fillers = [listed_item(part, None) for part in parts]
     for terms in (
-        [], [_matched(word, _place_of(word, said)) for word in shared],
-        [_matched(word, said[0]) for word in single[:3]],
+        [], [listed_item(word, _place_of(word, said)) for word in shared],
+        [listed_item(word, said[0]) for word in single[:3]],
     ):  # fmt: skip
-        yield _coverage([], [], terms)
+        yield coverage_reply([], [], terms)
         for item in whole:
-            yield _coverage([item], [], terms)
-            yield _coverage([], [item], terms)
+            yield coverage_reply([item], [], terms)
+            yield coverage_reply([], [item], terms)
         for items in by_sentence.values():
-            yield _coverage(items, [], terms)
-            yield _coverage([], items, terms)
-            yield _coverage(items[:1], items[1:], terms)
-        for facts in (best_words, best_words[:1], [_matched(word, said[0]) for word in single]):
-            for rest in ([], fillers, [_item(reference, None)]):
-                yield _coverage(facts, rest, terms)
-                yield _coverage([*facts, *rest], [], terms)
-                yield _coverage([], [*facts, *rest], terms)
+            yield coverage_reply(items, [], terms)
+            yield coverage_reply([], items, terms)
+            yield coverage_reply(items[:1], items[1:], terms)
+        for facts in (best_words, best_words[:1], [listed_item(word, said[0]) for word in single]):
+            for rest in ([], fillers, [listed_item(reference, None)]):
+                yield coverage_reply(facts, rest, terms)
+                yield coverage_reply([*facts, *rest], [], terms)
+                yield coverage_reply([], [*facts, *rest], terms)
         # For each sentence, the first span of the answer that verification accepts.
         for name in ("facts", "conclusions"):
             chosen = [_item_that_holds(part, said, reference, answer) for part in parts]
-            yield _coverage(*((chosen, []) if name == "facts" else ([], chosen)), terms)
+            yield coverage_reply(*((chosen, []) if name == "facts" else ([], chosen)), terms)
 
 
 def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str) -> Json:
     metric, task = Coverage(verification="strict"), make_task("coverage", reference=reference, answer=answer)
     for span in said:
-        item = _matched(part, span)
-        outcome = metric.interpret(task, json.dumps(_coverage([item], [], [])))
+        item = listed_item(part, span)
+        outcome = metric.interpret(task, json.dumps(coverage_reply([item], [], [])))
         if isinstance(outcome, ScoredOutcome) and outcome.evidence["facts"][0]["matched"]:
             return item
-    return _item(part, None)
+    return listed_item(part, None)
 
 
 def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
     """Candidate relevance replies that may overrate an answer."""
     tagged = tagged_claims(answer)
     untagged = untagged_segments(answer)
-    yield _relevance([])
+    yield relevance_reply([])
     for with_untagged in (False, True):
         others = [_claim(one.text, (), None, None) for one in untagged] if with_untagged else []
         for short in (False, True):
@@ -122,9 +120,9 @@ def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
                 for span in spans or [one.text]:
                     page, words_there = _best_page(span, one.pages, pages)
                     claims.append(_claim(span, one.pages, page, words_there))
-            yield _relevance([*claims, *others])
+            yield relevance_reply([*claims, *others])
         for part in (0, 1):
-            yield _relevance(
+            yield relevance_reply(
                 [
                     *(
                         _claim(one.text, one.pages, page, text if part == 0 else text[: len(text) // 2])
@@ -136,7 +134,9 @@ def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
                 ]
             )
     if not tagged:
-        yield _relevance([_claim(answer.strip(), tuple(pages), page, text) for page, text in pages.items()])
+        yield relevance_reply(
+            [_claim(answer.strip(), tuple(pages), page, text) for page, text in pages.items()]
+        )
 
 
 def _best_page(span: str, cited: Iterable[int], pages: Mapping[int, str]) -> tuple[int | None, str | None]:
@@ -175,40 +175,5 @@ def _place_of(word: str, said: Sequence[str]) -> str:
     return next((span for span in reversed(said) if _like(word, words_of(span))), said[0])
 
 
-def _matched(span: str, answer_span: str) -> Json:
-    return _item(span, answer_span)
-
-
-def _item(span: str, answer_span: str | None) -> Json:
-    return {
-        "item": span,
-        "reference_span": span,
-        "answer_span": answer_span,
-        "justification": "Certainly.",
-        "matched": answer_span is not None,
-    }
-
-
-def _coverage(facts: Sequence[Json], conclusions: Sequence[Json], terms: Sequence[Json]) -> Json:
-    return {
-        "facts": list(facts),
-        "conclusions": list(conclusions),
-        "terms": list(terms),
-        "organization": {"justification": "The same.", "similar": True},
-    }
-
-
 def _claim(span: str, pages: Iterable[int], page: int | None, page_span: str | None) -> Json:
-    return {
-        "claim_span": span,
-        "pages": list(pages)[:50],
-        "page": page,
-        "page_span": page_span,
-        "justification": "Certainly.",
-        "supported": True,
-        "relevant": True,
-    }
-
-
-def _relevance(claims: Sequence[Json]) -> Json:
-    return {"claims": list(claims), "justification": "Flawless.", "score": 5}
+    return listed_claim(span, [*pages][:50], page_span, page=page, supported=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from judge.verdict.evaluator import Judge
 from schemas import Scored, Unscored
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
+from tests.judge.replies import coverage_reply, listed_item
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
@@ -32,29 +32,15 @@ async def chat() -> AsyncIterator[OpenAIChat]:
         await chat.close()
 
 
-def item(text: str, reference_span: str, answer_span: str) -> dict[str, Any]:
-    return {
-        "item": text,
-        "reference_span": reference_span,
-        "answer_span": answer_span,
-        "justification": "said",
-        "matched": True,
-    }
-
-
 async def test_the_worked_case() -> None:
     """An endpoint that lists 2 facts, no conclusion, 1 term and the same organization yields the published
     verdict.
     """
-    evidence = {
-        "facts": [
-            item("It is in Paris.", "The Eiffel Tower is in Paris.", "is located in Paris"),
-            item("It was completed in 1889.", "It was completed in 1889.", "built in 1889"),
-        ],
-        "conclusions": [],
-        "terms": [item("Eiffel Tower", "Eiffel Tower", "Eiffel Tower")],
-        "organization": {"justification": "alike", "similar": True},
-    }
+    facts = [
+        listed_item("The Eiffel Tower is in Paris.", "is located in Paris"),
+        listed_item("It was completed in 1889.", "built in 1889"),
+    ]
+    evidence = coverage_reply(facts, terms=[listed_item("Eiffel Tower", "Eiffel Tower")])
     usage = {"prompt_tokens": 10, "completion_tokens": 5}
     async with fake_openai(Answer(completion(json.dumps(evidence), usage=usage))) as fake:
         chat = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)

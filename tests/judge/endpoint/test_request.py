@@ -17,6 +17,7 @@ from schemas import Scored
 from tests.judge.built_tasks import task_for
 from tests.judge.endpoint.test_openai_chat import chat_with
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion
+from tests.judge.replies import listed_claim, relevance_reply
 
 SCHEMA = ResponseSchema("v", {"type": "object", "properties": {"score": {"type": "integer"}}})
 WRITTEN = '{"type":"object","properties":{"score":{"type":"integer"}}}'
@@ -170,21 +171,7 @@ async def test_the_fallback_keeps_the_time_limit_of_one_call() -> None:
 
 async def test_a_built_in_metric_keeps_its_evidence_and_checks() -> None:
     """In a weaker format the judge's evidence is still verified against the pages."""
-    listed = {
-        "claims": [
-            {
-                "claim_span": "It is red.",
-                "pages": [1],
-                "page": 1,
-                "page_span": "It is green.",
-                "justification": "",
-                "supported": True,
-                "relevant": True,
-            }
-        ],
-        "justification": "Fine.",
-        "score": 5,
-    }
+    listed = relevance_reply([listed_claim("It is red.", [1], "It is green.")])
     async with chat_with(refusal(500), Answer(completion(json.dumps(listed)))) as (chat, fake):
         judge = Judge(Relevance(), chat)
         task = task_for(judge.metric, answer="It is red. [Page 1]", context={"Page-1": "It is blue."})

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
 
 import pytest
 
@@ -10,6 +10,7 @@ from judge.metrics.coverage.metric import Coverage
 from judge.metrics.relevance.metric import Relevance
 from judge.text.overlap import Vocabulary, cannot_be_compared, needed, own_words, significant
 from judge.text.tags import without_tags
+from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
 from tests.judge.tasks import make_task
 
 ENGLISH = (
@@ -99,22 +100,16 @@ def test_which_texts_cannot_be_compared(text: str, answer: str, question: str, c
 
 
 def _coverage(
-    reference: str, answer: str, question: str, **items: list[tuple[str, str | None]]
+    reference: str,
+    answer: str,
+    question: str,
+    *,
+    facts: Iterable[tuple[str, str | None]],
+    conclusions: Iterable[tuple[str, str | None]] = (),
 ) -> ScoredOutcome:
-    listed: dict[str, Any] = {
-        name: [
-            {
-                "item": span,
-                "reference_span": span,
-                "answer_span": found,
-                "justification": "",
-                "matched": found is not None,
-            }
-            for span, found in items.get(name, [])
-        ]
-        for name in ("facts", "conclusions", "terms")
-    }
-    reply = listed | {"organization": {"similar": True, "justification": ""}}
+    reply = coverage_reply(
+        [listed_item(*spans) for spans in facts], [listed_item(*spans) for spans in conclusions]
+    )
     task = make_task("coverage", question=question, answer=answer, reference=reference)
     outcome = Coverage(verification="strict").interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
@@ -171,16 +166,10 @@ ABOUT_TEETH = "Dentists assess teeth every week and advise patients on brushing,
     [
         ("What is an EHCP?", ABOUT_TEETH, False),  # chance matches: assess, every, year
         ("What is an EHCP?", f"On the EHCP: {ABOUT_TEETH}", True),  # it mentions the subject of the question
-        (
-            "What is an EHCP?",
-            "They assess it every year.",
-            True,
-        ),  # a short answer need not repeat the question
-        (
-            "Which document helps pupils?",
-            ABOUT_TEETH,
-            True,
-        ),  # the reference shares no word with the question
+        # a short answer need not repeat the question
+        ("What is an EHCP?", "They assess it every year.", True),
+        # the reference shares no word with the question
+        ("Which document helps pupils?", ABOUT_TEETH, True),
         (
             "What is an EHCP?",
             "Local authorities assess needs every year and review each plan for children.",
@@ -257,14 +246,7 @@ PAGE = "The tower stands on the Champ de Mars in Paris. It was painted brown by 
 
 
 def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUESTION) -> ScoredOutcome:
-    reply = {
-        "claims": [
-            {"claim_span": claim, "pages": [1], "page": 1, "page_span": page_span, "justification": "",
-                "supported": True,
-             "relevant": True}
-        ],
-        "justification": "fine", "score": 5,
-    }  # fmt: skip
+    reply = relevance_reply([listed_claim(claim, [1], page_span)])
     task = make_task("relevance", question=question, answer=answer, context={"Page-1": PAGE})
     outcome = Relevance(verification="strict").interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
@@ -281,11 +263,8 @@ def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUEST
         ("I do not know. [Page 1]", "I do not know.", 1),
         ("Where is the tower? [Page 1]", "Where is the tower?", 1),
         ("The tower, completed. [Page 1]", "The tower", 1),  # every word is in the question
-        (
-            "In Paris robots dance all night through the streets. [Page 1]",
-            "Paris",
-            3,
-        ),  # the rest is added as unsupported
+        # the rest is added as unsupported
+        ("In Paris robots dance all night through the streets. [Page 1]", "Paris", 3),
     ],
 )
 def test_a_page_must_bear_a_claim_out(answer: str, claim: str, score: int) -> None:

@@ -17,6 +17,7 @@ from judge.verdict.evaluator import Judge
 from judge.verdict.fitting import CUT_KIND, estimated_tokens, fit, request_tokens, shares
 from schemas import Failed, JudgeTask, Scored
 from tests.judge.built_tasks import task_for
+from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
 
 
 @pytest.mark.parametrize(
@@ -181,18 +182,7 @@ def test_whatever_the_texts_the_request_fits_or_the_event_is_too_long(
         assert result.request == plain(task)
 
 
-def reply_for(task: JudgeTask) -> str:
-    del task
-    item = {"item": "tower", "reference_span": "The tower is green.", "answer_span": "The tower is green.",
-        "justification": "", "matched": True}  # fmt: skip
-    return json.dumps(
-        {
-            "facts": [item],
-            "conclusions": [],
-            "terms": [],
-            "organization": {"justification": "", "similar": True},
-        }
-    )
+GREEN = json.dumps(coverage_reply([listed_item("The tower is green.", "The tower is green.")]))
 
 
 def judge_of(metric: Metric, reply: str, context_tokens: int | None) -> tuple[Judge, ScriptedChat]:
@@ -203,7 +193,7 @@ def judge_of(metric: Metric, reply: str, context_tokens: int | None) -> tuple[Ju
 async def test_a_cut_reference_is_judged_for_what_was_sent() -> None:
     """Only the sent part of a reference is verified, and the result records the cut."""
     reference = f"The tower is green. {words(1500, 'Filler')}. {words(1500, 'Other')}."
-    judge, chat = judge_of(Coverage(), reply_for(task_for(Coverage())), 3000)
+    judge, chat = judge_of(Coverage(), GREEN, 3000)
     result = await judge.judge(task_for(judge.metric, answer="The tower is green.", reference=reference))
     assert isinstance(result, Scored)
     assert "Filler" not in chat.requests[0].messages[1].content
@@ -215,17 +205,8 @@ async def test_a_cut_reference_is_judged_for_what_was_sent() -> None:
 async def test_a_quotation_is_verified_against_the_whole_page() -> None:
     """A quotation of a cut page is verified against the whole page."""
     page = f"{words(1500, 'Filler')}. The tower is green and high. {words(1500, 'Other')}."
-    claim = {
-        "claim_span": "The tower is green.",
-        "pages": [1],
-        "page": 1,
-        "page_span": "The tower is green and high.",
-        "justification": "",
-        "supported": True,
-        "relevant": True,
-    }
-    reply = json.dumps({"claims": [claim], "justification": "Fine.", "score": 5})
-    judge, chat = judge_of(Relevance(), reply, 3000)
+    claim = listed_claim("The tower is green.", [1], "The tower is green and high.")
+    judge, chat = judge_of(Relevance(), json.dumps(relevance_reply([claim])), 3000)
     task = task_for(judge.metric, answer="The tower is green. [Page 1]", context={"Page-1": page})
     result = await judge.judge(task)
     assert isinstance(result, Scored)
@@ -238,12 +219,12 @@ async def test_a_quotation_is_verified_against_the_whole_page() -> None:
 async def test_an_answer_that_does_not_fit_costs_no_call() -> None:
     """An answer that does not fit fails without a call; without a configured window it is sent."""
     answer = "The tower is green. " * 1000
-    judge, chat = judge_of(Coverage(), reply_for(task_for(Coverage())), 3000)
+    judge, chat = judge_of(Coverage(), GREEN, 3000)
     result = await judge.judge(task_for(judge.metric, answer=answer, reference="The tower is green."))
     assert isinstance(result, Failed)
     assert (result.error_type, result.judge, result.cost_usd) == ("context_too_long", None, 0.0)
     assert not chat.requests
-    judge, chat = judge_of(Coverage(), reply_for(task_for(Coverage())), None)
+    judge, chat = judge_of(Coverage(), GREEN, None)
     assert isinstance(
         await judge.judge(task_for(judge.metric, answer=answer, reference="The tower is green.")), Scored
     )

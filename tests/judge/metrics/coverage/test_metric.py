@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.chat import ChatMessage, ChatRequest, ResponseSchema
+from judge.chat import ChatMessage, ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage.metric import Coverage
+from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.metrics.scoring import FORCED_VERDICT
 from schemas import CoverageVerdict, QAEvent
+from tests.judge.replies import coverage_reply, listed_item
 from tests.judge.tasks import make_task
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "coverage.evidence.txt"
@@ -28,34 +32,23 @@ IN_1889 = ("It was completed in 1889.", "It was completed in 1889.", "built in 1
 TERM = ("Eiffel Tower", "Eiffel Tower", "The Eiffel Tower")
 
 Given = tuple[str, str, str | None]
+PACK = parse_pack(b'[{role: user, content: "{question}|{reference}|{answer}"}]', dialect="yaml", origin="p")
 
 
 def _item(given: Given, *, matched: bool | None = None) -> dict[str, Any]:
-    item, reference_span, answer_span = given
-    return {
-        "item": item,
-        "reference_span": reference_span,
-        "answer_span": answer_span,
-        "justification": "So it says.",
-        "matched": answer_span is not None if matched is None else matched,
-    }
+    name, span, answer_span = given
+    return listed_item(span, answer_span, name=name, matched=matched)
 
 
 def _reply(
-    facts: list[Given] | None = None,
-    conclusions: list[Given] | None = None,
-    terms: list[Given] | None = None,
+    facts: Iterable[Given] = (),
+    conclusions: Iterable[Given] = (),
+    terms: Iterable[Given] = (),
     *,
     similar: bool = True,
 ) -> str:
-    return json.dumps(
-        {
-            "facts": [_item(given) for given in facts or []],
-            "conclusions": [_item(given) for given in conclusions or []],
-            "terms": [_item(given) for given in terms or []],
-            "organization": {"similar": similar, "justification": "Both are short."},
-        }
-    )
+    lists = [map(_item, given) for given in (facts, conclusions, terms)]
+    return json.dumps(coverage_reply(*lists, similar=similar))
 
 
 def _judge(reply: str, *, reference: str = REFERENCE, answer: str = ANSWER) -> ScoredOutcome:
@@ -136,9 +129,8 @@ def test_an_item_that_the_reference_does_not_have_is_dropped() -> None:
 )  # fmt: skip
 def test_a_match_that_the_answer_does_not_bear_out_is_none(answer_span: str | None) -> None:
     """A missing, invented, partial-word or stop-word answer span leaves the fact unmatched."""
-    item = _item(("It was completed in 1889.", "It was completed in 1889.", answer_span), matched=True)
     reply = json.loads(_reply(facts=[IN_PARIS], terms=[TERM]))
-    reply["facts"].append(item)
+    reply["facts"].append(listed_item("It was completed in 1889.", answer_span, matched=True))
     outcome = _judge(json.dumps(reply))
     kind = "span_says_nothing" if answer_span in {"is", "in"} else "span_not_in_answer"
     assert _kinds(outcome) == [kind]
@@ -189,11 +181,11 @@ def test_two_facts_may_rest_on_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "item", ["1889", "1,889.5", "in 1889", "the", "It was", "", " ", "\u200b", "1880s", "3rd", "…"]
+    "term", ["1889", "1,889.5", "in 1889", "the", "It was", "", " ", "\u200b", "1880s", "3rd", "…"]
 )
-def test_what_is_no_term_is_dropped(item: str) -> None:
+def test_what_is_no_term_is_dropped(term: str) -> None:
     """Numbers, stop words and blanks are dropped from the terms."""
-    outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], terms=[TERM, (item, "1889", None)]))
+    outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], terms=[TERM, (term, "1889", None)]))
     assert _kinds(outcome) == ["not_a_term"]
     assert _lines(outcome)[2] == "Terminology: 1 of 1 terms correctly matched."
 
@@ -321,12 +313,8 @@ def test_no_list_does_better_than_the_texts_allow(
 ) -> None:
     """If the answer shares no word with the reference, no item is matched."""
     outcome = _judge(_reply(facts, conclusions, terms), answer="Bananas ripen quickly.")
-    matched = [
-        item
-        for name in ("facts", "conclusions", "terms")
-        for item in outcome.evidence[name]
-        if item["matched"]
-    ]
+    lists = (outcome.evidence[name] for name in ("facts", "conclusions", "terms"))
+    matched = [one for listed in lists for one in listed if one["matched"]]
     assert matched == []
     # Without any fact the metric's rule gives the neutral ratio; only then the score may exceed 1.
     assert outcome.score <= 1 or not outcome.evidence["facts"]
@@ -376,23 +364,22 @@ def test_the_rendered_prompt() -> None:
     assert rendered == SNAPSHOT.read_text("utf-8")
 
 
-@pytest.mark.parametrize("blank", ["", " \n", "\x00", "\u200b\ufeff", "\ud800"])
-@pytest.mark.parametrize("field", ["question", "answer", "reference"])
-def test_missing_input_is_not_asked_about(field: str, blank: str) -> None:
-    """A blank text is unscored with the forced verdict, without a call."""
+_BLANK = ("", " \n", "\x00", "\u200b\ufeff", "\ud800")
+
+
+@pytest.mark.parametrize(
+    ("field", "blank"),
+    [*product(("question", "answer", "reference"), _BLANK), ("reference", None)],
+)
+def test_missing_input_is_not_asked_about(field: str, blank: str | None) -> None:
+    """A blank text or a missing reference is unscored with the forced verdict, without a call."""
     # `model_copy` skips validation: no valid message holds a lone surrogate.
     task = make_task("coverage", reference="r").model_copy(update={field: blank})
-    for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=_PACK)):
+    for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
 
 
-def test_a_missing_reference_is_missing_input() -> None:
-    """A reference of None is missing input."""
-    outcome = Coverage().prepare(make_task("coverage", reference=None))
-    assert outcome == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
-
-
-# Replies that do not hold
+# Invalid replies
 
 
 @pytest.mark.parametrize(
@@ -455,35 +442,19 @@ def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
 
 
 @given(st.text(), st.text(), st.text(), st.booleans())
-def test_no_span_breaks_anything(item: str, reference_span: str, answer_span: str, matched: bool) -> None:
+def test_no_span_breaks_anything(name: str, reference_span: str, answer_span: str, matched: bool) -> None:
     """Arbitrary characters in a reply give a serialisable outcome."""
-    given_item = _item((item, reference_span, answer_span), matched=matched)
-    reply = json.loads(_reply()) | {"facts": [given_item], "conclusions": [given_item], "terms": [given_item]}
+    listed = [listed_item(reference_span, answer_span, name=name, matched=matched)]
+    reply = coverage_reply(listed, listed, listed)
     for reference in (REFERENCE, reference_span + " x", "\ud800 half a pair"):
         outcome = _judge(json.dumps(reply), reference=reference.encode("utf-8", "replace").decode())
         orjson.dumps([outcome.verdict, outcome.evidence, [one.detail for one in outcome.corrections]])
 
 
-class _Pack:
-    hash = "abcdefabcdef"
-    response_schema: ResponseSchema | None = None
-
-    def check(self, reply: str) -> None:
-        """Accept every reply."""
-
-    def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
-        return (
-            ChatMessage("user", f"{inputs.question}|{inputs.reference}|{inputs.answer}|{inputs.context}"),
-        )
-
-
-_PACK: Any = _Pack()
-
-
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
     """A pack sets messages, hash and schema, and makes the metric verbatim."""
-    metric = Coverage(pack=_PACK)
-    assert (metric.mode, metric.prompt_hash, metric.schema_hash) == ("verbatim", "abcdefabcdef", "none")
+    metric = Coverage(pack=PACK)
+    assert (metric.mode, metric.prompt_hash, metric.schema_hash) == ("verbatim", PACK.hash, "none")
     request = metric.prepare(make_task("coverage", question="q", reference="r", answer="a"))
     assert isinstance(request, ChatRequest)
-    assert request.messages == (ChatMessage("user", "q|r|a|None"),)
+    assert request.messages == (ChatMessage("user", "q|r|a"),)

@@ -21,6 +21,7 @@ from judge.verdict.evaluator import Judge
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import Failed, Scored, Unscored, Usage
 from tests.judge.built_tasks import task_for
+from tests.judge.replies import coverage_reply, listed_item
 
 NAMES = [
     f"{first}{second}el"
@@ -33,29 +34,12 @@ SENTENCES = [
 LONG = " ".join(SENTENCES * 5)  # 102 sentences of 11 words, five times: 5,610 words
 
 
-def _item(sentence: str, answer: str) -> dict[str, Any]:
-    said = sentence in answer
-    return {
-        "item": sentence,
-        "reference_span": sentence,
-        "answer_span": sentence if said else None,
-        "justification": "It is there." if said else "It is not there.",
-        "matched": said,
-    }
-
-
 def honest(reference: str, answer: str) -> str:
     """The reply of a judge that lists each sentence as a fact."""
-    facts = [_item(reference[start:end], answer) for start, end in sentences(reference)]
-    term = {**_item("granite", "" if "granite" not in answer else "granite")}
-    return json.dumps(
-        {
-            "facts": facts,
-            "conclusions": [],
-            "terms": [term],
-            "organization": {"justification": "Alike.", "similar": True},
-        }
-    )
+    listed = (reference[start:end] for start, end in sentences(reference))
+    facts = [listed_item(one, one if one in answer else None) for one in listed]
+    term = listed_item("granite", "granite" if "granite" in answer else None)
+    return json.dumps(coverage_reply(facts, terms=[term]))
 
 
 def honest_chat(limit_chars: int) -> ScriptedChat:

@@ -9,17 +9,11 @@ import pytest
 
 from judge.metric import ScoredOutcome, Verification
 from judge.metrics.coverage.metric import Coverage
+from tests.judge.replies import coverage_reply, listed_item
 from tests.judge.tasks import make_task
 
 STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
-
-
-def _fact(reference: str, answer: str | None) -> dict[str, Any]:
-    return {
-        "item": reference, "reference_span": reference, "answer_span": answer, "justification": "So it says.",
-        "matched": answer is not None,
-    }  # fmt: skip
 
 
 def _judge(
@@ -30,10 +24,7 @@ def _judge(
     conclusions: list[dict[str, Any]] | None = None,
     verification: Verification = "marks",
 ) -> ScoredOutcome:
-    reply = {
-        "facts": facts, "conclusions": conclusions or [], "terms": [],
-        "organization": {"justification": "Alike.", "similar": True},
-    }  # fmt: skip
+    reply = coverage_reply(facts, conclusions or ())
     task = make_task("coverage", question="Where and when?", reference=reference, answer=answer)
     outcome = Coverage(verification=verification).interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
@@ -60,7 +51,7 @@ def test_few_shared_words_are_a_suspicion(
     ignores.
     """
     outcome = _judge(
-        [_fact("United States", "America")],
+        [listed_item("United States", "America")],
         reference="United States",
         answer="America",
         verification=verification,
@@ -77,8 +68,8 @@ def test_a_contradiction_is_shown(verification: Verification) -> None:
     """
     answer = "It is in Paris. It was completed in 1898."
     facts = [
-        _fact("The Eiffel Tower is in Paris.", "It is in Paris."),
-        _fact("It was completed in 1889.", "It was completed in 1898."),
+        listed_item("The Eiffel Tower is in Paris.", "It is in Paris."),
+        listed_item("It was completed in 1889.", "It was completed in 1898."),
     ]
     outcome = _judge(facts, answer=answer, verification=verification)
     assert outcome.score_exact == "3.25"
@@ -91,7 +82,7 @@ def test_a_contradiction_is_shown(verification: Verification) -> None:
 @pytest.mark.parametrize("verification", STRENGTHS)
 def test_an_invented_quotation_is_shown(verification: Verification) -> None:
     """An invented quotation is corrected, and the objection names it for the repair turn."""
-    facts = [_fact("The Eiffel Tower is in Paris.", "Paris is where it stands, they say")]
+    facts = [listed_item("The Eiffel Tower is in Paris.", "Paris is where it stands, they say")]
     outcome = _judge(facts, answer="It is somewhere in France.", verification=verification)
     assert outcome.score == 1
     assert "span_not_in_answer" in _kinds(outcome.corrections)
@@ -103,8 +94,8 @@ def test_an_invented_quotation_is_shown(verification: Verification) -> None:
 def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: Verification) -> None:
     """An item with an invented reference span counts as unmatched instead of being dropped."""
     facts = [
-        _fact("The Eiffel Tower is in Paris.", "in Paris"),
-        _fact("It was painted by forty people.", "It was painted by forty people."),
+        listed_item("The Eiffel Tower is in Paris.", "in Paris"),
+        listed_item("It was painted by forty people.", "It was painted by forty people."),
     ]
     outcome = _judge(
         facts, answer="It is in Paris. It was painted by forty people.", verification=verification
@@ -116,7 +107,7 @@ def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: V
 def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
     """An inexact quotation is published as the answer has it and marked `inexact`."""
     answer = "It was **completed** in [1889](https://example.org)."
-    outcome = _judge([_fact("It was completed in 1889.", "It was completed in 1889.")], answer=answer)
+    outcome = _judge([listed_item("It was completed in 1889.", "It was completed in 1889.")], answer=answer)
     assert outcome.score == 5
     assert outcome.corrections == ()
     fact = outcome.evidence["facts"][0]
@@ -128,14 +119,14 @@ def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
 def test_what_was_copied_exactly_has_no_mark() -> None:
     """An exact quotation has no `inexact` mark."""
     outcome = _judge(
-        [_fact("It was completed in 1889.", "completed in 1889")], answer="Yes, completed in 1889."
+        [listed_item("It was completed in 1889.", "completed in 1889")], answer="Yes, completed in 1889."
     )
     assert "inexact" not in outcome.evidence["facts"][0]
 
 
 def test_what_a_list_leaves_out_is_a_suspicion() -> None:
     """With `marks` an omitted sentence is a suspicion and adds no item."""
-    outcome = _judge([_fact("The Eiffel Tower is in Paris.", "in Paris")], answer="It is in Paris.")
+    outcome = _judge([listed_item("The Eiffel Tower is in Paris.", "in Paris")], answer="It is in Paris.")
     assert outcome.score == 5
     assert _kinds(outcome.suspicions) == ["reference_not_accounted"]
     assert len(outcome.evidence["facts"]) == 1
@@ -145,12 +136,12 @@ def test_few_facts_and_many_conclusions_are_scored_by_the_formula() -> None:
     """1 of 1 facts, 1 of 3 conclusions: 5 * (0.4 + 0.1 + 0.21 + 0.09) = 4."""
     reference = "It rained. So the match was off. So the fans went home. So the shops were full."
     conclusions = [
-        _fact("So the match was off.", "The match was off"),
-        _fact("So the fans went home.", None),
-        _fact("So the shops were full.", None),
+        listed_item("So the match was off.", "The match was off"),
+        listed_item("So the fans went home.", None),
+        listed_item("So the shops were full.", None),
     ]
     outcome = _judge(
-        [_fact("It rained.", "It rained")], conclusions=conclusions, reference=reference,
+        [listed_item("It rained.", "It rained")], conclusions=conclusions, reference=reference,
         answer="It rained. The match was off.",
     )  # fmt: skip
     assert outcome.score_exact == "4"
@@ -160,7 +151,10 @@ def test_few_facts_and_many_conclusions_are_scored_by_the_formula() -> None:
 def test_conclusions_without_facts_have_the_neutral_ratio() -> None:
     """No facts count 1: 5 * (0.4 + 0.15 + 0.21 + 0.09) = 4.25; a suspicion is recorded."""
     reference = "So the match was off. So the fans went home."
-    conclusions = [_fact("So the match was off.", "The match was off"), _fact("So the fans went home.", None)]
+    conclusions = [
+        listed_item("So the match was off.", "The match was off"),
+        listed_item("So the fans went home.", None),
+    ]
     outcome = _judge([], conclusions=conclusions, reference=reference, answer="The match was off.")
     assert outcome.score_exact == "4.25"
     assert outcome.corrections == ()

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.chat import ChatMessage, ChatRequest, ResponseSchema
+from judge.chat import ChatMessage, ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import MAX_LISTED_MISSING, Relevance
 from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from schemas import QAEvent, RelevanceVerdict
+from tests.judge.replies import relevance_reply
 from tests.judge.tasks import make_task
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "relevance.evidence.txt"
@@ -44,17 +46,20 @@ PARIS = {
 }
 BUILT = {"claim_span": "Gustave Eiffel's company built it.", "pages": [3], "page": 3,
     "page_span": "built by the company"}  # fmt: skip
+PACK = parse_pack(
+    b"""
+response_schema: {properties: {score: {}}}
+messages: [{role: user, content: "{question}|{answer}|{context}"}]
+""",
+    dialect="yaml",
+    origin="p",
+)
 NO = {"supported": False, "page": None, "page_span": None}
 
 
-def _claim(given: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    return {"justification": "So it says.", "supported": True, "relevant": True, **given, **changes}
-
-
 def _reply(*claims: Mapping[str, Any], score: Any = 5) -> str:
-    return json.dumps(
-        {"claims": [_claim(claim) for claim in claims], "justification": "All fine.", "score": score}
-    )
+    given = ({"justification": "So it says.", "supported": True, "relevant": True, **one} for one in claims)
+    return json.dumps(relevance_reply(given, score=score))
 
 
 def _outcome(reply: str, *, answer: str = ANSWER, context: dict[str, str] | None = None) -> Outcome:
@@ -426,14 +431,14 @@ def test_the_rendered_prompt() -> None:
 def test_missing_input_is_not_asked_about(change: dict[str, Any]) -> None:
     """A blank text or a missing context is unscored without a call."""
     task = make_task("relevance", answer=ANSWER, context=PAGES).model_copy(update=change)
-    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_PACK)):
+    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input")
 
 
 def test_all_pages_missing_is_decided_without_a_call() -> None:
     """If no cited page is in the context, every mode scores 1, names the pages and lists the claims."""
     task = make_task("relevance", answer=ANSWER, context={"Page-7": "Something else."})
-    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_PACK)):
+    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=PACK)):
         outcome = metric.prepare(task)
         assert isinstance(outcome, ScoredOutcome)
         assert outcome.verdict == {
@@ -519,27 +524,13 @@ def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -
     assert "hardly a word of the question" in outcome.corrections[0].detail
 
 
-class _Pack:
-    hash = "abcdefabcdef"
-    response_schema: ResponseSchema | None = ResponseSchema("verdict", {"type": "object"})
-
-    def check(self, reply: str) -> None:
-        """Accept every reply."""
-
-    def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
-        return (ChatMessage("user", f"{inputs.question}|{inputs.answer}|{inputs.context}"),)
-
-
-_PACK: Any = _Pack()
-
-
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
     """A pack sets messages, hash and schema; its context has only the cited pages."""
-    metric = Relevance(pack=_PACK)
-    assert (metric.mode, metric.prompt_hash) == ("verbatim", "abcdefabcdef")
+    metric = Relevance(pack=PACK)
+    assert (metric.mode, metric.prompt_hash) == ("verbatim", PACK.hash)
     assert metric.schema_hash not in ("none", Relevance().schema_hash)
     task = make_task("relevance", question="q", answer="A. [page 1]", context={"p. 1": "x", "Page-2": "y"})
     request = metric.prepare(task)
     assert isinstance(request, ChatRequest)
-    assert request.messages == (ChatMessage("user", "q|A. [page 1]|{'Page-1': 'x'}"),)
-    assert request.response_schema is _Pack.response_schema
+    assert request.messages == (ChatMessage("user", 'q|A. [page 1]|{\n "Page-1": "x"\n}'),)
+    assert request.response_schema is PACK.response_schema

@@ -16,6 +16,7 @@ from judge.metrics.relevance.metric import Relevance
 from judge.offline.chat import OfflineChat
 from judge.verdict.evaluator import Judge
 from schemas import QAEvent, Scored
+from tests.judge.replies import listed_claim, relevance_reply
 from tests.judge.tasks import make_task
 
 STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
@@ -25,22 +26,14 @@ PAGES = {
 }
 
 
-def _claim(span: str, pages: list[int], words: str | None, *, page: int | None = None) -> dict[str, Any]:
-    return {
-        "claim_span": span, "pages": pages, "page": page or (pages[0] if pages else None), "page_span": words,
-        "justification": "So it says.", "supported": words is not None, "relevant": True,
-    }  # fmt: skip
-
-
 def _outcome(
     answer: str,
     *claims: dict[str, Any],
     metric: Relevance | None = None,
     context: dict[str, str] | None = None,
 ) -> Outcome:
-    reply = {"claims": claims, "justification": "Fine.", "score": 5}
     task = make_task("relevance", question="How tall is the tower?", answer=answer, context=context or PAGES)
-    return (metric or Relevance()).interpret(task, json.dumps(reply))
+    return (metric or Relevance()).interpret(task, json.dumps(relevance_reply(claims)))
 
 
 def _scored(answer: str, *claims: dict[str, Any], **given: Any) -> ScoredOutcome:
@@ -57,7 +50,7 @@ def _kinds(found: Any) -> list[str]:
 def test_a_short_answer_is_believed(verification: Verification, score: int) -> None:
     """An answer that shares no word with its page is a suspicion, because code cannot prove it wrong."""
     page = {"Page-1": "The first patent for this device was granted to a Scot in Boston."}
-    claim = _claim("Alexander Graham Bell.", [1], "granted to a Scot")
+    claim = listed_claim("Alexander Graham Bell.", [1], "granted to a Scot")
     outcome = _scored(
         "Alexander Graham Bell. Evidence: [Page 1]",
         claim,
@@ -83,7 +76,9 @@ def test_a_contradiction_is_shown(verification: Verification, claim: str, words:
     """A contradicted number, unit, date or polarity is a correction that quotes the claim."""
     page = 2 if "lift" in claim else 1
     outcome = _scored(
-        f"{claim} [Page {page}]", _claim(claim, [page], words), metric=Relevance(verification=verification)
+        f"{claim} [Page {page}]",
+        listed_claim(claim, [page], words),
+        metric=Relevance(verification=verification),
     )
     assert outcome.score == 1
     assert _kinds(outcome.corrections) == [kind, "score_lowered"]
@@ -92,7 +87,7 @@ def test_a_contradiction_is_shown(verification: Verification, claim: str, words:
 
 def test_a_quotation_without_its_markup_is_found() -> None:
     """A quotation without the page's markup is found and published as the page has it."""
-    claim = _claim("The tower is 330 metres tall.", [1], "The tower is 330 metres tall.")
+    claim = listed_claim("The tower is 330 metres tall.", [1], "The tower is 330 metres tall.")
     outcome = _scored("The tower is 330 metres tall. [Page 1]", claim)
     assert (outcome.score, outcome.corrections, outcome.objection) == (5, (), None)
     listed = outcome.evidence["claims"][0]
@@ -103,7 +98,8 @@ def test_a_quotation_without_its_markup_is_found() -> None:
 def test_an_invented_quotation_is_sent_back() -> None:
     """The objection names the invented quotation."""
     outcome = _scored(
-        "The tower is tall. [Page 1]", _claim("The tower is tall.", [1], "It is the tallest of all towers")
+        "The tower is tall. [Page 1]",
+        listed_claim("The tower is tall.", [1], "It is the tallest of all towers"),
     )
     assert outcome.score == 1
     assert outcome.objection is not None
@@ -113,7 +109,7 @@ def test_an_invented_quotation_is_sent_back() -> None:
 def test_ten_lines_without_a_tag_that_the_judge_leaves_out_count() -> None:
     """Ten omitted claims without a citation count as unsupported: 1 of 11 scores 2."""
     invented = "\n".join(f"The tower was painted green in the year 19{number}." for number in range(10, 20))
-    claim = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
+    claim = listed_claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     outcome = _scored(f"The tower is 330 metres tall. [Page 1]\n{invented}", claim)
     assert outcome.score == 2
     assert _kinds(outcome.corrections) == ["claim_not_listed"] * 10 + ["score_lowered"]
@@ -138,7 +134,7 @@ def test_ten_lines_without_a_tag_that_the_judge_leaves_out_count() -> None:
 )  # fmt: skip
 def test_greetings_headings_and_offers_are_no_claims(before: str, after: str) -> None:
     """The judge may omit greetings, headings and offers, on their own line or beside a claim."""
-    claim = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
+    claim = listed_claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     for gap in ("\n", " "):
         answer = f"{before}{gap}The tower is 330 metres tall. [Page 1]{gap}{after}"
         outcome = _scored(answer, claim)
@@ -172,7 +168,7 @@ def test_common_citation_forms_are_read(tag: str, context: dict[str, str]) -> No
     again = metric.select(event.model_copy(update={"context": selected})).context
     assert again == selected
     number = int("".join(filter(str.isdigit, next(iter(selected)).split(" ")[0])))
-    claim = _claim("The tower is 330 metres tall.", [number], "330 metres** tall")
+    claim = listed_claim("The tower is 330 metres tall.", [number], "330 metres** tall")
     outcome = _scored(answer, claim, context=dict(selected))
     assert (outcome.score, outcome.corrections) == (5, ())
 
@@ -180,7 +176,7 @@ def test_common_citation_forms_are_read(tag: str, context: dict[str, str]) -> No
 def test_a_custom_citation_pattern_is_used() -> None:
     """The first group of a custom pattern is the page number."""
     metric = Relevance(citation_pattern=r"\{\{ref:(\w+)\}\}")
-    claim = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
+    claim = listed_claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     outcome = _scored("The tower is 330 metres tall. {{ref:1}}", claim, metric=metric)
     assert (outcome.score, outcome.corrections) == (5, ())
     assert metric.scoring_version != Relevance().scoring_version
@@ -196,13 +192,13 @@ def test_a_pattern_whose_time_may_explode_is_refused(pattern: str) -> None:
 def test_claims_without_any_citation_score_one() -> None:
     """Claims without a citation score 1; a citation in an unknown form is a suspicion."""
     outcome = _scored(
-        "The tower is 330 metres tall {Anhang B}.", _claim("The tower is 330 metres tall", [], None)
+        "The tower is 330 metres tall {Anhang B}.", listed_claim("The tower is 330 metres tall", [], None)
     )
     assert outcome.score == 1
     assert "cites no page" in outcome.verdict["justification"]
     assert _kinds(outcome.suspicions) == ["no_citation"]
     unread = _scored(
-        "The tower is 330 metres tall [Anhang 3].", _claim("The tower is 330 metres tall", [], None)
+        "The tower is 330 metres tall [Anhang 3].", listed_claim("The tower is 330 metres tall", [], None)
     )
     assert _kinds(unread.suspicions) == ["citation_not_understood", "no_citation"]
 
@@ -224,13 +220,11 @@ def test_the_strength_is_part_of_the_fingerprint() -> None:
 
 async def test_an_invented_quotation_gets_one_repair_turn() -> None:
     """The repair turn names the quotation; a second invention loses the match."""
-    good = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
+    good = listed_claim("The tower is 330 metres tall.", [1], "330 metres** tall")
     bad = {**good, "page_span": "It is the tallest of all towers"}
     task = make_task("relevance", answer="The tower is 330 metres tall. [Page 1]", context=PAGES)
     for second, score in ((good, 5), (bad, 1)):
-        replies = iter(
-            json.dumps({"claims": [one], "justification": "Fine.", "score": 5}) for one in (bad, second)
-        )
+        replies = iter(json.dumps(relevance_reply([one])) for one in (bad, second))
         asked: list[str] = []
 
         def say(request: ChatRequest, asked: list[str] = asked, replies: Iterator[str] = replies) -> str:
