@@ -129,7 +129,9 @@ async def test_a_batch_above_the_limit_is_set_aside_and_the_remedy_helps(stage: 
 
 
 async def test_what_the_exporter_drops_passes_in_smaller_batches(stage: Stage) -> None:
-    """Above 1,000,000 bytes the Collector itself drops a batch; send_batch_max_size keeps below it."""
+    """Above 1,000,000 bytes the Collector itself drops a batch; below it keep send_batch_max_size, or the
+    exporter's own batches by bytes.
+    """
     stage.changes["ingest.otlp"] |= {"unit": "span"}
     call = {**CALL, "llm.input_messages.0.message.content": "How long? " + "x" * 30_000}
     large = [request(span(1, "call", call, trace_id=one)) for one in trace_ids(60, seed=5)]  # 1.8 MB
@@ -140,9 +142,13 @@ async def test_what_the_exporter_drops_passes_in_smaller_batches(stage: Stage) -
         await until(lambda: "Dropping data" in source.log, "the drop")
         assert "max_message_bytes" in source.log
     small = {"batch": {"timeout": "5s", "send_batch_size": 10, "send_batch_max_size": 10}}
-    async with stage.worker(Chat()), collector(stage.directory, exporters, processors=small) as source:
-        await source.post(*large)
-        await judged(stage, events_of(large, "span"))
+    by_bytes = {"sizer": "bytes", "min_size": 500_000, "max_size": 900_000}
+    later = Stage(stage.bootstrap_servers, stage.directory, changes=stage.changes)
+    for one, more, processors in ((stage, {}, small), (later, {"sending_queue": {"batch": by_bytes}}, {})):
+        exporters = {"kafka": to_kafka(one, **more)}
+        async with one.worker(Chat()), collector(one.directory, exporters, processors=processors) as source:
+            await source.post(*large)
+            await judged(one, events_of(large, "span"))
 
 
 async def test_an_unkeyed_topic_is_refused_and_the_remedy_helps(stage: Stage) -> None:
