@@ -17,7 +17,6 @@ _log = structlog.stdlib.get_logger(__name__)
 
 MAX_CONNECTIONS: Final = 128
 """Maximum concurrent connections.
-
 A further one closes the oldest without a request; probes send theirs at once.
 """
 REQUEST_SECONDS: Final = 5.0

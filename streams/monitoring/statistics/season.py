@@ -31,7 +31,6 @@ _KEPT_AN_HOUR = 0.5 ** (1 / (24 * 7 * 8))
 _LEAST_VARIANCE = 0.0025
 _FIRST_VARIANCE = (0.5, 10.0)
 """Prior sum of squares and count: a variance of 0.05.
-
 An hour's own variance would be 0 for equal scores, which would make its mean seem exact."""
 _LEAST_CHANCE = 0.001
 

@@ -1,1 +1,1 @@
-"""Pages that show the verdict store: read only, without external parts, behind whatever guards the port."""
+"""Read-only pages of the verdict store, without external assets, behind the port's access control."""

@@ -1,4 +1,4 @@
-"""The explorer's addresses: pages, and the JSON that they show."""
+"""The explorer's URLs: pages and their JSON."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ Ask = Callable[[Asking, web.Request], Any]
 
 
 class Explorer:
-    """Shows a store. Nothing can be changed here.
+    """Shows a store, read only.
 
     Args:
         reader: The store.
-        ranges: Lowest and highest score by metric, as far as they are known.
-        links: Where traces and records are shown.
-        product_labels: Labels that say what answered, for the causes of incidents.
-        now: Tells the time, with its offset from UTC.
+        ranges: Lowest and highest score by metric, as far as known.
+        links: URL templates of traces and records.
+        product_labels: Labels that identify the answering product, for the causes of incidents.
+        now: Returns the time, with its offset from UTC.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Explorer:
         self._assets = load_assets("streams.store.views.explorer.assets", {**_PAGES, **_FILES})
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._reader.close()
 
     def add_to(
@@ -89,9 +89,10 @@ class Explorer:
         """Add the pages to an application.
 
         Args:
-            app: The application; it asks who is there.
-            refusal: Why nothing is shown; None shows everything.
-            this_machine_only: Refuse requests that name another machine: no password is required.
+            app: The application, with access control.
+            refusal: Reason to refuse all requests; None: none.
+            this_machine_only: Whether to refuse other Host names than this machine's; for ports without a
+                password.
         """
         self._refusal = refusal
         self._this_machine_only = this_machine_only
@@ -143,7 +144,7 @@ class Explorer:
             except StoreError as error:
                 return json_response({"error": str(error)}, 500)
             if found is None:
-                return json_response({"error": "the store has nothing at this address"}, 404)
+                return json_response({"error": "the store has nothing at this URL"}, 404)
             return json_response(found)
 
         return answer
@@ -156,7 +157,7 @@ class Explorer:
         return parse(request.query, request.query.getall("label", []), self._now())
 
     def _range(self, asking: Asking, metric: str) -> tuple[float, float]:
-        """The scale of a metric; of one that the settings do not know, as far as scores were seen."""
+        """Return the scale of a metric; for one not in the settings, the range of its scores."""
         known = self._ranges.get(metric)
         if known is None:
             seen = sums.distribution(asking, Filter(metric=metric)).get(metric, {}).get("scores") or {0: 0}
@@ -226,7 +227,7 @@ class Explorer:
         }
 
     def _estimate(self, asking: Asking, metric: str, sums_: WeightedSums) -> tuple[Any, ...]:
-        """Mean, lower and upper end of its interval, and how many scores it rests on."""
+        """Return mean, ends of its interval, and number of scores."""
         lowest, highest = self._range(asking, metric)
         ends = sums_.interval(lowest=lowest, highest=highest)
         if sums_.mean is None or ends is None:

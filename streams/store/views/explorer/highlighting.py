@@ -1,7 +1,4 @@
-"""Where the evidence of a verdict stands in the texts: pieces of text, each with the items that point to it.
-
-Pure.
-"""
+"""Locates a verdict's evidence in the texts: pieces of text with their evidence items. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any, Final
 from judge.text.tags import page_number
 
 MAX_ITEMS: Final = 500
-"""Items that are shown; a judge that lists more is shown as far as that."""
+"""Maximum items shown."""
 _ITEM_LISTS: Final = {"facts": "fact", "conclusions": "conclusion", "terms": "term"}
 
 
@@ -27,17 +24,17 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Something that the judge listed.
+    """An evidence item of the judge.
 
     Attributes:
         number: From 1.
         kind: claim, fact, conclusion or term.
         upheld: Whether it counts in the answer's favour.
         text: The item in words.
-        why: The judge's, or the code's, reason.
+        why: The reason, of the judge or the code.
         pages: The pages that a claim cites.
-        added: Whether code added it, because the judge left it out.
-        spans: Where it stands.
+        added: Whether code added it because the judge omitted it.
+        spans: Its places in the texts.
     """
 
     number: int
@@ -51,11 +48,11 @@ class Item:
 
 
 def items_of(evidence: Any, pages: Iterable[str] = ()) -> list[Item]:
-    """Read the items from a result's evidence; whatever has another form has none.
+    """Return the items of a result's evidence; none if it has another form.
 
     Args:
-        evidence: As it stands in the result.
-        pages: Names of the pages that there are texts of.
+        evidence: The result's evidence.
+        pages: Names of the pages with texts.
     """
     if not isinstance(evidence, Mapping):
         return []
@@ -94,15 +91,15 @@ def _span(side: str, start: Any, end: Any) -> Span | None:
 
 
 def pieces(text: str, side: str, items: Sequence[Item]) -> list[tuple[str, list[int]]]:
-    """Cut a text where items begin or end.
+    """Split a text where items start or end.
 
     Args:
         text: The text.
-        side: Which it is.
+        side: Its side (see `Span`).
         items: All items.
 
     Returns:
-        Pieces in order, which together are the text, each with the numbers of the items that stand there.
+        All pieces of the text in order, each with the numbers of its items.
     """
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The explorer as the settings want it."""
+"""Builds the explorer from the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams.store.views.explorer.shown import Links
 
 
 def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
-    """Give lowest and highest score of each metric.
+    """Return lowest and highest score of each metric.
 
     Raises:
         SettingsError: A prompt pack cannot be used.
@@ -19,7 +19,7 @@ def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
 
 
 def open_explorer(settings: Settings) -> Explorer:
-    """Make what shows the store of these settings.
+    """Build the explorer of the settings' store.
 
     Raises:
         SettingsError: A prompt pack cannot be used.

@@ -1,4 +1,4 @@
-"""What a verdict's page and its line in the list say, as plain values. Pure."""
+"""The contents of a verdict's page and its line in the list, as plain values. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from streams.store.views.explorer.highlighting import Item, items_of, pieces
 
 
 def line_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a verdict's line in the list.
+    """Return a verdict's line in the list.
 
     Args:
-        row: As `streams.store.verdicts.page` gives it.
+        row: A row of `streams.store.verdicts.page`.
     """
     return {name: value for name, value in row.items() if name not in {"result", "texts"}}
 
 
 def verdict_of(found: Mapping[str, Any], links: Links) -> dict[str, Any]:
-    """Give all that a verdict's page shows.
+    """Return the contents of a verdict's page.
 
     Args:
-        found: As `streams.store.verdicts.one` gives it.
-        links: Where traces and records are shown.
+        found: A verdict from `streams.store.verdicts.one`.
+        links: URL templates of traces and records.
     """
     result, texts = found["result"], found["texts"]
     context = (texts or {}).get("context") or {}
@@ -64,11 +64,11 @@ def _texts(texts: Mapping[str, Any], context: Mapping[str, str], items: list[Ite
 
 
 class Links:
-    """Addresses of traces and records, from templates.
+    """URLs of traces and records, from templates.
 
     Args:
-        trace_url: With {trace_id} and {span_id}; None for no link.
-        record_url: With {topic}, {partition} and {offset}; None for no link.
+        trace_url: Template with {trace_id} and {span_id}; None: no link.
+        record_url: Template with {topic}, {partition} and {offset}; None: no link.
         scores_topic: The topic of results.
     """
 
@@ -78,10 +78,7 @@ class Links:
         self._scores = scores_topic
 
     def of(self, result: Mapping[str, Any], record: Mapping[str, int]) -> dict[str, Any]:
-        """Give the addresses of a result's trace, of its own record and of its event's.
-
-        None each where there is none.
-        """
+        """Return the URLs of a result's trace, its record and its event's record; each may be None."""
         trace = None
         if self._trace_url is not None and result.get("trace_id"):
             trace = _filled(self._trace_url, trace_id=result["trace_id"], span_id=result.get("span_id") or "")
@@ -100,7 +97,7 @@ class Links:
 
 
 def _filled(template: str, **values: str) -> str:
-    """Put values in, escaped: whatever an event says, it changes no other part of an address."""
+    """Insert escaped values, so that an event cannot change other parts of the URL."""
     for name, value in values.items():
         template = template.replace("{" + name + "}", quote(value, safe=""))
     return template

@@ -1,1 +1,1 @@
-"""Verdicts as files for other tools: CSV, JSON lines, Parquet by day, and views that use the weights."""
+"""Exports verdicts for other tools: CSV, JSON lines, Parquet by day, and SQL views with weights."""

@@ -1,4 +1,4 @@
-"""Writes rows: to a stream, or to a folder with a file a day."""
+"""Writes rows to a stream, or to a folder with a file per day."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from streams.store.views.export.rows import COLUMNS
 Format = Literal["csv", "jsonl", "parquet"]
 
 MAX_OPEN_DAYS: Final = 64
-"""Rows come in the order of time, so few days are written at once; one that comes back is appended to."""
+"""Maximum open files; rows are ordered by time, and a closed file is appended to."""
 
 
 def write_stream(rows: Iterable[Mapping[str, Any]], stream: TextIO, form: Format) -> int:
-    """Write rows one after the other.
+    """Write rows to a stream.
 
     Args:
         rows: From `rows.flat`.
-        stream: Where to.
+        stream: The stream.
         form: "csv" or "jsonl".
 
     Returns:
@@ -50,18 +50,18 @@ def _writer(stream: TextIO, form: Format, *, heading: bool) -> Any:
 
 
 def write_days(rows: Iterable[Mapping[str, Any]], folder: Path, form: Format) -> int:
-    """Write a file a day: `day=2026-11-21/verdicts.csv`, as DuckDB, Spark and others read partitions.
+    """Write a file per day (`day=2026-11-21/verdicts.csv`), the partition layout of DuckDB and Spark.
 
     Args:
         rows: From `rows.flat`, oldest first.
-        folder: Where to; it must be empty or not there, so that no day is written twice.
-        form: Any.
+        folder: The folder; it must be empty or missing, so that no day is written twice.
+        form: The format.
 
     Returns:
         How many.
 
     Raises:
-        ExportError: The folder is not empty, or Parquet is asked for and DuckDB is not installed.
+        ExportError: The folder is not empty, or DuckDB is missing for Parquet.
     """
     if folder.exists() and any(folder.iterdir()):
         raise ExportError(f"--output: {folder} is not empty; name another folder, or empty it")
@@ -124,11 +124,11 @@ def _write_text(rows: Iterable[Mapping[str, Any]], folder: Path, form: Format) -
 
 
 def sql(engine: Literal["duckdb", "clickhouse"], **names: str) -> str:
-    """Give the views or tables for an engine.
+    """Return the SQL views or tables of an engine.
 
     Args:
-        engine: Which.
-        names: Put in the places of {name}; those of ClickHouse are `brokers` and `topic`, of DuckDB `folder`.
+        engine: The engine.
+        names: Values of the placeholders: `brokers` and `topic` for ClickHouse, `folder` for DuckDB.
     """
     from importlib import resources  # noqa: PLC0415 - only this function reads a file of the package
 
@@ -143,7 +143,7 @@ def sql(engine: Literal["duckdb", "clickhouse"], **names: str) -> str:
 
 
 def lines(text: str) -> Iterator[str]:
-    """Give the statements of a file of SQL, each without its semicolon."""
+    """Return the statements of an SQL file, without semicolons."""
     for statement in text.split(";\n"):
         kept = "\n".join(
             line for line in statement.splitlines() if not line.lstrip().startswith("--")

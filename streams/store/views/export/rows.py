@@ -1,4 +1,4 @@
-"""One flat row a verdict, the same in every format. Pure."""
+"""One flat row per verdict, the same in every format. Pure."""
 
 from __future__ import annotations
 
@@ -47,15 +47,16 @@ COLUMNS: Final[Mapping[str, str]] = {
     "human_labels": "INTEGER",
     "day": "DATE",
 }
-"""Names and DuckDB's types; labels and verdict are JSON texts. Kinds of corrections and suspicions are
-separated by spaces; times are UTC; the human columns are the latest label, and how many people gave one."""
+"""Names and DuckDB's types; labels and verdict are JSON texts.
+Kinds of corrections and suspicions are separated by spaces; times are UTC; the human columns are the latest
+label and the number of labellers."""
 
 
 def flat(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a verdict's row.
+    """Return a verdict's row.
 
     Args:
-        verdict: As `streams.store.verdicts.every` gives it.
+        verdict: A verdict from `streams.store.verdicts.every`.
     """
     result, people = verdict["result"], verdict["people"]
     evaluator, judge, times = result["evaluator"], result.get("judge") or {}, result["times"]
@@ -104,13 +105,13 @@ def flat(verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(label: Mapping[str, Any]) -> float | None:
-    """The number that a person gave; of a boolean or a label that which it stands for."""
+    """Return a human label as a number, also of a boolean or a label."""
     value, score = label.get("value"), label.get("score")
     return value if isinstance(value, float) else score
 
 
 def _label(value: Any) -> str | None:
-    """The boolean or the label; a number is the score itself."""
+    """Return the boolean or the label; empty for numbers."""
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, str) else None

@@ -1,1 +1,1 @@
-"""From many alerts to one incident and its causes: grouping and causes are pure, `report` reads the store."""
+"""Groups alerts into incidents and finds causes: both are pure; `report` reads the store."""

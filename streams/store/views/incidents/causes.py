@@ -1,13 +1,13 @@
-"""What explains the fall of a mean: which label value, a change of the mix, or all of the traffic. Pure.
+"""Finds the causes of a mean's fall: a label value, a change of the mix, or the whole traffic. Pure.
 
-The fall of a weighted mean between two stretches of time is split, for one label, into what changed *within*
-its values and what came of the values' shares (Kitagawa, "Components of a difference between two rates", JASA
+The fall of a weighted mean between two periods is split, for one label, into the changes *within* its values
+and the effect of the values' shares (Kitagawa, "Components of a difference between two rates", JASA
 1955; known as Oaxaca-Blinder):
 
     mean before - mean after = sum over v of s(v) (before(v) - after(v))
                                + sum over v of (share before - share after)(v) m(v)
 
-s(v) and m(v) are averages of the two stretches. A value that is new, or gone, has no change within.
+s(v) and m(v) are averages of the two periods. A value that is new or gone has no change within.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from streams.store.views.incidents.table import FEWEST, LEFT_OVER, Answer, Pair,
 
 MAX_CAUSES: Final = 3
 CHANCE: Final = 0.01
-"""Of naming a value that did not fall more than the rest, over all values that are tried."""
+"""Significance level for naming a value, over all values tested."""
 LEAST_REST: Final = 0.3
-"""Beside a value that was named, the rest of the traffic is named for this part of the whole fall or more."""
+"""Minimum share of the whole fall for which the rest of the traffic is named, besides a named value."""
 MIX_SHARE: Final = 0.6
 """Share of a fall that the mix must explain to be reported as its cause."""
 _Z95: Final = NormalDist().inv_cdf(0.975)
 
 Kind = Literal["within", "new", "mix", "all"]
-"""within: the answers with this value got worse; new: what answers is new, or took over; mix: their share
-grew and they did not get worse; all: no value stands out."""
+"""within: the answers with this value got worse; new: the product's value is new or took over; mix: their
+share grew and they did not get worse; all: no value stands out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What explains a part of a fall.
+    """A cause of a part of a fall.
 
     Attributes:
-        kind: How.
-        name: The label; empty for all of the traffic.
+        kind: The kind of cause.
+        name: The label; empty for the whole traffic.
         value: Its value.
         contribution: Points of the fall that it explains.
         low: Lower end of the 95% interval of the contribution.
         high: Its upper end.
-        before: Mean of these answers before; None where there were too few.
+        before: Mean of these answers before; None if there were too few.
         after: Mean of these answers after.
         share_before: Their share of the traffic before, 0 to 1.
-        share_after: And after.
+        share_after: Their share after.
     """
 
     kind: Kind
@@ -70,11 +70,11 @@ class Finding:
     Attributes:
         before: Mean before.
         after: Mean after.
-        fall: Points; negative where the mean rose.
+        fall: Points; negative if the mean rose.
         low: Lower end of its 95% interval.
         high: Its upper end.
-        causes: The one that explains most first; empty where nothing fell that could be told from chance.
-        mix: For each label, the points that came of a change of its values' shares.
+        causes: The largest first; empty if there was no significant fall.
+        mix: For each label, the points caused by changed shares of its values.
     """
 
     before: float | None
@@ -93,14 +93,14 @@ def find_causes(
     scale: tuple[float, float],
     product_labels: Collection[str] = (),
 ) -> Finding:
-    """Say what explains the fall from one lot of answers to another.
+    """Return the causes of the fall between two sets of answers.
 
     Args:
         before: Judged answers from before the fall.
-        after: And from since.
+        after: Judged answers since.
         scale: Lowest and highest score.
-        product_labels: Labels that say what answered (a model, a prompt's version): a value of one that is
-            new is a change of the product. A new value of another label is a change of the mix.
+        product_labels: Labels that identify the answering product (a model, a prompt's version): a new value
+            is a change of the product, for other labels a change of the mix.
     """
     pair = Pair(sums(before), sums(after), scale[1] - scale[0])
     fall, error = pair.fall, pair.error
@@ -122,11 +122,11 @@ def find_causes(
 
 
 def _mix(tables: Iterable[Table], product_labels: Collection[str]) -> Cause | None:
-    """The label whose values' shares explain the fall, if one does and nothing within its values fell."""
+    """Return the label whose values' shares explain the fall, if nothing within its values fell."""
     best: tuple[float, Cause] | None = None
     for table in tables:
         if table.name in product_labels:
-            continue  # other shares of what answers are a change of the product
+            continue  # changed shares of products are a change of the product
         fall = (table.totals[0].mean or 0.0) - (table.totals[1].mean or 0.0)
         within, error = table.within
         if table.mix < MIX_SHARE * fall or within > max(LEFT_OVER * error, (1 - MIX_SHARE) * fall):
@@ -148,7 +148,7 @@ def _greedy(
     width: float,
     product_labels: Collection[str],
 ) -> list[Cause]:
-    """Take the value that fell most clearly beyond the rest, take its answers away, look at what is left."""
+    """Repeatedly pick the value that fell most significantly beyond the rest, and remove its answers."""
     causes: list[Cause] = []
     size, whole = len(after), sums(after).weight or 1.0
     total = Pair(sums(before), sums(after), width).fall
@@ -185,9 +185,9 @@ def _clearest(tables: Sequence[Table], product_labels: Collection[str]) -> Cause
 
 
 def _scored(table: Table, value: str, *, is_product: bool) -> tuple[tuple[bool, float], Cause] | None:
-    """How clearly a value fell beyond the rest, in standard errors.
+    """Return how far a value fell beyond the rest, in standard errors, and the cause.
 
-    A new value of the product comes before any other.
+    New values of the product rank first.
     """
     pair, rest = table.pair(value), table.rest(value)
     if pair.after.effective_count < FEWEST:
@@ -200,7 +200,7 @@ def _scored(table: Table, value: str, *, is_product: bool) -> tuple[tuple[bool, 
     if rest.known:
         excess, variance = pair.fall - rest.fall, variance + rest.error**2
     else:
-        return None  # nothing to compare it with: that is all of the traffic
+        return None  # nothing to compare it with: it is the whole traffic
     share = sum(table.shares(value)) / 2
     return (False, excess / sqrt(variance)), _cause(
         "within", table, value, share * pair.fall, share * pair.error
@@ -208,7 +208,7 @@ def _scored(table: Table, value: str, *, is_product: bool) -> tuple[tuple[bool, 
 
 
 def _rolled_out(table: Table, value: str) -> tuple[tuple[bool, float], Cause]:
-    """Compare a value that is new with the others from before, and with what else there is since."""
+    """Compare a new value with the other ones before and since."""
     pair, rest = table.pair(value), table.rest(value)
     usual = rest.before if rest.before.effective_count >= FEWEST else table.totals[0]
     fell, beside = Pair(usual, pair.after, pair.width), Pair(usual, rest.after, pair.width)

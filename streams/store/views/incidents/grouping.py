@@ -1,7 +1,4 @@
-"""Which alerts belong together: one cause makes every series that it touches fall at about the same time.
-
-Pure.
-"""
+"""Groups alerts: one cause makes all affected series fall at about the same time. Pure."""
 
 from __future__ import annotations
 
@@ -14,27 +11,27 @@ from typing import Final
 from schemas import Alert
 
 QUIET: Final = timedelta(minutes=30)
-"""A drop that begins within this time after the latest word of an incident belongs to it: what falls again
-soon after it recovered falls for the same reason more often than not."""
+"""A drop that starts within this time after an incident's latest alert or recovery belongs to it: a new fall
+soon after a recovery usually has the same cause."""
 ID_CHARS: Final = 12
 LATEST: Final = "latest"
-"""In place of an id: what an alert of Prometheus leads to, which knows no ids."""
+"""Used instead of an id by links of Prometheus alerts, which know no ids."""
 
 Part = tuple[str, tuple[tuple[str, str], ...]]
-"""A metric and the labels of a part of the traffic; no labels are all of it."""
+"""A metric and the labels of a part of the traffic; no labels: all of it."""
 
 
 @dataclass(slots=True)
 class Incident:
-    """Drops that belong together.
+    """A group of drops.
 
     Attributes:
-        incident_id: Follows from the first alert, so it is the same in every process.
-        drops: Its alerts of a drop, in the order in which they were raised.
-        last_at: When the latest alert, or the latest recovery, was raised.
-        open_series: Series that have dropped and not recovered.
-        recovered_at: When the first series recovered, and when the last one did.
-        alert_ids: Of all its alerts, drops and recoveries: each leads to it.
+        incident_id: Derived from the first alert, so it is the same in every process.
+        drops: Its drop alerts, oldest first.
+        last_at: Time of the latest alert or recovery.
+        open_series: Series that dropped and have not recovered.
+        recovered_at: Times of the first and the last recovery.
+        alert_ids: Ids of all its alerts and recoveries; each links to it.
     """
 
     incident_id: str
@@ -46,13 +43,13 @@ class Incident:
 
     @property
     def raised_at(self) -> datetime:
-        """When the first alert was raised."""
+        """Time of the first alert."""
         return self.drops[0].raised_at
 
     @property
     def started_at(self) -> datetime:
-        """When it seems to have begun: the median of what the alerts before the first recovery say."""
-        # Those of all traffic, if there are any: a part has fewer answers.
+        """Estimated start: the median of the estimates in the alerts before the first recovery."""
+        # Of the whole traffic if possible: a part has fewer answers.
         first = [one for one in self.drops if not self.recovered_at or one.raised_at <= self.recovered_at[0]]
         whole = [one for one in first if not one.labels] or first
         began = median(one.started_at.timestamp() for one in whole)
@@ -60,12 +57,12 @@ class Incident:
 
     @property
     def ended_at(self) -> datetime | None:
-        """When the last series recovered; None while one has not."""
+        """Time of the last recovery; None while a series has not recovered."""
         return None if self.open_series or not self.recovered_at else self.recovered_at[-1]
 
     @property
     def parts(self) -> list[Part]:
-        """The parts of the traffic that fell, the whole first, in the order in which they did."""
+        """The parts of the traffic that fell, the whole first, then in order of their alerts."""
         found = dict.fromkeys((one.metric, tuple(sorted(one.labels.items()))) for one in self.drops)
         return sorted(found, key=lambda part: len(part[1]))
 
@@ -76,13 +73,13 @@ class Incident:
 
 
 def group(alerts: Iterable[Alert]) -> list[Incident]:
-    """Put alerts together.
+    """Group alerts into incidents.
 
     Args:
-        alerts: All that are known, in any order, repeats included.
+        alerts: All known alerts, in any order, possibly repeated.
 
     Returns:
-        Incidents in the order in which they began.
+        Incidents in order of their start.
     """
     unique = {alert.alert_id: alert for alert in alerts}
     incidents: list[Incident] = []
@@ -103,12 +100,12 @@ def group(alerts: Iterable[Alert]) -> list[Incident]:
 
 
 def find(incidents: Sequence[Incident], key: str, *, metric: str | None = None) -> Incident | None:
-    """Find an incident; None where there is none.
+    """Return an incident; None if there is none.
 
     Args:
-        incidents: The latest first.
-        key: Its id, the id of one of its alerts, or `LATEST`: the latest that is not over, else the latest.
-        metric: With `LATEST`, one in which this metric fell.
+        incidents: All incidents, the latest first.
+        key: Its id, the id of one of its alerts, or `LATEST`: the latest open one, else the latest.
+        metric: With `LATEST`, only incidents in which this metric fell.
     """
     if key != LATEST:
         return next((one for one in incidents if key == one.incident_id or key in one.alert_ids), None)

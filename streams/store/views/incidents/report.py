@@ -1,4 +1,4 @@
-"""An incident with its causes, what its answers have in common, and examples: read from the store."""
+"""Reports on incidents from the store: causes, common findings and examples."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from streams.store.views.incidents.table import Answer
 
 MAX_ALERTS: Final = 20_000
 BEFORE: Final = 3_000
-"""Judged answers from before the fall that it is compared with, the latest."""
+"""Number of latest judged answers before the fall to compare with."""
 AFTER: Final = 3_000
 EXAMPLES: Final = 10
 LOOKED_AT: Final = 300
-"""Of the answers since, this many are looked into for what they have in common."""
+"""Number of answers since to analyse for common findings."""
 NO_END: Final = 1 << 60
 COMMON: Final = 8
 COMMON_CHARS: Final = 200
@@ -36,13 +36,12 @@ class MetricReport:
 
     Attributes:
         metric: The metric.
-        finding: Its fall and what explains it.
-        corrections: Kinds of corrections and suspicions: share of the answers before and since that have it.
-        unsupported: What the judge most often did not find upheld since: kind, text, how often, how often
-            before.
-        before: The latest answers from before.
+        finding: Its fall and the causes.
+        corrections: Kinds of corrections and suspicions, with the share of the answers before and since.
+        unsupported: Items most often rejected since: kind, text, number of answers, number before.
+        before: The latest answers before.
         worst: The worst answers since.
-        judged: How many answers the finding rests on, before and since.
+        judged: Number of answers of the finding, before and since.
     """
 
     metric: str
@@ -56,14 +55,14 @@ class MetricReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An incident and its metrics, the one that fell most clearly first."""
+    """An incident and its metrics, the most significant fall first."""
 
     incident: Incident
     metrics: tuple[MetricReport, ...]
 
 
 def known_incidents(asking: Asking) -> list[Incident]:
-    """Give all incidents of the alerts in the store, the latest first."""
+    """Return all incidents of the alerts in the store, the latest first."""
     rows = asking.rows("SELECT body FROM alerts ORDER BY raised DESC LIMIT ?", (MAX_ALERTS,))
     return group(Alert.model_validate(unpacked(row[0])) for row in rows)[::-1]
 
@@ -75,13 +74,13 @@ def report_on(
     ranges: Mapping[str, tuple[float, float]],
     product_labels: Collection[str],
 ) -> Report:
-    """Say what an incident is about.
+    """Return the report on an incident.
 
     Args:
         asking: The store.
         incident: One of `known_incidents`.
-        ranges: Lowest and highest score by metric; one that is missing is taken from the scores.
-        product_labels: Labels that say what answered.
+        ranges: Lowest and highest score by metric; by default those of the scores.
+        product_labels: Labels that identify the answering product.
     """
     made = [
         _metric_report(asking, incident, metric, ranges.get(metric), product_labels)
@@ -105,7 +104,7 @@ def _metric_report(
 ) -> MetricReport | None:
     fingerprints = {one.fingerprint for one in incident.drops if one.metric == metric}
     started = _milliseconds(incident.started_at)
-    # Until the first series recovered: what came later is well again.
+    # Until the first recovery: later answers are good again.
     until = _milliseconds(incident.recovered_at[0]) if incident.recovered_at else NO_END
     before, after = (
         [row for row in rows if row["fingerprint"] in fingerprints]
@@ -167,12 +166,12 @@ def _unsupported(
     often = [
         (kind, text, times, was[kind, text]) for (kind, text), times in now.items() if times > was[kind, text]
     ]
-    # A term is a word; a claim or a fact says what went wrong.
+    # A term is one word; claims and facts tell more.
     return sorted(often, key=lambda one: (one[0] == "term", one[3] - one[2]))[:COMMON]
 
 
 def _not_upheld(results: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
-    """In how many answers each claim was not supported, each fact, conclusion or term was missed."""
+    """Return the number of answers in which each claim was unsupported, or each item missed."""
     found: Counter[tuple[str, str]] = Counter()
     for result in results:
         evidence = result.get("evidence")

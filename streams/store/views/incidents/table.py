@@ -1,4 +1,4 @@
-"""Answers before and after, by the values of a label: means, shares, and what changed shares made. Pure."""
+"""Answers before and after by the values of a label: means, shares, effects of changed shares. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 from streams.monitoring.statistics.estimators import WeightedSums
 
 FEWEST: Final = 5.0
-"""Effective answers that a mean of a part must rest on."""
+"""Minimum effective answers of a part's mean."""
 LEFT_OVER: Final = 3.0
-"""Standard errors below which a fall is none."""
+"""Standard errors below which a fall is ignored."""
 NEW_SHARE: Final = 0.15
-"""A value whose share was less than this part of what it is since counts as new."""
+"""A value is new if its share before was less than this fraction of its share since."""
 TAKEN_OVER: Final = 0.25
-"""A value that gained this part of the traffic took over."""
+"""A value took over if it gained this share of the traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,7 @@ def sums(answers: Iterable[Answer]) -> WeightedSums:
 
 
 def _added(samples: Iterable[tuple[float, float]]) -> WeightedSums:
-    """Add up scores.
-
-    Most are alike, so each kind is added once: this is done for every value of every label.
-    """
+    """Sum scores, with equal ones added once for speed."""
     alike = Counter(samples)
     count = 0
     w = wx = wxx = ww = wwx = wwxx = 0.0
@@ -63,7 +60,7 @@ def _added(samples: Iterable[tuple[float, float]]) -> WeightedSums:
 
 
 def variance_of(part: WeightedSums, width: float) -> float:
-    """Squared standard error of a mean; equal scores do not prove that there are no others."""
+    """Return the squared standard error of a mean, above 0 also for equal scores."""
     effective = part.effective_count
     if effective <= 1:
         return width * width
@@ -72,7 +69,7 @@ def variance_of(part: WeightedSums, width: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same part before and after."""
+    """One part before and after."""
 
     before: WeightedSums
     after: WeightedSums
@@ -80,18 +77,18 @@ class Pair:
 
     @property
     def known(self) -> bool:
-        """Whether both means rest on answers enough."""
+        """Whether both means have enough answers."""
         return min(self.before.effective_count, self.after.effective_count) >= FEWEST
 
     @property
     def fall(self) -> float:
-        """Points; 0 where there is no mean."""
+        """The fall in points; 0 without a mean."""
         before, after = self.before.mean, self.after.mean
         return 0.0 if before is None or after is None else before - after
 
     @property
     def error(self) -> float:
-        """Standard error of the fall."""
+        """The standard error of the fall."""
         return sqrt(variance_of(self.before, self.width) + variance_of(self.after, self.width))
 
 
@@ -106,38 +103,38 @@ class Table:
         self.values = sorted({value for side in self._sides for value in side})
 
     def pair(self, value: str) -> Pair:
-        """The answers with a value."""
+        """Return the answers with a value."""
         before, after = (side.get(value, WeightedSums()) for side in self._sides)
         return Pair(before, after, self._width)
 
     def rest(self, value: str) -> Pair:
-        """The answers with another value."""
+        """Return the answers with other values."""
         others = [
             WeightedSums.merged([one for name, one in side.items() if name != value]) for side in self._sides
         ]
         return Pair(others[0], others[1], self._width)
 
     def shares(self, value: str) -> tuple[float, float]:
-        """The value's share of the traffic before and after, 0 to 1."""
+        """Return the value's share of the traffic before and after, 0 to 1."""
         pair = self.pair(value)
         before, after = (total.weight or 1.0 for total in self.totals)
         return pair.before.weight / before, pair.after.weight / after
 
     def rolled_out(self, value: str) -> bool:
-        """Whether it is new or took over, and did not get worse itself."""
-        # When a fall began is an estimate, so some of its answers may lie before.
+        """Return whether a value is new or took over, and did not get worse itself."""
+        # The start of a fall is an estimate, so some of its answers may be before.
         pair, (share_before, share_after) = self.pair(value), self.shares(value)
         if pair.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
             return share_after > share_before
         return share_after - share_before >= TAKEN_OVER and pair.fall <= LEFT_OVER * pair.error
 
     def grew(self, value: str) -> bool:
-        """Whether the value has a larger share than before."""
+        """Return whether the value has a larger share than before."""
         share_before, share_after = self.shares(value)
         return share_after > share_before
 
     def mixed(self, value: str) -> float:
-        """Points of the fall that come of a changed share of one value, counted from the mean of all."""
+        """Return the points of the fall due to one value's changed share, relative to the overall mean."""
         pair, (share_before, share_after) = self.pair(value), self.shares(value)
         means = [one.mean for one in (pair.before, pair.after) if one.mean is not None]
         whole = [one.mean for one in self.totals if one.mean is not None]
@@ -147,12 +144,12 @@ class Table:
 
     @property
     def mix(self) -> float:
-        """Points of the fall that come of changed shares."""
+        """Return the points of the fall due to changed shares."""
         return sum(self.mixed(value) for value in self.values)
 
     @property
     def within(self) -> tuple[float, float]:
-        """Points of the fall within the values that were there before and after, and their standard error."""
+        """Return the points of the fall within values present before and after, with standard error."""
         fall = variance = 0.0
         for value in self.values:
             pair = self.pair(value)

@@ -1,4 +1,4 @@
-"""An incident in words: a title, a sentence for each cause, Markdown and plain values. Pure."""
+"""Describes an incident: title, a sentence per cause, Markdown and plain values. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from streams.store.views.incidents.report import MetricReport, Report
 
 VALUE_CHARS: Final = 60
 UNSEEN: Final = 0.05
-"""A share before the fall that may come of placing its begin a little late."""
+"""A share before the fall up to this may be due to an inexact start."""
 SHOWN_PARTS: Final = 40
 
 
 def part_name(metric: str, labels: tuple[tuple[str, str], ...]) -> str:
-    """Name a part of the traffic: "coverage of app=docs"."""
+    """Return the name of a part of the traffic: "coverage of app=docs"."""
     of = ", ".join(f"{printable(name, 40)}={printable(value, VALUE_CHARS)}" for name, value in labels)
     return f"{metric} of {of or 'all answers'}"
 
 
 def title(incident: Incident) -> str:
-    """One line without the cause: "coverage and relevance fell, 8 parts affected"."""
+    """Return one line without the cause: "coverage and relevance fell, 8 parts affected"."""
     parts = len(incident.parts)
     return (
         f"{' and '.join(sorted(incident.metrics))} fell, {parts} {'part' if parts == 1 else 'parts'} affected"
@@ -33,7 +33,7 @@ def title(incident: Incident) -> str:
 
 
 def headline(report: Report) -> str:
-    """One line with the cause: "coverage and relevance fell, 8 parts affected: prompt_version=v8 is new"."""
+    """Return one line with the cause: "coverage fell, 8 parts affected: prompt_version=v8 is new"."""
     causes = [cause for one in report.metrics[:1] for cause in one.finding.causes]
     if not causes:
         return f"{title(report.incident)}; no cause stands out"
@@ -41,7 +41,7 @@ def headline(report: Report) -> str:
 
 
 def short(cause: Cause) -> str:
-    """A cause in a few words."""
+    """Return a cause in a few words."""
     named = f"{printable(cause.name, 40)}={printable(cause.value, VALUE_CHARS) or '(none)'}"
     match cause.kind:
         case "within":
@@ -55,7 +55,7 @@ def short(cause: Cause) -> str:
 
 
 def sentence(cause: Cause) -> str:
-    """A cause with its numbers."""
+    """Return a cause with its numbers."""
     points = f"{cause.contribution:.2f} points of the fall (95% interval {cause.low:.2f} to {cause.high:.2f})"
     shares = f"{cause.share_before:.0%} of the traffic before, {cause.share_after:.0%} since"
     match cause.kind:
@@ -68,7 +68,7 @@ def sentence(cause: Cause) -> str:
             return f"{short(cause)}: {_mean(cause.after)} since; {points}; {shares}"
         case "mix":
             return (
-                f"{short(cause)}: {points} come of other shares and not of worse answers; {shares}; "
+                f"{short(cause)}: {points} are due to the changed mix, not to worse answers; {shares}; "
                 f"these answers scored {_mean(cause.before if cause.before is not None else cause.after)}"
             )
         case "all":
@@ -76,7 +76,7 @@ def sentence(cause: Cause) -> str:
 
 
 def _change(finding: Finding) -> str:
-    """How far the mean moved; a mean that is back after a short drop may have risen."""
+    """Return the change of the mean, which may be a rise after a short drop."""
     fall, low, high = finding.fall, finding.low, finding.high
     verb = "fell"
     if fall < 0:
@@ -85,7 +85,7 @@ def _change(finding: Finding) -> str:
 
 
 def counted_alerts(number: int) -> str:
-    """A number of alerts in words."""
+    """Return a number of alerts as text."""
     return "1 alert" if number == 1 else f"{number:,} alerts"
 
 
@@ -94,7 +94,7 @@ def _mean(value: float | None) -> str:
 
 
 def summary_of(incident: Incident) -> dict[str, Any]:
-    """Plain values for a list of incidents; moments in milliseconds since 1970."""
+    """Return plain values for a list of incidents; times in milliseconds since 1970."""
     return {
         "incident_id": incident.incident_id,
         "title": title(incident),
@@ -109,7 +109,7 @@ def summary_of(incident: Incident) -> dict[str, Any]:
 
 
 def values_of(report: Report) -> dict[str, Any]:
-    """Plain values of the whole report."""
+    """Return plain values of the whole report."""
     return summary_of(report.incident) | {
         "headline": headline(report),
         "reports": [_metric_values(one) for one in report.metrics],
@@ -132,11 +132,11 @@ def _metric_values(one: MetricReport) -> dict[str, Any]:
 
 
 def markdown(report: Report, *, link: str | None = None) -> str:
-    """Write the report for a ticket or a chat.
+    """Return the report as Markdown, for a ticket or a chat.
 
     Args:
         report: The report.
-        link: Begin of the explorer's addresses, such as http://127.0.0.1:8081; None for no links.
+        link: Base URL of the explorer, such as http://127.0.0.1:8081; None: no links.
     """
     return "\n".join(_lines(report, link)) + "\n"
 
@@ -178,7 +178,7 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
 def _common(one: MetricReport) -> Iterator[str]:
     if one.unsupported:
         yield ""
-        yield "Most often rejected since (answers, and how many before):"
+        yield "Most often rejected since (answers; before):"
         yield ""
         for kind, text, times, before in one.unsupported:
             yield f"- {times} ({before}): {kind} {_escaped(printable(text, 160))}"
@@ -202,7 +202,7 @@ def _examples(name: str, rows: Any, link: str | None) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text that means nothing to a Markdown reader."""
+    """Return text escaped for Markdown."""
     return "".join(f"\\{char}" if char in "\\`*_[]<>()#|!~" else char for char in text)
 
 

@@ -1,1 +1,1 @@
-"""Human labels on verdicts: the queue, and the one place that writes."""
+"""Human labels on verdicts: queue, page, import and export."""

@@ -1,9 +1,9 @@
-"""How far a judge agrees with people, beyond what chance would give. Pure.
+"""Agreement of a judge with people beyond chance. Pure.
 
-Kappa is 1 less the observed disagreement over the one that is expected where judge and people choose as often
-as they do, but independently of each other. For labels, and true and false, it is Cohen's: each disagreement
-counts 1. For numbers a disagreement is the squared distance (Cohen 1968); of numbers between the whole ones
-that is Lin's concordance coefficient. 1: always the same; 0: as by chance.
+Kappa is 1 minus the observed disagreement divided by the expected one, if judge and people chose with the
+same frequencies but independently. For labels, and true and false, it is Cohen's: each disagreement counts 1.
+For numbers a disagreement is the squared distance (Cohen 1968); for non-integers that is Lin's concordance
+coefficient. 1: always the same; 0: as by chance.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One evaluator of a metric against people.
+    """The agreement of one evaluator with people.
 
     Args:
         metric: The metric.
-        fingerprint: The evaluator; numbers of two do not blend.
-        selection: How its verdicts were chosen: only "random" speaks for all of them.
-        labels: Latest labels of each person that say something of a verdict with a score.
-        same: Those that say what the judge said.
-        kappa: From -1 to 1; None where all is one value, or there is nothing.
+        fingerprint: The evaluator; evaluators are never mixed.
+        selection: How its verdicts were selected; only "random" represents all of them.
+        labels: Number of labels of scored verdicts, each person's latest.
+        same: Number of labels equal to the judge's score.
+        kappa: From -1 to 1; None if all values are equal or there are none.
     """
 
     metric: str
@@ -37,10 +37,10 @@ class Agreement:
 
 
 def agreements(labels: Iterable[Mapping[str, Any]]) -> list[Agreement]:
-    """Compare labels with the verdicts that they are about.
+    """Compare labels with their verdicts.
 
     Args:
-        labels: As the topic has them, oldest first.
+        labels: The topic's labels, oldest first.
     """
     latest = {(one["result_id"], one["who"]): one for one in labels}
     groups: dict[tuple[str, str, str], list[tuple[Any, Any]]] = {}
@@ -61,10 +61,10 @@ def _said(label: Mapping[str, Any], who: str) -> Any:
 
 
 def kappa(pairs: Sequence[tuple[Any, Any]]) -> float | None:
-    """Give the agreement of two that chose, corrected for chance.
+    """Return the agreement of two raters, corrected for chance.
 
     Args:
-        pairs: What both chose, each a number (a distance counts) or a name (the same or not).
+        pairs: Both choices: numbers, compared by distance, or names, compared by equality.
     """
     if not pairs:
         return None

@@ -1,4 +1,4 @@
-"""Labels from files and to files: CSV with a heading, or a JSON object a line."""
+"""Imports and exports labels: CSV with a header, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _UNKNOWN: Final = Scales()
 
 
 def read_labels(data: bytes, asking: Asking, *, who: str, scales: Scales = _UNKNOWN) -> list[Label]:
-    """Read labels; each must be of a verdict that the store knows.
+    """Read labels; each must be of a verdict in the store.
 
     Args:
         data: The file.
         asking: The store.
-        who: Whose they are, where a line does not say.
-        scales: The metrics' scales, as far as the settings know them.
+        who: The labeller of lines that name none.
+        scales: The scales of the settings' metrics.
 
     Raises:
-        BadFilterError: A line cannot be used; with its number and what is wrong.
+        BadFilterError: A line is invalid; the message has its number and the problem.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -65,8 +65,7 @@ def _rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
 def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str, scales: Scales) -> Label:
     found = _verdict(number, row, asking)
     named = str(row.get("who") or who)
-    # Without a time of its own the line is taken to be from when the verdict was made, so that importing
-    # twice adds nothing.
+    # The default time is the verdict's, so that importing twice adds nothing.
     moment = str(row.get("labelled_at") or found["result"]["times"]["judged_at"])
     try:
         at = datetime.fromisoformat(moment)
@@ -102,12 +101,12 @@ def _verdict(number: int, row: Mapping[str, Any], asking: Asking) -> dict[str, A
 
 
 def all_labels(asking: Asking) -> Iterator[dict[str, Any]]:
-    """Give all labels as the topic has them, oldest first."""
+    """Return all labels in the topic's form, oldest first."""
     return (unpacked(row[0]) for row in asking.each("SELECT body FROM labels ORDER BY at"))
 
 
 def label_lines(asking: Asking, form: str) -> Iterator[str]:
-    """Write all labels, oldest first, each with its line end.
+    """Yield all labels, oldest first, as lines with line ends.
 
     Args:
         asking: The store.
@@ -132,6 +131,6 @@ def label_lines(asking: Asking, form: str) -> Iterator[str]:
 
 
 def _shown(label: Mapping[str, Any], who: str) -> Any:
-    """What was said, as `labels import` reads it: the label, true or false, or the number."""
+    """Return the label's value as `labels import` reads it: a label, true or false, or a number."""
     value = label.get(f"{who}value")
     return label[f"{who}score"] if value is None else value

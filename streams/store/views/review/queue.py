@@ -1,4 +1,4 @@
-"""Which verdicts a person is asked about: a random sample, the doubtful ones, or an incident's."""
+"""Selects verdicts to review: a random sample, doubtful ones, or an incident's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_SIZE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A verdict to look at, and why this one."""
+    """A verdict to review, with the reason."""
 
     result_id: str
     selection: Selection
@@ -31,22 +31,21 @@ class Task:
 def choose(
     asking: Asking, wanted: Filter, *, kind: str, size: int, start: bytes, incident_id: str | None = None
 ) -> list[Task]:
-    """Choose verdicts to be reviewed.
+    """Select verdicts to review.
 
-    A result's id is a hash, so its order has nothing to do with its score: as many verdicts as are wanted,
-    taken in the order of their ids from a random place on, are a random sample of all that fit, and each was
-    taken with the chance size / all.
+    A result's id is a hash and independent of its score. So verdicts in order of their ids from a random
+    start are a random sample of all matching ones, each with probability size / all.
 
     Args:
         asking: The store.
-        wanted: Which verdicts come into question; those that were scored.
+        wanted: The filter; only scored verdicts are selected.
         kind: One of `KINDS`.
-        size: How many, 1 to `MAX_SIZE`.
-        start: 16 random bytes: where to begin.
-        incident_id: For the kind "incident": which.
+        size: Number of verdicts, 1 to `MAX_SIZE`.
+        start: 16 random bytes: the id to start at.
+        incident_id: The incident, for the kind "incident".
 
     Raises:
-        BadFilterError: The kind or the incident is none, or the size is out of its range.
+        BadFilterError: The kind or the incident is unknown, or the size is out of range.
     """
     if kind not in KINDS:
         raise BadFilterError(f"kind must be one of {', '.join(KINDS)}, got {kind[:40]!r}")
@@ -66,7 +65,7 @@ def _random(asking: Asking, wanted: Filter, size: int, start: bytes) -> list[Tas
         return []
     where, parameters = selected(wanted, matching(asking, wanted.words))
     ids: list[str] = []
-    for comparison in (">=", "<"):  # around the end, to where it began
+    for comparison in (">=", "<"):  # wrap around to the start
         ids += [
             row[0].lower()
             for row in asking.rows(
@@ -82,7 +81,7 @@ def _random(asking: Asking, wanted: Filter, size: int, start: bytes) -> list[Tas
 
 
 def _doubtful(asking: Asking, wanted: Filter, size: int) -> list[Task]:
-    """First what code suspects or has corrected, then the lowest and the highest scores in turns."""
+    """Return verdicts with suspicions or corrections, then alternately the lowest and highest scores."""
     lists = [
         _ids(asking, replace(wanted, suspicion=ANY), "at DESC", size),
         _ids(asking, replace(wanted, correction=ANY), "at DESC", size),
@@ -92,7 +91,7 @@ def _doubtful(asking: Asking, wanted: Filter, size: int) -> list[Task]:
         _ids(asking, wanted, "score DESC, at ASC", size),
     )
     ends = [one for pair in zip(low, high, strict=True) for one in pair]
-    # At least half are extremes: else nobody ever looks at what code does not doubt.
+    # At least half are extremes, so that verdicts without doubts are reviewed, too.
     doubted = list(dict.fromkeys(one for some in lists for one in some))[: max(size // 2, 1)]
     return _tasks([*doubted, *ends], "doubt", size)
 

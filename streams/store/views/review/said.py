@@ -1,4 +1,4 @@
-"""What a person says of a verdict, in the verdict's own terms: a number, true or false, or a label. Pure."""
+"""Parses a human label of a verdict: a number, true or false, or a metric's label. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from schemas import Label, ResultKind, Selection, label_id
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """The scales of the metrics that the settings know.
+    """The scales of the settings' metrics.
 
     Args:
         ranges: Lowest and highest score by metric.
-        labels: The number of each label, or of `true` and `false`, by metric; empty where scores are numbers.
+        labels: The number of each label, or of `true` and `false`, by metric; empty for numeric scores.
     """
 
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -26,12 +26,12 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a person says.
+    """A human label.
 
     Args:
-        score: As `Label.score`.
-        kind: As `Label.kind`.
-        value: As `Label.value`.
+        score: See `Label.score`.
+        kind: See `Label.kind`.
+        value: See `Label.value`.
     """
 
     score: int | None
@@ -40,16 +40,15 @@ class Said:
 
 
 def read_said(found: Mapping[str, Any], given: Any, scales: Scales) -> Said:
-    """Read what a person says of a verdict.
+    """Parse a human label of a verdict.
 
     Args:
-        found: The verdict, as `streams.store.verdicts.one` gives it.
-        given: What the person chose; texts are read as people write them in a table. None or "": it cannot be
-            said.
+        found: The verdict, from `streams.store.verdicts.one`.
+        given: The person's choice; text is parsed. None or "": cannot say.
         scales: The metrics' scales.
 
     Raises:
-        ValueError: It is none that the metric may give.
+        ValueError: It is not a score of the metric.
     """
     metric = found["metric"]
     labels = scales.labels.get(metric) or {}
@@ -60,7 +59,7 @@ def read_said(found: Mapping[str, Any], given: Any, scales: Scales) -> Said:
         return _boolean(found, given, labels)
     if kind == "label":
         if given not in labels:
-            known = ", ".join(labels) or "not known here: name the settings with --config"
+            known = ", ".join(labels) or "unknown: name the settings with --config"
             raise ValueError(f"score must be a label of {metric} ({known}), got {str(given)[:60]!r}")
         return Said(labels[given], kind, str(given))
     number = math.nan if isinstance(given, bool) else float(given)
@@ -87,7 +86,7 @@ def _boolean(found: Mapping[str, Any], given: Any, labels: Mapping[str, int]) ->
         raise ValueError(f"score must be true or false for {found['metric']}, got {str(given)[:60]!r}")
     value = written == "true"
     number = labels.get(written)
-    if number is None:  # the settings do not know the metric, its verdict does
+    if number is None:  # the metric is not in the settings; use the verdict
         same = found["result"].get("value") is value
         number = round(found["score"]) if same else 1 - round(found["score"])
     return Said(number, "boolean", value)
@@ -103,16 +102,16 @@ def label_of(
     note: str,
     selection: Selection,
 ) -> Label:
-    """Make the label of a verdict.
+    """Build the label of a verdict.
 
     Args:
-        found: The verdict, as `streams.store.verdicts.one` gives it.
-        said: What is said of it.
-        who: Who says it.
-        moment: When, as it is written; part of the label's id.
-        at: The same moment.
-        note: Why.
-        selection: How the verdict was chosen.
+        found: The verdict, from `streams.store.verdicts.one`.
+        said: The human label.
+        who: The labeller.
+        moment: The time as text; part of the label's id.
+        at: The same time.
+        note: The labeller's note.
+        selection: How the verdict was selected.
     """
     return Label(
         label_id=label_id(result_id=found["result_id"], who=who, labelled_at=moment),

@@ -1,4 +1,4 @@
-"""The review page: shows one verdict after the other and takes what a person says of it."""
+"""The review page: shows verdicts one by one and accepts labels."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from streams.store.views.review.said import Scales, label_of, read_said
 from streams.web.listening import asks_this_machine, json_response
 from streams.web.pages import load_assets
 
-TOKEN_HEADER: Final = "X-Review-Token"  # noqa: S105 - its name
+TOKEN_HEADER: Final = "X-Review-Token"  # noqa: S105 - a header's name
 _ASSETS: Final = {
     "/review": ("review.html", "text/html"),
     "/review/review.js": ("review.js", "text/javascript"),
 }
 
 Publish = Callable[[Label], Awaitable[None]]
-"""Writes a label; returns when it is written for good."""
+"""Writes a label; returns when it is stored durably."""
 
 
 class Sent(BaseModel):
-    """What the page sends."""
+    """The page's request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -45,15 +45,15 @@ class Sent(BaseModel):
 
 
 class Review:
-    """Takes labels. A request that writes must come from its own page.
+    """Accepts labels, only from its own page.
 
     Args:
         reader: The store.
-        publish: Where labels go.
-        who: Whose labels these are.
+        publish: Writes a label.
+        who: The labeller.
         scales: The metrics' scales.
-        now: Tells the time, with its offset from UTC.
-        token: What a page of ours sends back with each label; random for each process.
+        now: Returns the time, with its offset from UTC.
+        token: Token that our page sends with each label; random per process.
     """
 
     def __init__(
@@ -80,8 +80,9 @@ class Review:
         """Add the pages to an application.
 
         Args:
-            app: The application; it asks who is there.
-            this_machine_only: Refuse requests that name another machine: no password is required.
+            app: The application, with access control.
+            this_machine_only: Whether to refuse other Host names than this machine's; for ports without a
+                password.
         """
         self._this_machine_only = this_machine_only
         for path in self._assets:
@@ -162,7 +163,7 @@ class Review:
         return json_response({"label_id": label.label_id, "judge_score": label.judge_score})
 
     def _foreign(self, request: web.Request) -> web.Response | None:
-        """Refuse what another page has a browser send: it lacks our token and the right to send JSON."""
+        """Refuse cross-site requests, which lack our token and cannot send JSON."""
         own_origin = request.headers.get("Origin") in {f"{request.scheme}://{request.host}", None}
         own_site = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         token = hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), self._token.encode())

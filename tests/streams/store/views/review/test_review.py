@@ -243,7 +243,7 @@ def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) ->
         assert form == "jsonl" or ",toxicity,false,true,,bob," in first
         flags = "\n".join(line for line in table.splitlines() if ids["refusal"] not in line)
         assert [one.score for one in read_labels(flags.encode(), asking, who="bob")] == [1, 1]
-        with pytest.raises(BadFilterError, match="not known here: name the settings with --config"):
+        with pytest.raises(BadFilterError, match="unknown: name the settings with --config"):
             read_labels(table.encode(), asking, who="bob")
         rows = {row["metric"]: flat(row) for row in verdicts.every(asking, Filter())}
     assert {name: (row["human_score"], row["human_label"]) for name, row in rows.items()} == {
