@@ -43,7 +43,6 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
         "judgestream.evaluator.fingerprint": "f1",
         "judgestream.evaluator.model": "judge-1",
         "judgestream.label.app": "shop",
-        "body": "evaluation: relevance=4",
     }
 
 
