@@ -65,7 +65,7 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
         assert [len(records), len(unread)] == [3, 1]
         found = await examine_events(settings, {}, 10)
         told = [one.detail for one in found]
-        assert told[:2] == ["keeps AVRO, JSON, PROTOBUF", "3 of the 4 newest records become events"]
+        assert told[:2] == ["supports AVRO, JSON, PROTOBUF", "3 of the 4 newest records become events"]
         registry.down = True
         (finding,) = await asyncio.wait_for(examine_events(settings, {}, 10), 60)
         assert (finding.outcome, finding.subject) == ("failed", "schema registry")
