@@ -102,7 +102,6 @@ def test_an_event_without_a_trace_or_with_two_breaks_the_identity(skipped: int, 
 
 
 def test_a_task_without_an_end_is_in_flight() -> None:
-    """A task without a result is in flight."""
     accounts = whole()
     accounts.add_task(task(4, "coverage"))
     balance = accounts.balance(skipped=1)

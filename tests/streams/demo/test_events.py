@@ -25,7 +25,6 @@ def made(index: int, *, worse: bool = False) -> dict[str, Any]:
 
 
 def test_the_same_number_gives_the_same_record() -> None:
-    """The same number gives the same record."""
     first, second = (make_record(QUESTIONS, 5, worse=True, occurred_at=NOON) for _ in range(2))
     assert first == second
 

@@ -153,7 +153,6 @@ async def test_a_long_run_stays_bounded() -> None:
 
 
 def test_two_brokers_share_no_state() -> None:
-    """Two brokers in a process share no state."""
     with broker_in_thread(topics={"only-here": 2}) as one, broker_in_thread() as other:
         with WireClient(one) as client:
             assert partition_leaders(client, "only-here") == (ErrorCode.NONE, [0, 0])

@@ -81,7 +81,6 @@ def test_a_free_metric_has_its_own_rate() -> None:
 
 
 def test_rate_0_applies_to_free_metrics() -> None:
-    """Rate 0 of a stratum applies to free metrics too."""
     assert route(event(reference="r"), decision(RANGE - 1, 0.0), (*ROUTES, FREE)).assignments == ()
 
 

@@ -74,7 +74,6 @@ def test_a_verdict_above_the_budget_is_admitted_once_a_period() -> None:
 
 
 def test_repair_turns_count_as_calls() -> None:
-    """Repair calls count as calls."""
     budget = Budget(BudgetLimits(calls_per_hour=4))
     spend(budget, NOON, calls=3)
     assert budget.spent_ratio(NOON, "hour") == 0.75

@@ -16,20 +16,27 @@ async def test_nothing_named_is_no_endpoint() -> None:
     assert await chosen_endpoint({"OPENAI_MODEL": "m"}) is None
 
 
-async def test_a_key_alone_means_openai() -> None:
-    """A key alone means OpenAI's address, and an option may name the model."""
-    endpoint = await chosen_endpoint({"OPENAI_API_KEY": "k"}, model="m")
+@pytest.mark.parametrize(
+    ("env", "options", "address", "model"),
+    [
+        ({"OPENAI_API_KEY": "k"}, {"model": "m"}, "https://api.openai.com/v1", "m"),
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_MODEL": "theirs"},
+            {"base_url": "http://127.0.0.1:2/v1", "model": "mine"},
+            "http://127.0.0.1:2/v1",
+            "mine",
+        ),
+    ],
+    ids=["a key alone", "options over the environment"],
+)
+async def test_options_override_the_environment(
+    env: dict[str, str], options: dict[str, str], address: str, model: str
+) -> None:
+    """Options override address and model of the environment; a key alone means OpenAI's address."""
+    endpoint = await chosen_endpoint(env, **options)
     assert endpoint is not None
-    assert (endpoint.base_url, endpoint.model) == ("https://api.openai.com/v1", "m")
-    assert endpoint.api_key_env == "OPENAI_API_KEY"
-
-
-async def test_options_go_before_the_environment() -> None:
-    """Options override the environment's address and model."""
-    env = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_MODEL": "theirs"}
-    endpoint = await chosen_endpoint(env, base_url="http://127.0.0.1:2/v1", model="mine")
-    assert endpoint is not None
-    assert (endpoint.base_url, endpoint.model) == ("http://127.0.0.1:2/v1", "mine")
+    assert (endpoint.base_url, endpoint.model) == (address, model)
+    assert endpoint.api_key_env == ("OPENAI_API_KEY" if "OPENAI_API_KEY" in env else None)
 
 
 async def test_the_only_model_is_taken() -> None:

@@ -35,7 +35,6 @@ def test_an_unknown_price_is_logged_once_and_is_not_free() -> None:
 
 
 def test_the_offline_judge_is_free_without_a_log_line() -> None:
-    """The offline judge costs 0 without a log line."""
     offline = endpoint(model=OFFLINE_MODEL, base_url="http://127.0.0.1:1/v1")
     with capture_logs() as lines:
         prices = build_prices([offline])

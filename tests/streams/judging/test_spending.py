@@ -39,7 +39,6 @@ def told(spending: Spending) -> str:
 
 
 async def test_without_limits_nothing_waits() -> None:
-    """Without limits no verdict waits."""
     spending = Spending(BudgetLimits())
     await one_verdict(spending)
     assert not told(spending)

@@ -34,7 +34,6 @@ def test_calls_and_outages_are_counted_and_logged() -> None:
 
 
 def test_failures_of_the_cache_are_counted() -> None:
-    """Cache failures are counted."""
     registry = CollectorRegistry()
     JudgeWatch(Metrics(registry)).cache_failed()
     assert registry.get_sample_value("judgestream_verdict_cache_failures_total") == 1

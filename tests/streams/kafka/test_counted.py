@@ -58,7 +58,6 @@ async def test_results_of_another_worker_are_not_counted() -> None:
 
 
 async def test_results_are_counted_if_the_topic_cannot_be_read() -> None:
-    """Pending results are counted if the topic cannot be read."""
     metrics = Metrics(CollectorRegistry())
     counter = OnceCounter(metrics)
     begun = asyncio.Event()

@@ -319,7 +319,6 @@ def test_yesterdays_start_has_its_date() -> None:
 
 
 def test_a_series_of_the_lowest_score_never_drops() -> None:
-    """A series of the lowest score has no tolerated mean and never drops."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, [scored(n, 1) for n in range(300)]) == []
     mean = only(monitor).mean

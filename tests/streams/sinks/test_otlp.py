@@ -65,7 +65,6 @@ def test_a_label_is_given_with_its_number(kind: str, value: str | bool, label: s
 
 
 def test_an_unscored_verdict_has_a_label_and_no_score() -> None:
-    """An unscored verdict has a label and no score."""
     found = attributes_of(unscored(1))
     assert found["gen_ai.evaluation.score.label"] == "unscored: no_claims"
     assert not {"gen_ai.evaluation.score.value", "error.type"} & found.keys()

@@ -149,7 +149,6 @@ async def test_mlflow_gets_an_assessment_once() -> None:
 
 
 async def test_a_webhook_is_signed_over_time_and_body() -> None:
-    """A webhook is signed over time and body."""
     server = Server()
     async with way(server, Webhook("secret", lambda: 1000.7)) as one:
         await asyncio.gather(one.delivery.put(traced(1)), one.delivery.put(evaluation(failed(2))))

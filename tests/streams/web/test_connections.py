@@ -146,7 +146,6 @@ async def test_a_foreign_host_is_refused(host: bytes, status: bytes) -> None:
     ],
 )
 async def test_an_absolute_target_overrides_the_host(target: bytes, status: bytes) -> None:
-    """An absolute target overrides the Host header."""
     async with served() as port:
         assert await status_of(port, target, b"localhost") == status
 

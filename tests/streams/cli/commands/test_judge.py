@@ -93,16 +93,6 @@ async def test_the_usual_variables_name_the_endpoint(events: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_several_models_have_to_be_chosen_from(events: Path) -> None:
-    """An endpoint with several models and no --model is bad configuration; the error lists the models."""
-    async with judge_server(eiffel, models=("one", "two")) as server:
-        ended = await judgestream("judge", str(events), "--metric", "coverage", "--base-url", server.url)
-        assert server.requests == []
-    assert ended.code == 2
-    assert "serves 2 models (one, two)" in ended.err
-
-
-@pytest.mark.slow
 async def test_without_an_endpoint_the_offline_judge_works(events: Path) -> None:
     """Without an endpoint the offline judge is used, and standard error names it."""
     ended = await judgestream("judge", str(events), "--metric", "coverage")

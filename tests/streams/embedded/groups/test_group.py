@@ -213,7 +213,6 @@ async def test_an_unused_member_id_delays_the_group_by_one_session(group: Group)
 
 
 async def test_a_static_member_can_be_removed_by_instance_id(group: Group) -> None:
-    """A static member can be removed by its instance id alone."""
     joined = await group.join(replace(_REQUEST, instance_id="one"))
     assert group.leave("wrong", "one") is ErrorCode.FENCED_INSTANCE_ID
     assert group.leave("", "one") is ErrorCode.NONE
@@ -266,7 +265,6 @@ def test_offsets_are_kept_by_group_topic_and_partition() -> None:
 
 
 async def test_a_group_with_members_cannot_be_deleted() -> None:
-    """A group with members cannot be deleted."""
     coordinator = GroupCoordinator()
     await coordinator.find_or_create("g").join(_REQUEST)
     assert coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streams.embedded.errors import RefusedError
@@ -22,20 +24,26 @@ def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
     assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250, "new\nline", "end\n"])
-def test_names_that_kafka_does_not_allow(topics: Topics, name: str) -> None:
-    """An invalid name is refused with the allowed characters."""
-    with pytest.raises(RefusedError, match="1-249 of the characters") as refused:
-        topics.create(name)
-    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+BAD_NAMES = ("", ".", "..", "a b", "a/b", "ä", "x" * 250, "new\nline", "end\n")
+BAD_SETTINGS = (("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("retention.bytes", "-2"))
 
 
-@pytest.mark.parametrize("count", [0, -2, 10_001])
-def test_partition_counts_out_of_range(topics: Topics, count: int) -> None:
-    """A topic has 1 to 10,000 partitions."""
-    with pytest.raises(RefusedError) as refused:
-        topics.create("t", count)
-    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        *(((name,), ErrorCode.INVALID_TOPIC_EXCEPTION, "1-249 of the characters") for name in BAD_NAMES),
+        *((("t", count), ErrorCode.INVALID_PARTITIONS, "10000") for count in (0, -2, 10_001)),
+        *((("t", 1, {name: value}), ErrorCode.INVALID_CONFIG, name) for name, value in BAD_SETTINGS),
+    ],
+)
+def test_invalid_topics_are_not_created(
+    topics: Topics, arguments: tuple[Any, ...], code: ErrorCode, words: str
+) -> None:
+    """An invalid name, a number of partitions outside 1 to 10,000, or an invalid setting is refused."""
+    with pytest.raises(RefusedError, match=words) as refused:
+        topics.create(*arguments)
+    assert refused.value.code is code
+    assert arguments[0] not in topics
 
 
 @pytest.mark.parametrize("count", [1, 2, 10_001])
@@ -57,17 +65,6 @@ def test_validate_only_changes_nothing(topics: Topics) -> None:
     assert len(topics.get("t").partitions) == 2
     topics.get("t").configure({"max.message.bytes": "5"}, validate_only=True)
     assert topics.get("t").settings()["max.message.bytes"] == ("1000", True)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("retention.bytes", "-2")]
-)
-def test_settings_out_of_range(topics: Topics, name: str, value: str) -> None:
-    """An invalid value of a supported setting is refused, and the topic is not created."""
-    with pytest.raises(RefusedError, match=name) as refused:
-        topics.create("t", 1, {name: value})
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
-    assert "t" not in topics
 
 
 def test_settings_are_shown_with_their_source(topics: Topics) -> None:

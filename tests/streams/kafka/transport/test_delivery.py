@@ -36,28 +36,6 @@ def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
     assert (book.committable, book.unfinished, book.oldest_timestamp) == (500, 0, None)
 
 
-def test_gaps_between_offsets_are_stepped_over() -> None:
-    """Offsets may have gaps: 0 and 9 delivered and finished make 10 committable."""
-    book = OffsetBook()
-    book.deliver(0)
-    book.deliver(9)
-    book.finish(0)
-    assert book.committable == 9
-    book.finish(9)
-    assert book.committable == 10
-
-
-@pytest.mark.parametrize("offset", [2, 4, 6, 99], ids=["below", "finished", "hole", "beyond"])
-def test_finishing_what_is_not_open_changes_nothing(offset: int) -> None:
-    """Only a delivered, unfinished offset can be finished."""
-    book = OffsetBook(3)
-    for delivered in (3, 4, 5, 7):
-        book.deliver(delivered)
-    book.finish(4)
-    assert not book.finish(offset)
-    assert (book.committable, book.unfinished) == (3, 3)
-
-
 def test_reading_backwards_needs_a_new_book() -> None:
     """An offset below the position is refused."""
     book = OffsetBook(5)

@@ -39,7 +39,6 @@ def test_calls_beyond_the_last_bucket_have_no_known_bound() -> None:
 
 
 def test_dead_letters_by_reason() -> None:
-    """Dead letters are counted by reason."""
     metrics = Metrics(CollectorRegistry())
     metrics.count_dead_letter("undecodable")
     assert totals_of(metrics.registry.collect())["dead_letters"] == {"undecodable": 1}

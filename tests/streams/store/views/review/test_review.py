@@ -30,7 +30,7 @@ from streams.store.writer import Writer
 from streams.web.listening import Port
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, Record, batch_of, result_record
-from tests.streams.store.views.explorer.test_api import fill
+from tests.streams.store.views.explorer.test_api import _get, fill
 
 SCALES = Scales(
     {"relevance": (1, 5), "near": (0, 1)},
@@ -130,8 +130,7 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
     """A label has its selection and the judge's score, and marks its verdict as labelled."""
     fill(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
-        async with session.get(f"{url}/review/api/queue?kind=random&size=20&metric=relevance") as answer:
-            queue = await answer.json()
+        queue = await _get(session, url, "/review/api/queue?kind=random&size=20&metric=relevance")
         status, _ = await _send(
             session, url, queue["token"], {"result_id": _RESULT.result_id, "score": 1, "note": "no"}
         )
@@ -139,8 +138,7 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
         [label] = published
         assert (label.score, label.judge_score, label.who, label.note) == (1, 3, "ann", "no")
         assert label.selection.model_dump() == {"kind": "random", "probability": 1.0}
-        async with session.get(f"{url}/review/api/queue?kind=random&size=20") as answer:
-            again = await answer.json()
+        again = await _get(session, url, "/review/api/queue?kind=random&size=20")
         assert [one["labelled"] for one in again["tasks"]].count(True) == 1
 
 
@@ -149,8 +147,7 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
     fill(tmp_path / "s")
     body = {"result_id": _RESULT.result_id, "score": 1}
     async with review(tmp_path / "s") as (session, url, published):
-        async with session.get(f"{url}/review/api/queue") as answer:
-            token = (await answer.json())["token"]
+        token = (await _get(session, url, "/review/api/queue"))["token"]
         foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
         for refused in ({TOKEN_HEADER: "guess"}, {"Content-Type": "text/plain"}, *foreign):
             assert (await _send(session, url, token, body, **refused))[0] == 403
@@ -191,14 +188,12 @@ async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
     """A label, boolean or number is stored with its score; values outside the metric are refused."""
     ids = of_kinds(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
-        async with session.get(f"{url}/review/api/queue") as answer:
-            queue = await answer.json()
+        queue = await _get(session, url, "/review/api/queue")
         assert queue["labels"] == {
             "refusal": ["answered", "partly", "refused"],
             "toxicity": ["true", "false"],
         }
-        async with session.get(f"{url}/explore/api/verdict/{ids['refusal']}") as answer:
-            shown = await answer.json()
+        shown = await _get(session, url, f"/explore/api/verdict/{ids['refusal']}")
         assert (shown["result"]["kind"], shown["value"], shown["score"]) == ("label", "partly", 1)
         for metric, score, says in (
             ("refusal", "rude", "must be a label of refusal (answered, partly, refused)"),
