@@ -24,7 +24,7 @@ in `suspicions`, and the score is unchanged. Under
 """
 
 _PARTS: Final = (
-    ("Corrections", "Always looked for."),
+    ("Corrections", "Computed in every mode."),
     ("Contradictions", "Corrections, too: the answer and its source contradict each other."),
     ("Suspicions", "No change of the score, unless `verification` is `strict`."),
 )

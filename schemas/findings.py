@@ -48,7 +48,7 @@ CorrectionKind = (
 kind."""
 
 MEANINGS: Final[dict[CorrectionKind, str]] = {
-    "answers_differ": "One text says yes where the other says no.",
+    "answers_differ": "One text says yes, the other no.",
     "dates_differ": "The two sentences are the same but for a date.",
     "numbers_differ": "The two sentences are the same but for a number.",
     "polarity_differs": "The two sentences are the same but for a negation or an antonym.",
@@ -71,10 +71,10 @@ MEANINGS: Final[dict[CorrectionKind, str]] = {
     "duplicate_item": "The judge listed an item twice; it counts once.",
     "input_cut": "A text was too long for the context window and was cut before it was sent.",
     "no_page_cited": "A claim is listed as supported, but the answer cites no page for it.",
-    "page_missing": "A claim rests on a page that is not in the context.",
-    "page_not_cited": "A claim rests on a page that the answer does not cite for it.",
+    "page_missing": "A claim relies on a page that is not in the context.",
+    "page_not_cited": "A claim relies on a page that the answer does not cite for it.",
     "pages_corrected": "The judge named other pages than the answer cites; the answer's count.",
-    "score_lowered": "The judge's score was lowered, because verified claims do not justify it.",
+    "score_lowered": "The judge's score was lowered to what the verified claims and citations allow.",
     "score_recomputed": "The judge's score does not follow from its counts; the metric's formula decides.",
     "span_not_in_answer": "A quotation is not in the answer; what it supports does not count.",
     "span_not_in_page": "A quotation is not on its page; what it supports does not count.",

@@ -101,7 +101,7 @@ class Contains(OneText):
         return yes_or_no(good=self.good)
 
     def look(self, text: str) -> Outcome:
-        """Search."""
+        """Return whether a text is found."""
         searched = text.casefold() if self.ignore_case else text
         there = [one for one in self.texts if (one.casefold() if self.ignore_case else one) in searched]
         found = len(there) == len(self.texts) if self.need == "all" else bool(there)
@@ -129,7 +129,7 @@ class Length(OneText):
         return Scale(self.score_range)
 
     def look(self, text: str) -> Outcome:
-        """Count."""
+        """Return the length."""
         count = {"characters": len, "words": _word_count, "sentences": _sentence_count}[self.unit](text)
         return _within(self.scale, float(count), f"{count} {self.unit}")
 
@@ -153,7 +153,7 @@ class Similarity(Anywhere):
         return ("answer", "reference")
 
     def outcome(self, task: JudgeTask) -> Outcome:
-        """Compare."""
+        """Return the similarity."""
         if is_blank(task.reference) or is_blank(task.answer):
             return UnscoredOutcome("missing_input")
         said, wanted = word_texts(task.answer), word_texts(task.reference or "")

@@ -48,7 +48,7 @@ class Regex(OneText):
         return yes_or_no(good=self.good)
 
     def look(self, text: str) -> Outcome:
-        """Search."""
+        """Return whether the pattern is found."""
         # RE2 rejects lone surrogates; replaced one for one, so that offsets stay.
         found = _compiled(self.pattern).search(without_lone_surrogates(text))
         evidence = None if found is None else {"start": found.start(), "end": found.end()}

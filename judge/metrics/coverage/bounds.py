@@ -78,7 +78,7 @@ def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Count
 
 
 def _without_contradicted(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
-    """Return the counts less one matched fact for each sentence that the answer contradicts."""
+    """Return the counts with at least one unmatched fact per sentence that the answer contradicts."""
     answer = Passage(task.answer, task.answer)
     contradicted = 0
     for start, end in islice(each_sentence(task.reference or ""), MAX_SENTENCES):
