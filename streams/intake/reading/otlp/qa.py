@@ -178,11 +178,15 @@ def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
 def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
     """Write the tools that ran, else the calls that models requested."""
     uses = [one for step in trace.of_kind("tool") if (one := step.tool) is not None]
-    if not any(one.arguments or one.result for one in uses):
-        uses = _requested(trace, answer) or uses
+    if not any(one.result for one in uses):  # the messages may know more
+        uses = max(uses, _requested(trace, answer), key=_content_of)
     return [
         {"name": one.name, "arguments": one.arguments, "result": one.result} for one in uses[:MAX_TOOL_CALLS]
     ]
+
+
+def _content_of(calls: Sequence[ToolUse]) -> tuple[bool, ...]:
+    return any(one.result for one in calls), any(one.arguments for one in calls), bool(calls)
 
 
 def _requested(trace: Trace, answer: Step) -> list[ToolUse]:

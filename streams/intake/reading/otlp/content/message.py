@@ -74,6 +74,8 @@ def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
     content = message.get("parts") or message.get("content") or message.get("contents")
     content = content or message.get("blocks") or message.get("text") or None
     opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content
+    if own == "tool" and _is_structure(opened):
+        return [Turn("tool", result_text(content), (), *_named(message))]
     if isinstance(opened, list) and set(map(type, opened)) <= _PART_FORMS:
         parts: Iterable[Any] = opened if not isinstance(content, str) or _are_parts(opened) else [content]
     else:
@@ -86,11 +88,17 @@ def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
         _sort_part(part, texts, calls, replies)
     text = "\n".join(texts)
     if own == "tool" and texts and not replies:
-        name, call_id = _named(message)
-        return [Turn("tool", result_text(text), (), name, call_id)]
+        return [Turn("tool", result_text(text), (), *_named(message))]
     if calls or text.strip():
         replies.append(Turn(own, text, tuple(calls)))
     return replies
+
+
+def _is_structure(value: Any) -> bool:
+    """Tell a tool's own structure from the parts of a message."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(item, dict) for item in value) and not _are_parts(value)
+    return isinstance(value, dict)
 
 
 def is_part(item: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -94,10 +95,12 @@ def test_what_a_search_tool_found_is_the_context(name: str, result: str, context
         1, "chat", MODEL | {"gen_ai.input.messages": dumped(heard), "gen_ai.output.messages": dumped([TOLD])}
     )
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
-    recorded = {"gen_ai.tool.call.arguments": dumped(CALL["arguments"]), "gen_ai.tool.call.result": result}
+    asked = {"gen_ai.tool.call.arguments": dumped(CALL["arguments"])}  # Pydantic AI until 0.2
+    recorded = asked | {"gen_ai.tool.call.result": result}
     for spans in (
         [model],
         [model, span(2, "t", tool, parent=1)],
+        [model, span(2, "t", tool | asked, parent=1)],
         [model, span(2, "t", tool | recorded, parent=1)],
     ):
         event = event_of(request(*spans))
@@ -273,6 +276,23 @@ def test_the_request_beside_the_messages_has_the_system_instruction() -> None:
         ("tool", TWO),
         ("assistant", ANSWER),
     ]
+
+
+@pytest.mark.parametrize(
+    "result", [[{"id": "Page-1", "text": ONE}, {"id": "Page-2", "text": TWO}], {"hours": 12}]
+)
+def test_a_structure_that_a_tool_gave_back_stays_one(result: Any) -> None:
+    """Its documents are pages, by their names."""
+    call = {"id": "c-1", "function": {"name": "search", "arguments": "{}"}}
+    records = [
+        log_record("gen_ai.user.message", {}, {"content": QUESTION}),
+        log_record("gen_ai.assistant.message", {}, {"tool_calls": [call]}),
+        log_record("gen_ai.tool.message", {}, {"id": "c-1", "content": result}),
+        log_record("gen_ai.choice", {}, {"message": {"content": ANSWER}, "index": 0}),
+    ]
+    event = event_of(log_request(*records))
+    assert [json.loads(one.result) for one in event.tool_calls or ()] == [result]
+    assert event.context == (PAGES if isinstance(result, list) else None)
 
 
 def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
