@@ -31,7 +31,8 @@ CONTEXT_FROM: Final = "context_from"
 INSTRUMENTATION: Final = "instrumentation"
 """Label: the family of instrumentations, as `families` names it."""
 TRACE_PARTS: Final = "trace_parts"
-"""Label: incomplete where the root, or the parent of a span, was missing when the trace was closed."""
+"""Label: incomplete where the root, or the parent of a span, was missing when the trace was closed; else cut
+where a limit on the length of attributes cut the messages."""
 
 _RESOURCE_LABELS: Final = {
     "service.name": "app",
@@ -249,6 +250,8 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
     labels = labels_of(trace, answer, [(QUESTION_FROM, question), (CONTEXT_FROM, context)])
     if joined and not trace.complete and not answer.span.is_log:
         labels[TRACE_PARTS] = "incomplete"
+    elif any(step.is_cut for step in (answer, *trace.models[-1:])):
+        labels[TRACE_PARTS] = "cut"
     references = (step.reference for step in _with("reference", (answer, *trace.judged)))
     conversations = (step.conversation for step in _with("conversation", (answer, *trace.steps)))
     conversation = next((one for one in conversations if one), None)

@@ -9,6 +9,7 @@ import orjson
 from streams.intake.reading.otlp.content.truncated import completed
 
 _OPENING: Final = frozenset('{["')
+_CLOSING: Final = frozenset("}]")
 
 
 def loaded(value: Any) -> Any:
@@ -23,6 +24,13 @@ def loaded(value: Any) -> Any:
     except (orjson.JSONDecodeError, ValueError):
         found = completed(value)
         return value if found is None else found
+
+
+def is_cut(value: Any) -> bool:
+    """Whether JSON that travels as text was cut at its end."""
+    if not isinstance(value, str) or value.rstrip()[-1:] in _CLOSING:
+        return False
+    return isinstance(loaded(value), dict | list)
 
 
 def as_text(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.flattened import unflatten
-from streams.intake.reading.otlp.content.json_text import as_text, loaded
+from streams.intake.reading.otlp.content.json_text import as_text, is_cut, loaded
 from streams.intake.reading.otlp.content.message import is_stripped
 from streams.intake.reading.otlp.content.pages import Document, read_documents
 from streams.intake.reading.otlp.content.said import CONTEXT_NAMES, QUESTION_NAMES, answer_in, question_in
@@ -147,6 +147,11 @@ class Step:
         turns = self.heard or (turns_of(given, "user") if readable else ())
         spoken = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
         return spoken[-1] if spoken else None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a limit on the length of attributes cut its messages, input or output."""
+        return any(is_cut(self._values.first(one)) for one in ("heard", "said", "given", "gave"))
 
     # Attributes that the application sets
 

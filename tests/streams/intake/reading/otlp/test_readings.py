@@ -213,7 +213,10 @@ def test_a_picture_whose_type_was_cut_off_is_not_read_as_text() -> None:
     text = dumped([{"role": "user", "parts": [{"content": QUESTION, "type": "text"}]}])[:-3]
     cut = f'{text}, {{"mime_type": "image/png", "modality": "image", "content": "iVBORw0KGgo'
     messages = {"gen_ai.input.messages": cut, "gen_ai.output.messages": dumped([TOLD])}
-    assert event_of(request(span(1, "chat", MODEL | messages))).question == QUESTION
+    event = event_of(request(span(1, "chat", MODEL | messages)))
+    assert (event.question, event.labels["trace_parts"]) == (QUESTION, "cut")
+    messages["gen_ai.input.messages"] = dumped([ASKED])
+    assert "trace_parts" not in event_of(request(span(1, "chat", MODEL | messages))).labels
 
 
 NOTES = "additional_kwargs={} response_metadata={}"
