@@ -54,10 +54,20 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
     if asked is not None and not any(turn.tool_calls for turn in said):
         called = tuple(call for item in listed(asked) if (call := _called(item)))
         said = [*said, Turn("assistant", "", called)] if called else said
+    if len(said) > 1 and _choices(values) > 1:
+        said = said[:1]
     if not any(turn.role == "system" for turn in heard):
         system = values.first("system") or (_system_of(values.first("given")) if kind == "model" else None)
         heard = heard if system is None else [*read_turns(system, "system"), *heard]
     return tuple(heard), tuple(said)
+
+
+def _choices(values: Values) -> int:
+    """How many choices were requested; messages do not show whether they are choices."""
+    parameters = loaded(values.attributes.get("llm.invocation_parameters"))
+    requested = parameters.get("n") if isinstance(parameters, dict) else None
+    requested = requested or values.attributes.get("gen_ai.request.choice.count")
+    return requested if isinstance(requested, int) else 1
 
 
 def _system_of(request: Any) -> Any:

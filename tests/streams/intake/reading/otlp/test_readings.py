@@ -298,6 +298,18 @@ def test_a_structure_that_a_tool_gave_back_stays_one(result: Any) -> None:
     assert event.context == (PAGES if isinstance(result, list) else None)
 
 
+@pytest.mark.parametrize(
+    "requested", [{"llm.invocation_parameters": '{"n": 2}'}, {"gen_ai.request.choice.count": 2}]
+)
+def test_of_several_choices_the_first_is_the_answer(requested: dict[str, Any]) -> None:
+    """OpenInference writes choices as messages in a row."""
+    said = {
+        f"llm.output_messages.{at}.message.content": text for at, text in enumerate((ANSWER, "11 hours."))
+    }
+    event = event_of(request(span(1, "call", {"openinference.span.kind": "LLM"} | said | requested)))
+    assert event.answer == ANSWER
+
+
 def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
     """Traceloop gives thoughts a role of their own, and writes the output of LlamaIndex twice as JSON."""
     call = {
