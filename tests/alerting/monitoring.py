@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, web
 
 from tests.integration.deadlines import until
+from tests.integration.kafka import free_ports
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import RULE_FILES
 from tests.toolbox import tool
@@ -94,7 +94,7 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
     """
     scrape = f"{60_000 // factor}ms"
     async with AsyncExitStack() as stack:
-        prometheus, alertmanager = _free_port(), _free_port()
+        prometheus, alertmanager = free_ports(2)
         session = await stack.enter_async_context(ClientSession())
         made = Monitoring(session, f"http://127.0.0.1:{prometheus}")
         webhook = await _serve(stack, made)
@@ -204,10 +204,3 @@ async def _answers(session: ClientSession, url: str) -> bool:
             return answer.status == 200
     except ClientError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    return port

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from tests.alerting.monitoring import _answers, _free_port, _run
+from tests.alerting.monitoring import _answers, _run
 from tests.integration.deadlines import until
+from tests.integration.kafka import free_ports
 from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.toolbox import run, tool
@@ -76,7 +77,7 @@ async def test_each_receiver_gets_title_and_text(tmp_path: Path) -> None:
     app = web.Application()
     app.router.add_post("/{receiver}", take)
     async with on_loopback(app) as url, AsyncExitStack() as stack:
-        port = _free_port()
+        (port,) = free_ports(1)
         await _run(
             stack,
             tmp_path / "alertmanager.log",

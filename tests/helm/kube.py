@@ -6,7 +6,6 @@ Objects created here do not run; the test is that the server accepts them.
 from __future__ import annotations
 
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.kafka import free_ports
 from tests.toolbox import run, tool
 
 START_SECONDS = 60.0
@@ -46,7 +46,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     Args:
         folder: The folder for its files.
     """
-    token, (etcd_port, peer_port, port) = secrets.token_hex(16), _free_ports(3)
+    token, (etcd_port, peer_port, port) = secrets.token_hex(16), free_ports(3)
     key, tokens, kubeconfig = folder / "accounts.key", folder / "tokens.csv", folder / "kubeconfig"
     run(tool("openssl"), "genrsa", "-out", key, "2048")
     tokens.write_text(f"{token},admin,1,system:masters\n", encoding="utf-8")
@@ -124,12 +124,3 @@ def _running(log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until all are known, so they differ."""
-    with ExitStack() as stack:
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in held:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in held]

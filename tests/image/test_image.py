@@ -21,6 +21,7 @@ from streams.embedded.broker import EmbeddedBroker
 from tests.deploy.pins import pinned
 from tests.image.builder import Builder, Built, copy_of_the_project
 from tests.image.sandbox import command, inside, run_inside
+from tests.integration.kafka import free_ports
 from tests.places import ROOT
 from tests.streams.cli.processes import running
 from tests.toolbox import image_base, run, tool
@@ -156,7 +157,7 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
             "topics": {"create": True, "create_partitions": 1},
             "metrics": {"coverage": {}},
             "judge": {"endpoints": [{"name": "rules", "base_url": address, "model": "offline-rules-1"}]},
-            "telemetry": {"port": _free_port()},
+            "telemetry": {"port": free_ports(1)[0]},
         }
         (tmp_path / "config.yaml").write_text(json.dumps(settings))
         files = {CONFIG: tmp_path / "config.yaml"}
@@ -178,15 +179,6 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
             async with asyncio.timeout(DEADLINE_SECONDS):
                 _, said = await told
         assert worker.returncode == 0, said.decode()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def _ended(words: list[str]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,18 +24,13 @@ from streams.sinks.delivery import Http
 from streams.sinks.evaluation import evaluation
 from streams.sinks.receivers import Mlflow, Phoenix, Receiver
 from tests.integration.deadlines import until
+from tests.integration.kafka import free_ports
 from tests.places import ROOT
 from tests.streams.results import failed, scored
 
 pytestmark = [pytest.mark.receivers, pytest.mark.timeout(600)]
 SAMPLE = ROOT / "tests/streams/intake/reading/otlp/samples/otel-genai-openai-1.3b0.pb"
 START_SECONDS = 240
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.asynccontextmanager
@@ -99,10 +93,10 @@ async def send_twice(receiver: Receiver, url: str, results: list[Scored | Failed
 async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
     """Verdicts become annotations of the span; sent again they are overwritten."""
     (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
-    port = _free_port()
+    port, grpc_port = free_ports(2)
     env = {
         "PHOENIX_PORT": str(port),
-        "PHOENIX_GRPC_PORT": str(_free_port()),
+        "PHOENIX_GRPC_PORT": str(grpc_port),
         "PHOENIX_HOST": "127.0.0.1",
         "PHOENIX_WORKING_DIR": str(tmp_path),
     }
@@ -132,7 +126,7 @@ async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
 async def test_mlflow_shows_each_verdict_once(tmp_path: Path) -> None:
     """Verdicts become assessments of the trace; known ones are not sent again."""
     (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
-    port = _free_port()
+    (port,) = free_ports(1)
     arguments = ("mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1")
     store = ("--backend-store-uri", f"sqlite:///{tmp_path / 'mlflow.db'}")
     async with server("mlflow", *arguments, *store, env={}, port=port, place=tmp_path) as url:

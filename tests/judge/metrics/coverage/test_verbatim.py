@@ -43,6 +43,7 @@ def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
         ("2 of 2", "matched", "5"),
         ("2 out of 2", "Matched.", "5"),
         ("2/2", "matched", "5"),
+        ("2/2 (2 of 2)", "matched", "5"),
         ("1 of 2", "matched", "3.25"),  # 0.35 + 0.21 + 0.09
         ("2 of 2", "mismatched", "4.55"),  # 0.7 + 0.21
         ("2 of 2", "not matched", "4.55"),
@@ -92,12 +93,6 @@ def test_counts_that_say_two_things_or_none_are_sent_back(line: int, instead: st
     reply["rationale"][line] = instead
     with pytest.raises(InvalidVerdictError, match=r"the rationale has .*Fact: 2 of 3"):
         _verbatim(json.dumps(reply))
-
-
-@pytest.mark.parametrize("facts", ["2 of 2", "2 out of 2", "2/2 (2 of 2)"])
-def test_counts_in_other_words_are_read(facts: str) -> None:
-    """The counts are read with "of", "out of" and a slash."""
-    assert _verbatim(_own(5, facts=facts)).score == 5
 
 
 def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import PromptPackError
 from judge.metrics.packs.pack import PromptPack, parse_pack
-from judge.metrics.packs.pairs import is_swapped
 from judge.metrics.registry import build_metric
 from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Unscored
@@ -89,12 +86,6 @@ def test_the_documented_pack_can_be_used() -> None:
     documented = parse_pack(found.encode(), dialect="markdown", origin="docs")
     assert documented.is_pair
     assert documented.uses == {"question", "answer", "other_answer"}
-
-
-@given(st.text(max_size=200))
-def test_the_place_is_the_event_s_alone(event_id: str) -> None:
-    """A redelivered event is shown in the same order."""
-    assert is_swapped(event_id) is is_swapped(event_id)
 
 
 @pytest.mark.parametrize("said", ["answer", "First", 1, True, None])
