@@ -100,6 +100,7 @@ class PushDown:
         """Records skipped so far, by reason."""
         self._policy = policy
         self._ingest = ingest
+        self._surely_read = min(ingest.max_event_bytes, READ_AT_ONCE)
         self._by_key = policy.key == "record_key"
         self._label_names = policy.label_names
         self._label_attributes = tuple(
@@ -150,10 +151,11 @@ class PushDown:
 
     def _decide_by_body(self, value: bytes | None) -> bool | None:
         """Decide by id and labels in the body; None if they do not suffice."""
-        if self._whole is None or not value or self._is_large(value):
+        decoder = self._whole
+        if decoder is None or not value or (len(value) > self._surely_read and self._is_large(value)):
             return None
         try:
-            found = self._whole.decode(value if value[0] else strip_confluent(value))
+            found = decoder.decode(value if value[0] else strip_confluent(value))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         if not found.event_id or found.trace_id or found.specversion is not _ABSENT:
