@@ -1,5 +1,3 @@
-"""Certificates for one test."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Reproducible random test data."""
-
 from __future__ import annotations
 
 from random import Random

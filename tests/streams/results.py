@@ -1,5 +1,3 @@
-"""Results of events, with fields that a test chooses."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

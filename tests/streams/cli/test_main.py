@@ -1,5 +1,3 @@
-"""Help, version, exit codes and error messages of the command line."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Commands that use a broker."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""The conditions of `judgestream tail`."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

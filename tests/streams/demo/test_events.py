@@ -1,5 +1,3 @@
-"""The demo's events and its feed."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The doctor's checks of permissions."""
-
 from __future__ import annotations
 
 from io import BytesIO

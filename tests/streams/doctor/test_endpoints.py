@@ -1,5 +1,3 @@
-"""The doctor's checks of judge endpoints, each against a server with one fault."""
-
 from __future__ import annotations
 
 import contextlib

@@ -167,7 +167,7 @@ async def test_port() -> None:
 
 async def test_an_exposed_or_closed_port_is_a_warning() -> None:
     """A port open to all addresses without a password, or closed to the probes, gives a warning."""
-    everywhere = "0.0.0.0"  # noqa: S104 - what is told of
+    everywhere = "0.0.0.0"  # noqa: S104 - the tested address
     _, found = await examine_port(TelemetrySettings(host=everywhere, port=0), {})
     assert (found.outcome, found.remedy.partition(",")[0]) == ("warning", "set telemetry.basic_auth")
     guarded = TelemetrySettings.model_validate(

@@ -1,5 +1,3 @@
-"""The doctor's checks of topics."""
-
 from __future__ import annotations
 
 from typing import Any

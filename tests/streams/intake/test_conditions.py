@@ -1,5 +1,3 @@
-"""Conditions on labels and fields."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Routing of events to metrics."""
-
 from __future__ import annotations
 
 from fractions import Fraction

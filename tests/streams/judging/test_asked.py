@@ -62,16 +62,12 @@ async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint()
 @pytest.mark.parametrize(
     "trouble",
     [
-        Answer(status=503, body=b"{}"),
-        Answer(status=429, body=b"{}"),
-        Answer(drop=True),
-        Answer(body=embeddings([1, 0])),
-        Answer(body=embeddings([1, 0], [1, 0, 0])),
-        Answer(body=embeddings([1, 0], [0, 0])),
-        Answer(body=completion("no vectors")),
+        Answer(status=503, body=b"{}"), Answer(status=429, body=b"{}"), Answer(drop=True),
+        Answer(body=embeddings([1, 0])), Answer(body=embeddings([1, 0], [1, 0, 0])),
+        Answer(body=embeddings([1, 0], [0, 0])), Answer(body=completion("no vectors")),
     ],
     ids=["down", "busy", "cut", "one vector", "two lengths", "no direction", "a completion"],
-)
+)  # fmt: skip
 async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(trouble: Answer) -> None:
     """An invalid embedding is retried, and the result has the number of tries."""
     async with fake_openai(trouble, Answer(body=embeddings([1, 0], [-1, 0]))) as server:

@@ -1,5 +1,3 @@
-"""The watch for answers whose citations are not recognized."""
-
 from __future__ import annotations
 
 import pytest

@@ -53,7 +53,7 @@ async def test_verdicts_wait_for_the_next_budget_period() -> None:
         await one_verdict(spending)
         assert not told(spending)
         waiting = [asyncio.create_task(one_verdict(spending)) for _ in range(2)]
-        await until(lambda: "until 2026-11-21 13:00 UTC" in told(spending), "the wait is told")
+        await until(lambda: "until 2026-11-21 13:00 UTC" in told(spending), "the deferral")
         assert spending.spent_ratio("hour") == 1.0
         assert not any(task.done() for task in waiting)
         clock.now += timedelta(seconds=2)
@@ -90,7 +90,7 @@ async def test_a_cancelled_wait_reserves_no_budget() -> None:
     spending = Spending(BudgetLimits(usd_per_hour=0.05), now=clock)
     await one_verdict(spending)
     waiting = asyncio.create_task(one_verdict(spending))
-    await until(lambda: told(spending) != "", "the wait is told")
+    await until(lambda: told(spending) != "", "the deferral")
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

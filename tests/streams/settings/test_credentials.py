@@ -1,5 +1,3 @@
-"""Sources of secrets."""
-
 from __future__ import annotations
 
 from pathlib import Path

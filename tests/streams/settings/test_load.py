@@ -1,5 +1,3 @@
-"""Loading of settings: sources, precedence and errors."""
-
 from __future__ import annotations
 
 import re

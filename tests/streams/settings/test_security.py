@@ -1,5 +1,3 @@
-"""Section `kafka.security`."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The output of `config show` and `config schema`."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Section `sinks`."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Verdicts as OTLP log events and spans."""
-
 from __future__ import annotations
 
 from typing import Any

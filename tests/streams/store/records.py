@@ -1,5 +1,3 @@
-"""Records of results and tasks."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -139,7 +139,7 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
             assert agent.trouble == "store.path: the disk is full"
             full[0] = False
             await until(lambda: _count(path) == 50, "all results", deadline_seconds=30)
-            await until(lambda: agent.trouble is None, "no more trouble", deadline_seconds=30)
+            await until(lambda: agent.trouble is None, "the end of the trouble", deadline_seconds=30)
 
 
 async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:

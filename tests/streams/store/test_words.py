@@ -1,5 +1,3 @@
-"""Full-text search."""
-
 from __future__ import annotations
 
 from pathlib import Path

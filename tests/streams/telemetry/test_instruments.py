@@ -203,7 +203,7 @@ def test_hostile_label_values_stay_values(value: str) -> None:
     lines = generate_latest(metrics.registry).split(b"\n")
     created = sum(b"_created{" in line and b"plain" in line for line in lines)
     assert generate_latest(metrics.registry).count(b"\n") - before == per_series + created
-    assert generate_openmetrics(metrics.registry).endswith(b"# EOF\n")  # type: ignore[no-untyped-call] # the library left it so
+    assert generate_openmetrics(metrics.registry).endswith(b"# EOF\n")  # type: ignore[no-untyped-call] # not annotated
 
 
 def test_combinations_of_labels_are_bounded_too() -> None:

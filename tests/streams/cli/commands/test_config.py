@@ -1,5 +1,3 @@
-"""`judgestream config`."""
-
 from __future__ import annotations
 
 import json

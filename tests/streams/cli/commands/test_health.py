@@ -87,7 +87,7 @@ def speaks_tls(own: Files, clients: Path | None = None) -> ssl.SSLContext:
     ("alive", "ready", "options", "host", "code", "printed"),
     [
         (ALIVE, STUCK, (), "127.0.0.1", 0, "alive"),
-        (ALIVE, STUCK, (), "0.0.0.0", 0, "alive"),  # noqa: S104 - written down, not listened on
+        (ALIVE, STUCK, (), "0.0.0.0", 0, "alive"),  # noqa: S104 - only a setting
         (STUCK, ALIVE, ("--ready",), "127.0.0.1", 0, "ready"),
         (STUCK, ALIVE, (), "127.0.0.1", 1, "the delivery loop has not run for 70 s; stopping"),
         ({"ok": False}, ALIVE, (), "127.0.0.1", 1, '{"ok": false}'),

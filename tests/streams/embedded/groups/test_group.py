@@ -244,7 +244,7 @@ async def test_sessions_end_by_themselves() -> None:
     joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.05))
     await group.sync(_who(joined), {})
     watching = asyncio.create_task(coordinator.watch_sessions())
-    await until(lambda: not group.members, "the member is gone", deadline_seconds=5)
+    await until(lambda: not group.members, "the end of the session", deadline_seconds=5)
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching

@@ -1,5 +1,3 @@
-"""JMESPath mappings."""
-
 from __future__ import annotations
 
 import orjson

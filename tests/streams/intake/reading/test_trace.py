@@ -1,5 +1,3 @@
-"""Trace context from headers."""
-
 from __future__ import annotations
 
 import pytest
@@ -24,19 +22,11 @@ def test_well_formed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        TRACE,
-        f"ff-{TRACE}-{SPAN}-01",
-        f"{PARENT}-more",
-        PARENT.upper(),
-        f"00-{'0' * 32}-{SPAN}-01",
-        f"00-{TRACE}-{'0' * 16}-01",
-        f"00-{TRACE}-{SPAN}",
-        f"0-{TRACE}-{SPAN}-01",
-        f"{PARENT}\n",
+        "", TRACE, f"ff-{TRACE}-{SPAN}-01", f"{PARENT}-more", PARENT.upper(), f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE}-{SPAN}", f"0-{TRACE}-{SPAN}-01", f"{PARENT}\n",
         PARENT.replace("0", "\u0660"),
     ],
-)
+)  # fmt: skip
 def test_malformed(text: str) -> None:
     assert parse_trace_context(text, None) is None
 

@@ -1,5 +1,3 @@
-"""Opening and closing of connections, and the options of clients."""
-
 from __future__ import annotations
 
 import asyncio

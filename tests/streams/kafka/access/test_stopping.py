@@ -1,5 +1,3 @@
-"""Stopping of consumers."""
-
 from __future__ import annotations
 
 import asyncio

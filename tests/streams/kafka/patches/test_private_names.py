@@ -27,35 +27,17 @@ NEEDED = {
     },
     "aiokafka.admin.AIOKafkaAdminClient": {"_client"},
     "aiokafka.consumer.consumer.AIOKafkaConsumer": {
-        "_client",
-        "_client_rack",
-        "_closed",
-        "_coordinator",
-        "_fetcher",
-        "_isolation_level",
+        "_client", "_client_rack", "_closed", "_coordinator", "_fetcher", "_isolation_level",
         "_subscription",
     },
     "aiokafka.consumer.fetcher": {"MemoryRecords", "READ_COMMITTED", "PartitionRecords"},
     "aiokafka.consumer.fetcher.Fetcher": {
-        "_check_crcs",
-        "_client",
-        "_closed",
-        "_create_fetch_waiter",
-        "_records",
-        "close",
-        "fetched_records",
+        "_check_crcs", "_client", "_closed", "_create_fetch_waiter", "_records", "close", "fetched_records",
     },
     "aiokafka.consumer.fetcher.FetchResult": {"_partition_records", "has_more"},
     "aiokafka.consumer.fetcher.PartitionRecords": {
-        "_aborted_producers",
-        "_aborted_transactions",
-        "_check_crcs",
-        "_consume_aborted_up_to",
-        "_contains_abort_marker",
-        "_isolation_level",
-        "_records",
-        "_records_iterator",
-        "_tp",
+        "_aborted_producers", "_aborted_transactions", "_check_crcs", "_consume_aborted_up_to",
+        "_contains_abort_marker", "_isolation_level", "_records", "_records_iterator", "_tp",
         "next_fetch_offset",
     },
     "aiokafka.consumer.group_coordinator.GroupCoordinator": {"_group_instance_id", "_send_req", "member_id"},
@@ -80,7 +62,7 @@ NEEDED = {
     "faust.transport.drivers.aiokafka.Consumer": {"_new_consumer_thread", "_thread"},
     "faust.transport.drivers.aiokafka.Producer": {"_ensure_producer", "_new_producer", "_settings_extra"},
     "mode.threads.ServiceThread": {"_thread"},
-}
+}  # fmt: skip
 OURS = {"_instance_id", "_send", "_send_noting", "_suspects", "_vouch"}
 """Private names of this project on lines that also use a library's."""
 

@@ -1,5 +1,3 @@
-"""The table of topics."""
-
 from __future__ import annotations
 
 from generate.message_schemas import MESSAGES

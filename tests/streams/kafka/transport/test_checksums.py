@@ -1,5 +1,3 @@
-"""Checksums of fetched batches."""
-
 from __future__ import annotations
 
 import sys

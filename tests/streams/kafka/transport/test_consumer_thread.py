@@ -1,5 +1,3 @@
-"""The thread of the consumer."""
-
 from __future__ import annotations
 
 import threading

@@ -1,5 +1,3 @@
-"""Heartbeats and commits of a group member."""
-
 from __future__ import annotations
 
 from typing import Any

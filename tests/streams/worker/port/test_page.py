@@ -1,5 +1,3 @@
-"""The worker's page in a real browser, with a real worker."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""The worker's port: methods, headers, passwords and TLS."""
-
 from __future__ import annotations
 
 import asyncio
@@ -102,22 +100,11 @@ async def test_a_password_is_required_except_by_probes() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        None,
-        "",
-        "Basic",
-        "Basic ",
-        "Basic !!!",
-        "Basic é",
-        "Bearer " + PASSWORD,
-        header(""),
-        header("ops"),
-        header("ops:"),
-        header(":" + PASSWORD),
-        header(f"ops:{PASSWORD} "),
-        header(f"Ops:{PASSWORD}"),
-        header(f"ops:{PASSWORD}") + "x" * 5000,
+        None, "", "Basic", "Basic ", "Basic !!!", "Basic é", "Bearer " + PASSWORD, header(""),
+        header("ops"), header("ops:"), header(":" + PASSWORD), header(f"ops:{PASSWORD} "),
+        header(f"Ops:{PASSWORD}"), header(f"ops:{PASSWORD}") + "x" * 5000,
     ],
-)
+)  # fmt: skip
 def test_what_is_not_the_password_is_refused(sent: str | None) -> None:
     assert not basic_auth().admits(sent)
 

@@ -1,5 +1,3 @@
-"""The estimate of a replay's tokens, cost and time from a sample."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The options of a replay."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,3 @@
-"""Builders of OTLP/JSON spans, log records and requests."""
-
 from __future__ import annotations
 
 import json

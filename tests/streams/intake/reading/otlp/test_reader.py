@@ -1,5 +1,3 @@
-"""`OtlpReader`: how a trace becomes an event."""
-
 from __future__ import annotations
 
 import base64

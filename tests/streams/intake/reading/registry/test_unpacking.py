@@ -189,7 +189,7 @@ async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: Fak
     now = 0.0
     unpacking = Unpacking(RegistryClient(registry.url), unknown_seconds=60, clock=lambda: now)
     reading = asyncio.create_task(unpacking.json(framed(3, b"{}"), ()))
-    await until(lambda: registry.asked["ids/3"] >= 1, "a first question", deadline_seconds=30)
+    await until(lambda: registry.asked["ids/3"] >= 1, "the first request", deadline_seconds=30)
     registry.add("ids/3", "{}", "JSON")
     assert await asyncio.wait_for(reading, 30) == b"{}"
 
@@ -211,11 +211,11 @@ async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -
     registry.down = True
     patient = Unpacking(RegistryClient(registry.url, auth="Bearer t"), unknown_seconds=0)
     reading = asyncio.create_task(patient.json(framed(3, b"{}"), ()))
-    await until(lambda: patient.client.trouble is not None, "trouble", deadline_seconds=30)
+    await until(lambda: patient.client.trouble is not None, "the trouble", deadline_seconds=30)
     assert patient.client.trouble == f"{registry.url} answers 503"
     registry.down = False
     assert await asyncio.wait_for(reading, 30) == b"{}"
-    await until(lambda: patient.client.trouble is None, "its end", deadline_seconds=30)
+    await until(lambda: patient.client.trouble is None, "the end of the trouble", deadline_seconds=30)
     assert registry.authorizations == {"Bearer t"}
     await patient.close()
 

@@ -1,5 +1,3 @@
-"""The explorer's API: filters, answers and access."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""The explorer in a real browser."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""Drops that start together are one incident."""
-
 from __future__ import annotations
 
 from datetime import timedelta

@@ -1,5 +1,3 @@
-"""The report of an incident."""
-
 from __future__ import annotations
 
 from pathlib import Path
