@@ -1,1 +1,1 @@
-"""What an attribute holds, as text or structure, read into messages, documents and quotable words."""
+"""The content of attributes, text or structure, read into messages, documents and texts."""

@@ -1,8 +1,8 @@
-"""Conversations as instrumentations write them, read into one form. Pure.
+"""Conversations in the forms of all instrumentations, read into one form. Pure.
 
-The forms: messages with `parts` (OpenTelemetry, Gemini), with `content` as text or as a list of parts
+Forms: messages with `parts` (OpenTelemetry, Gemini), with `content` as text or as a list of parts
 (OpenAI, Anthropic, Vercel), LangChain's serialised messages, requests and replies of the chat and response
-APIs, and any of these as JSON text. What is none of them is one message with that text.
+APIs, and each of these as JSON text. Any other text is one message.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from streams.intake.reading.otlp.content.shown import shown_message
 from streams.intake.reading.otlp.content.turn import Turn
 
 MAX_TURNS: Final = 500
-"""Messages of one conversation that are read."""
+"""Limit of messages per conversation."""
 _PAIRED: Final = frozenset({"system", "developer", "user", "human", "assistant", "ai", "tool"})
 _PLAIN: Final = frozenset({"role", "content", "parts", "finish_reason", "tool_calls", "tool_call_id", "name"})
-"""Of a message with nothing around it."""
+"""Keys of a message without a wrapper."""
 _ENDED: Final = frozenset({"stop", "length", "max_tokens", "end_turn", "content_filter"})
 _SILENT: Final = frozenset({"role", "messages", "choices", "generations", "candidates"})
 _SCRIPT: Final = re.compile(
     r"^(system|developer|user|human|assistant|ai|tool): ", re.IGNORECASE | re.MULTILINE
 )
 _MAX_DEPTH: Final = 8
-"""Wrappers within wrappers that are opened."""
+"""Limit of nested wrappers."""
 
 
 def read_turns(value: Any, role: str = "user") -> list[Turn]:
     """Read a conversation.
 
     Args:
-        value: What the attribute holds: JSON as text, or a structure.
-        role: Whose words they are where they do not say so.
+        value: The attribute's value: JSON as text, or a structure.
+        role: The role of messages without one.
 
     Returns:
-        The messages in order, at most MAX_TURNS; empty for nothing that can be read.
+        The messages in order, at most MAX_TURNS; empty if none can be read.
     """
     opened = loaded(value)
     found: list[Turn] = []
@@ -50,7 +50,7 @@ def read_turns(value: Any, role: str = "user") -> list[Turn]:
 
 
 def _is_silent(value: Any, depth: int = 0) -> bool:
-    """Whether it was read and says nothing: empty, or messages and replies without text."""
+    """Whether a value is readable and without text: empty, or messages and replies without text."""
     if isinstance(value, dict):
         return not _SILENT.isdisjoint(value) or all(one is None for one in value.values())
     if not isinstance(value, list) or depth > _MAX_DEPTH:
@@ -59,7 +59,7 @@ def _is_silent(value: Any, depth: int = 0) -> bool:
 
 
 def _add(value: Any, role: str, depth: int, found: list[Turn]) -> None:
-    """Add the messages of a value to those found."""
+    """Append the messages of a value."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):
@@ -74,7 +74,7 @@ def _add(value: Any, role: str, depth: int, found: list[Turn]) -> None:
 
 
 def _add_script(text: str, found: list[Turn]) -> None:
-    """Read a conversation that was joined to one text, as LangChain and OpenLIT do: `user: How?`."""
+    """Read a conversation that LangChain or OpenLIT joined into one text: `user: How?`."""
     marks = list(islice(_SCRIPT.finditer(text), MAX_TURNS))
     if all(mark[1].lower() not in {"user", "human"} for mark in marks):
         found.append(Turn("user", text))  # a question such as "AI: what is it?"
@@ -116,7 +116,7 @@ def _add_texts(items: Sequence[str], role: str, depth: int, found: list[Turn]) -
 
 
 def _is_pair(item: Any) -> bool:
-    """Tell a message as LangChain's users write it: its role and its text."""
+    """Whether an item is a message as a pair of role and text (LangChain)."""
     return (
         isinstance(item, list)
         and len(item) == 2
@@ -127,7 +127,7 @@ def _is_pair(item: Any) -> bool:
 
 
 def _is_choice(item: Any) -> bool:
-    """Tell one of several answers to the same messages: each has an end, which is no call of a tool."""
+    """Whether an item is one of several choices: it has a finish reason other than tool calls."""
     ended = item.get("finish_reason") if isinstance(item, dict) and "message" not in item else None
     return isinstance(ended, str) and ended in _ENDED and not item.get("tool_calls")
 
@@ -184,7 +184,7 @@ def has_messages(value: Any) -> bool:
 
 
 def _add_first(choices: Sequence[Any], role: str, depth: int, found: list[Turn]) -> None:
-    """Read the first of several answers that says something."""
+    """Append the first of several choices that has text or calls."""
     before = len(found)
     for choice in choices:
         _add(choice, role, depth, found)

@@ -1,4 +1,4 @@
-"""Lists of mappings that are spread over attributes, put together again. Pure."""
+"""Lists of mappings that were flattened into attributes, rebuilt. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _MAX_PATH: Final = 16
-"""Parts of a name between the prefix and the last part; attributes with more are skipped."""
+"""Limit of name parts between the prefix and the last part; longer names are skipped."""
 
 
 def unflatten(attributes: Mapping[str, Any], prefix: str) -> list[Any]:

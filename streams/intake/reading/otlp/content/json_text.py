@@ -1,4 +1,4 @@
-"""JSON that travels as text, and structures as text. Pure."""
+"""JSON in text attributes, and structures as text. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CLOSING: Final = frozenset("}]")
 
 
 def loaded(value: Any) -> Any:
-    """Open JSON that travels as text, where it was cut as far as it goes; anything else stays as it is."""
+    """Parse JSON in a text, up to where it was cut; return any other value unchanged."""
     if not isinstance(value, str):
         return value
     start = value[:1]
     if start not in _OPENING and (not start.isspace() or value.lstrip()[:1] not in _OPENING):
-        return value  # most texts are none, so this is decided before anything else
+        return value  # most texts are not JSON, so this is checked first
     try:
         return orjson.loads(value)
     except (orjson.JSONDecodeError, ValueError):
@@ -27,14 +27,14 @@ def loaded(value: Any) -> Any:
 
 
 def is_cut(value: Any) -> bool:
-    """Whether JSON that travels as text was cut at its end."""
+    """Whether JSON in a text was cut at its end."""
     if not isinstance(value, str) or value.rstrip()[-1:] in _CLOSING:
         return False
     return isinstance(loaded(value), dict | list)
 
 
 def as_text(value: Any) -> str:
-    """Write what is not text as JSON."""
+    """Write a value as text: a text unchanged, a structure as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -46,6 +46,6 @@ def as_text(value: Any) -> str:
 
 
 def listed(value: Any) -> list[Any]:
-    """Open a list that may travel as text; empty for anything else."""
+    """Parse a list, in JSON or as it is; empty for any other value."""
     opened = loaded(value)
     return opened if isinstance(opened, list) else []

@@ -1,4 +1,4 @@
-"""One message in any of the usual forms, and the parts of its content. Pure."""
+"""One message in any of the known forms, and the parts of its content. Pure."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ _PART_WRAPPERS: Final = {
     "toolResponse": "tool_result",
 }
 _PARTS_ALONE: Final = _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
-"""Parts that some lists have in place of messages."""
+"""Parts that some lists contain in place of messages."""
 _PART_FORMS: Final = frozenset({dict, str})
 _PART_TYPES: Final = _TEXT_PARTS | _PARTS_ALONE | {_DOCUMENT_PART}
 _MARKS: Final = ("gen_ai.", ".message")
 _BLOB: Final = frozenset({"mime_type", "modality"})
-"""Of a picture or sound whose type was cut off."""
+"""Keys of a picture or sound, whose type may be cut off."""
 _TITLE: Final = re.compile(r"[^<>\"\n]{1,100}")
 _MAX_DEPTH: Final = 4
 
 
 def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
-    """Read one message: its text and calls as one turn, each tool's answer in it as another.
+    """Read one message: its text and calls as one turn, each tool result in it as another.
 
     Args:
         message: The message.
-        role: Whose words they are where it does not say so.
+        role: The role of a message without one.
     """
     if "role" not in message and _type_of(message) in _PARTS_ALONE:
         message = {"content": [message]}
@@ -95,23 +95,23 @@ def read_message(message: Mapping[str, Any], role: str) -> list[Turn]:
 
 
 def _is_structure(value: Any) -> bool:
-    """Tell a tool's own structure from the parts of a message."""
+    """Whether a value is a structure of the tool's own, not the parts of a message."""
     if isinstance(value, list):
         return bool(value) and all(isinstance(item, dict) for item in value) and not _are_parts(value)
     return isinstance(value, dict)
 
 
 def is_part(item: Any) -> bool:
-    """Tell a part of a message from a message."""
+    """Whether an item is a part of a message, not a message."""
     if not isinstance(item, dict) or "role" in item:
         return False
-    # Bedrock and Gemini name no type.
+    # Parts of Bedrock and Gemini have no type.
     untyped = "type" not in item and isinstance(item.get("text"), str) and len(item) == 1
     return untyped or _type_of(item) in _PART_TYPES or any(name in item for name in _PART_WRAPPERS)
 
 
 def _are_parts(items: Sequence[Any]) -> bool:
-    """Tell the parts of a message as JSON from words that look like it; pictures may be among them."""
+    """Whether a list in JSON holds the parts of a message, pictures included."""
     return any(map(is_part, items)) and all(
         is_part(item) or (isinstance(item, dict) and "role" not in item and isinstance(item.get("type"), str))
         for item in items
@@ -119,7 +119,7 @@ def _are_parts(items: Sequence[Any]) -> bool:
 
 
 def _type_of(part: Mapping[str, Any]) -> str | None:
-    """The kind that a part names; empty for one that is not text, which is no kind of ours."""
+    """The type of a part; empty for a type that is not text."""
     kind = part.get("type")
     return kind if isinstance(kind, str) or kind is None else ""
 
@@ -134,13 +134,13 @@ def _role_of(message: Mapping[str, Any], role: str) -> str:
     start, end = _MARKS
     lowered = named.lower().removeprefix(start).removesuffix(end)
     lowered = _ROLES.get(lowered, lowered)
-    if lowered == "unknown":  # Traceloop, of a reply that was streamed
+    if lowered == "unknown":  # Traceloop, for streamed replies
         return role
     return lowered if "role" in message or lowered in _KNOWN_ROLES else role
 
 
 def _opened_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Take a part out of what names its kind by wrapping it (Gemini, Bedrock, OpenInference)."""
+    """Unwrap a part whose wrapper names its type (Gemini, Bedrock, OpenInference)."""
     for wrapper, kind in _PART_WRAPPERS.items():
         if isinstance(part.get(wrapper), dict):
             return {**part[wrapper], "type": kind} if kind else part[wrapper]
@@ -160,7 +160,7 @@ def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list
         text = part.get("text") or part.get("content") or part.get("refusal") or None
         text = text.get("value") if isinstance(text, dict) else text
         texts += [text] if isinstance(text, str) else []
-        if part.keys() == {"data"}:  # Genkit, of structured output
+        if part.keys() == {"data"}:  # structured output of Genkit
             texts.append(as_text(part["data"]))
     elif kind in _CALL_PARTS:
         call = _call(part)
@@ -174,7 +174,7 @@ def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list
 
 
 def _document_text(part: Mapping[str, Any]) -> list[str]:
-    """Write a document that is a part of a message (Anthropic) as a tagged page."""
+    """Write a document part (Anthropic) as a tagged page."""
     source, title = part.get("source"), part.get("title")
     if not isinstance(source, dict):  # OpenInference: the whole part as JSON
         inner = loaded(part.get("text"))
@@ -185,7 +185,7 @@ def _document_text(part: Mapping[str, Any]) -> list[str]:
 
 
 def is_stripped(value: Any, depth: int = 0) -> bool:
-    """Whether a message names a part of text without its text, as Pydantic AI does without content."""
+    """Whether a message has a text part without its text, as Pydantic AI writes without content."""
     opened = loaded(value)
     if isinstance(opened, list) and depth <= _MAX_DEPTH:
         return any(is_stripped(item, depth + 1) for item in opened)

@@ -1,4 +1,4 @@
-"""Retrieved documents, read into the pages that an answer may cite. Pure."""
+"""Retrieved documents, as the pages that an answer may cite. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streams.intake.reading.otlp.content.shown import is_shown_object, shown_doc
 from streams.intake.reading.otlp.content.tool_result import result_text
 
 MAX_PAGES: Final = 500
-"""Pages of one answer that are read."""
+"""Limit of pages per answer."""
 _MAX_DEPTH: Final = 5
 _LISTS: Final = (
     "documents",
@@ -59,7 +59,7 @@ class Document(NamedTuple):
 
 
 def read_documents(value: Any) -> list[Document]:
-    """Read documents, whatever is around them; at most MAX_PAGES."""
+    """Read documents in any known wrapper, at most MAX_PAGES."""
     return list(_documents(loaded(value), 0))[:MAX_PAGES]
 
 
@@ -78,7 +78,7 @@ def _documents(value: Any, depth: int) -> Iterator[Document]:
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
-    """Read what is wrapped: one document within, a list of them, or else the mapping as a document."""
+    """Read the document or the list of documents in a mapping, else the mapping as a document."""
     for name in _WRAPPERS:
         if isinstance(inner := value.get(name), dict):
             named = inner if _is_path(value.get("id")) else {"id": value.get("id"), **inner}
@@ -94,7 +94,7 @@ def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
 
 
 def _is_path(value: Any) -> bool:
-    """LangChain's serialised objects carry the path of their class under `id`."""
+    """Whether an `id` is the class path of a serialised object (LangChain), or missing."""
     return isinstance(value, list) or value is None
 
 
@@ -123,9 +123,9 @@ def _text_in(value: Mapping[str, Any]) -> str:
 
 
 def as_pages(documents: Iterable[Document]) -> dict[str, str]:
-    """Name the pages as answers cite them: `Page-7` where a document has that name, else by order from 1.
+    """Name pages as answers cite them: `Page-7` if all documents have such names, else by order from 1.
 
-    Documents without text are left out, and those that were found twice count once.
+    Documents without text and duplicates are left out.
     """
     by_text: dict[str, Document] = {}
     for one in documents:
@@ -140,7 +140,7 @@ def as_pages(documents: Iterable[Document]) -> dict[str, str]:
 
 
 def documents_in_result(text: str) -> list[Document]:
-    """Read what a search tool gave back: documents as JSON, a text with marked pages, or else one page."""
+    """Read the result of a search tool: documents in JSON, a text with marked pages, else one page."""
     opened = loaded(text)
     if isinstance(opened, list | dict):
         return read_documents(opened)
@@ -148,7 +148,7 @@ def documents_in_result(text: str) -> list[Document]:
 
 
 def pages_in_text(text: str) -> dict[str, str]:
-    """Cut a text with marked pages (`[Page-1] ...`, `Document 2: ...`) at its marks; empty without any."""
+    """Split a text at its marks of pages (`[Page-1] ...`, `Document 2: ...`); empty without marks."""
     marks = list(_MARKER.finditer(text))[:MAX_PAGES]
     pages: dict[str, str] = {}
     for index, mark in enumerate(marks):
@@ -161,13 +161,13 @@ def pages_in_text(text: str) -> dict[str, str]:
 
 
 def marks_in(text: str) -> tuple[int, int]:
-    """Find where the first and the last mark of a page begin; -1 without any."""
+    """The positions of the first and the last mark of a page; -1 without marks."""
     marks = [mark.start() for mark in _MARKER.finditer(text)]
     return (marks[0], marks[-1]) if marks else (-1, -1)
 
 
 def pages_of(value: Any) -> dict[str, str]:
-    """Read pages from what an application calls its context: a mapping of pages, documents, or one text."""
+    """Read an application's context: a mapping of pages, documents, or one text."""
     opened = loaded(value)
     if (
         isinstance(opened, dict)

@@ -1,8 +1,7 @@
-"""A question and its pages, cut out of the prompt that an application stuffed them into. Pure.
+"""The question and the pages in a prompt. Pure.
 
-Most RAG applications send the model one user message: some pages, then `Question: ...`. Where such marks
-stand at the beginnings of lines, or as tags, the message is taken apart; else it is the question as it
-stands.
+Most RAG applications send one user message: some pages, then `Question: ...`. If a message has such marks at
+the beginning of a line, or tags, it is split; else the whole message is the question.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 from streams.intake.reading.otlp.content.pages import marks_in, pages_in_text
 
 MAX_PROMPT_CHARS: Final = 2_000_000
-"""Longer messages are left as they are."""
+"""Longer messages are not split."""
 
 _ASKED: Final = re.compile(
     r"^[ \t#*]{0,8}(?:user(?:'s)?[ \t_-])?"
@@ -53,11 +52,11 @@ _INDEX: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A user message, taken apart.
+    """A user message, split.
 
     Args:
-        question: The question in it.
-        pages: The pages in it.
+        question: Its question.
+        pages: Its pages.
         is_cut: Whether the question is a part of the message.
     """
 
@@ -67,7 +66,7 @@ class Prompt:
 
 
 def open_prompt(text: str) -> Prompt:
-    """Take a user message apart.
+    """Split a user message.
 
     Args:
         text: The message.
@@ -84,10 +83,10 @@ def open_prompt(text: str) -> Prompt:
 
 
 def _without_mark(text: str) -> Prompt:
-    """Take a message apart whose question has no mark.
+    """Split a message whose question has no mark.
 
-    The question is what is left beside tagged pages; with marked pages it is the last paragraph, or the text
-    before them, if that ends in a question mark.
+    With tagged pages the question is the rest of the message. With marked pages it is the last paragraph, or
+    the text before the pages, if this ends in a question mark.
     """
     pages = _tagged_pages(text)
     if pages:
@@ -112,14 +111,14 @@ def _without_mark(text: str) -> Prompt:
 
 
 def pages_told(text: str) -> dict[str, str]:
-    """Find pages in a system instruction, where some applications put them: marked, or under `Context:`."""
+    """Read the pages in a system instruction: marked, or under `Context:`."""
     if len(text) > MAX_PROMPT_CHARS:
         return {}
     return _tagged_pages(text) or pages_in_text(text) or _one_page(text)
 
 
 def _one_page(*parts: str) -> dict[str, str]:
-    """Take what stands under `Context:`, in a tag of that name or between two rules, as one page."""
+    """Read the text under `Context:`, in a tag of that name or between two rules, as one page."""
     for part in parts:
         mark = _CONTEXT.search(part)
         if mark is None:
@@ -140,7 +139,7 @@ def _one_page(*parts: str) -> dict[str, str]:
 
 
 def _question(text: str) -> tuple[int, str, int]:
-    """Find the question: where it begins, with its mark; its words; and where they end."""
+    """Find the question: the position of its mark, its text, and where the text ends."""
     tags = list(_TAGGED.finditer(text))
     if tags:
         last = tags[-1]

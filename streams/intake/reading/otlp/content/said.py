@@ -1,7 +1,7 @@
-"""What a step of an application was given and gave back, as the words that a person would quote. Pure.
+"""The question in a step's input and the answer in its output. Pure.
 
-A workflow's input and output are whatever its function takes and returns: a text, a mapping with the text
-under a usual name, the arguments of a call, messages. What is none of these has no words.
+A workflow's input and output have the form of its function: a text, a mapping with the text under a usual
+name, the arguments of a call, or messages. Any other form has no text.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ _CONVERSATIONS: Final = ("messages", "choices", "generations", "candidates", "lc
 
 
 def question_in(value: Any) -> str | None:
-    """Find the words that a step was asked; None where there are none."""
+    """Find the question in a step's input; None without one."""
     return _words(value, QUESTION_NAMES, "user", 0)
 
 
 def answer_in(value: Any) -> str | None:
-    """Find the words that a step answered; None where there are none."""
+    """Find the answer in a step's output; None without one."""
     return _words(value, ANSWER_NAMES, "assistant", 0)
 
 
@@ -118,7 +118,7 @@ def _words_of_mapping(value: Mapping[str, Any], names: tuple[str, ...], role: st
 
 
 def _words_of_arguments(arguments: list[Any], names: tuple[str, ...], role: str, depth: int) -> str | None:
-    """Find the words among a call's arguments: the first sentence, else the first words (ids come along)."""
+    """Find the text among a call's arguments: the first sentence, else the first text (some are ids)."""
     found = [words for one in arguments[:20] if (words := _words(one, names, role, depth + 1)) is not None]
     return next((words for words in found if _is_sentence(words)), found[0] if found else None)
 

@@ -1,4 +1,4 @@
-"""Python objects that an instrumentation wrote as `str` or `repr` shows them. Pure."""
+"""Python objects that an instrumentation wrote with `str` or `repr`. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _MESSAGE: Final = re.compile(
 _DOCUMENT: Final = re.compile(rf"page_content={_LITERAL}(?= metadata=|\Z)", re.DOTALL)
 _CALL_ID: Final = re.compile(r"\btool_call_id='([^']{1,200})'")
 _REPLIED: Final = ("usage_metadata=", "response_metadata={'", "tool_calls=[")
-"""Only the messages of a model have these."""
+"""Only messages of a model have these."""
 
 
 def is_shown_object(text: str) -> bool:
-    """Tell an object (`<Stream object at 0x7f>`, `StopEvent(result=1)`) from text."""
+    """Whether a text is the `repr` of an object: `<Stream object at 0x7f>`, `StopEvent(result=1)`."""
     return _OBJECT.match(text) is not None
 
 
 def shown_message(text: str) -> dict[str, Any] | None:
-    """Read a message of LangChain; None for anything else."""
+    """Read a message of LangChain; None for any other text."""
     match = _MESSAGE.match(text) if text.startswith("content=") else None
     if match is None:
         return None
@@ -35,7 +35,7 @@ def shown_message(text: str) -> dict[str, Any] | None:
 
 
 def shown_document(text: str) -> str | None:
-    """Read the text of a document of LangChain; None for anything else."""
+    """Read the text of a LangChain document; None for any other text."""
     match = _DOCUMENT.match(text) if text.startswith("page_content=") else None
     return None if match is None else _literal(match["text"])
 

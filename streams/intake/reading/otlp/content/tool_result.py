@@ -1,4 +1,4 @@
-"""What a tool was given or gave back, without the envelopes of clients, callbacks and protocols. Pure."""
+"""Inputs and results of tools, without the envelopes of clients, callbacks and protocols. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _FORMS: Final[tuple[_Form, ...]] = (
     (("result",), frozenset({"result"}), frozenset({"result"})),  # Gemini
     (("text",), frozenset({"text"}), frozenset({"type", "text"})),
 )
-"""Where the content is, the keys that an envelope has, and the only ones it may have; None for any."""
+"""Path of the content, required keys and allowed keys of an envelope; None allows any."""
 
 
 def unpacked(value: Any, depth: int = 0) -> Any:
-    """Take what a tool was given, or gave back, out of its envelopes."""
+    """Remove the envelopes of a tool's input or result."""
     opened = loaded(value)
     if isinstance(opened, str):
         opened = shown_message(opened) or opened
@@ -54,7 +54,7 @@ def unpacked(value: Any, depth: int = 0) -> Any:
 
 
 def result_text(value: Any) -> str:
-    """Write what a tool gave back as text; its parts are joined."""
+    """Write a tool's result as text; its parts are joined."""
     opened = loaded(value)
     inner = unpacked(opened)
     if isinstance(inner, list) and any(isinstance(item, dict) for item in inner):

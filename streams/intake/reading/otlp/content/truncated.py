@@ -1,4 +1,4 @@
-"""JSON that was cut at the end, as limits on the length of attributes leave it. Pure."""
+"""JSON that a limit on the length of attributes cut at its end. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MAX_DEPTH: Final = 200
 
 
 def completed(text: str) -> Any:
-    """Read JSON as far as it goes; None for what is no beginning of JSON.
+    """Parse JSON up to where it was cut; None if the text does not begin as JSON.
 
     Args:
-        text: A text that is no whole JSON.
+        text: A text that is not valid JSON.
     """
     if not _BEGINS.match(text):
         return None
     closing: list[str] = []
-    safe = (0, "")  # how far all values are whole, and what closes them
+    safe = (0, "")  # the end of the last complete value, and the closing brackets
     last = ""
     for match in _TOKEN.finditer(text):
         last = match[0]
@@ -33,7 +33,7 @@ def completed(text: str) -> Any:
         elif last == ",":
             safe = (match.start(), "".join(reversed(closing)))
         elif last in {"}", "]"} and (not closing or closing.pop() != last or not closing):
-            return None  # it ends before the text does, or is no JSON
+            return None  # the JSON ends before the text, or it is not JSON
         if len(closing) > MAX_DEPTH:
             return None
     rest = "".join(reversed(closing))
@@ -49,5 +49,5 @@ def completed(text: str) -> Any:
 
 
 def _escaped(text: str) -> bool:
-    """Whether the quotation mark at the end belongs to the text."""
+    """Whether the last quotation mark is escaped."""
     return bool((len(text) - len(text[:-1].rstrip("\\")) - 1) % 2)

@@ -1,4 +1,4 @@
-"""One message of a conversation, and the calls in it. Pure."""
+"""One message of a conversation, and its tool calls. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ToolCall(NamedTuple):
-    """A call that a model asked for."""
+    """A tool call that a model requested."""
 
     name: str
     arguments: str = ""
@@ -17,11 +17,11 @@ class Turn(NamedTuple):
     """One message.
 
     Args:
-        role: system, user, assistant or tool, or what else a producer calls it.
-        text: Its text; empty where it only calls tools.
-        tool_calls: The calls it asks for.
-        name: The tool that answers, for role tool.
-        call_id: The call that it answers, for role tool.
+        role: system, user, assistant or tool, or another role that the producer names.
+        text: Its text; empty if it only calls tools.
+        tool_calls: The calls that it requests.
+        name: The tool, for role tool.
+        call_id: The call whose result it has, for role tool.
     """
 
     role: str

@@ -1,1 +1,1 @@
-"""Which attribute means what: one table a family of instrumentations, and the order of the tables."""
+"""The meaning of attributes: a table for each family of instrumentations, and the precedence of tables."""

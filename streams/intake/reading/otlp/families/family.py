@@ -1,9 +1,9 @@
-"""Which attribute means what, as the table of one family of instrumentations.
+"""The table of one family of instrumentations: the meaning of its attributes.
 
-Written from the conventions, not from examples: OpenTelemetry's `semantic-conventions-genai` (still in
-development) with the forms it replaced, OpenInference's `spec/`, Traceloop's `semconv_ai`, Langfuse's
-`LangfuseOtelSpanAttributes`, the telemetry of Vercel's AI SDK 3 to 7 and of Pydantic AI (instrumentation
-versions 1 to 5). A table's version changes with its content.
+Sources: OpenTelemetry's `semantic-conventions-genai` (still in development) with the forms it replaced,
+OpenInference's `spec/`, Traceloop's `semconv_ai`, Langfuse's `LangfuseOtelSpanAttributes`, the telemetry of
+Vercel's AI SDK 3 to 7, of Pydantic AI (instrumentation versions 1 to 5) and of Genkit. A table's version
+changes with its content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Kind = Literal[
     "evaluation",
     "other",
 ]
-"""What a span stands for. workflow: the application's own work on one question; chain: a step of it."""
+"""The kind of a span. workflow: the application's work on one question; chain: a step of it."""
 _Names = tuple[str, ...]
 
 
@@ -34,29 +34,29 @@ class Family:
     """The attributes of one family of instrumentations.
 
     Attributes:
-        name: As the label `instrumentation` names it.
+        name: The value of the label `instrumentation`.
         version: Changes when the table changes.
         marks: First parts of attribute names, up to the full stop, that only this family uses.
         scopes: Names of instrumentations, or their first parts up to a full stop.
-        kinds: By attribute, which value stands for which kind.
-        given, gave: Input and output of a step, in whatever form the application has them.
-        heard, said: Messages to and from a model, as one attribute.
-        heard_flat, said_flat: The same, spread over attributes with these beginnings.
-        system: The system instruction, beside the messages.
-        question, answer, context, reference: What an application says outright.
-        query: What was searched for.
-        documents: What was found, as one attribute.
-        documents_flat: The same, spread over attributes with these beginnings.
-        variables: Variables of a prompt's template, as one attribute.
-        variables_flat: The same, spread over attributes with these beginnings.
-        tool_name, tool_arguments, tool_result, called: A tool's span, and the calls that a
-            model's span asks for.
-        model: Who answered.
-        conversation: The conversation it belongs to.
-        labels: Attribute to label.
-        label_prefixes: Beginnings of attributes that become labels by the rest of their name.
+        kinds: By attribute, the kind of each value.
+        given, gave: Input and output of a step, in the application's own form.
+        heard, said: Messages to and from a model, in one attribute.
+        heard_flat, said_flat: Prefixes of attributes that together hold such messages.
+        system: The system instruction, if it is not among the messages.
+        question, answer, context, reference: Attributes that the application sets.
+        query: The query of a retriever.
+        documents: Retrieved documents, in one attribute.
+        documents_flat: Prefixes of attributes that together hold such documents.
+        variables: Variables of a prompt template, in one attribute.
+        variables_flat: Prefixes of attributes that together hold such variables.
+        tool_name, tool_arguments, tool_result: Of a tool's span.
+        called: The tool calls that a model requests.
+        model: The model's name.
+        conversation: The conversation's id.
+        labels: Label names by attribute.
+        label_prefixes: Prefixes of attributes that become labels, named by the rest of the attribute's name.
         label_maps: Attributes that hold a mapping of labels.
-        capture: How a team switches the capture of content on.
+        capture: How to enable the recording of content.
     """
 
     name: str

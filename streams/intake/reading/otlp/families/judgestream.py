@@ -1,4 +1,4 @@
-"""The attributes that an application sets for judgestream itself, and the name of our own spans."""
+"""The attributes that an application sets for judgestream, and the marks of judgestream's own spans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN: Final = Family(
 )
 
 LAST_WORD: Final = "judgestream"
-"""Service and scope of our own spans, which are not judged."""
+"""Service and scope of judgestream's own spans, which are not judged."""
 
 RESULT_ID: Final = "judgestream.result_id"
-"""On every verdict of ours."""
+"""Attribute of every published verdict."""

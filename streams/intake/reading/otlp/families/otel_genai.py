@@ -1,4 +1,4 @@
-"""The table of OpenTelemetry's own conventions for generative AI."""
+"""The table of OpenTelemetry's conventions for generative AI."""
 
 from __future__ import annotations
 

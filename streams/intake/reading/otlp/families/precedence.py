@@ -1,7 +1,7 @@
-"""The order in which the tables are asked.
+"""The precedence of tables.
 
-Spans often carry attributes of several families (Traceloop writes `gen_ai.*`, too): all tables that fit are
-asked in this order, and the first that knows a field is believed.
+Spans often carry attributes of several families (Traceloop also writes `gen_ai.*`). All matching tables are
+read in this order, and the first one with a value for a field provides it.
 """
 
 from __future__ import annotations
@@ -33,4 +33,4 @@ FAMILIES: Final = (
     LOGFIRE,
     OTEL,
 )
-"""In order of precedence: what wraps another family comes before it."""
+"""In order of precedence: a family that wraps another one precedes it."""

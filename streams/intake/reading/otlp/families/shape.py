@@ -1,6 +1,6 @@
-"""What the tables know of a span by the names of its attributes alone.
+"""What follows from the names of a span's attributes: its tables and the fields that it carries.
 
-Spans of one instrumentation carry the same names again and again, so each answer is worked out once.
+Spans of one instrumentation repeat the same names, so results are cached.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Field = Literal[
     "model",
     "conversation",
 ]
-"""Fields of `Family` that name attributes, or (`_flat`) their beginnings."""
+"""Fields of `Family` that hold names of attributes, or (`_flat`) prefixes of names."""
 MAX_LABEL_CHARS: Final = 64
 _PRIVATE: Final = ("ls_", "LANGSMITH_", "lc_", "langgraph_", "langfuse_", "checkpoint_")
 _PEOPLE: Final = frozenset(
@@ -51,15 +51,15 @@ _PEOPLE: Final = frozenset(
         "email",
     }
 )
-"""No labels: each names a person or a conversation, and has as many values."""
+"""Not used as labels: they identify persons or conversations and have too many values."""
 
 
 class Shape:
-    """The tables to ask for a span, and what of theirs it carries.
+    """The tables that apply to a span, and the fields that it carries.
 
     Args:
-        scope: Its instrumentation.
-        names: The names of its attributes.
+        scope: The instrumentation.
+        names: The names of the attributes.
     """
 
     def __init__(self, scope: str, names: frozenset[str]) -> None:
@@ -73,13 +73,13 @@ class Shape:
         self.family: Final = next((one.name for one in self.families if one.name != "judgestream"), "")
         """The first family whose attributes it carries; empty for none."""
         self.labels: Final = [(*_labels(family, names),) for family in self.families]
-        """By table, attributes that are labels with the names of these, and those that hold several."""
+        """By table, attributes that are labels with their names, and attributes that hold several labels."""
         self.kinds: Final = [
             (name, kinds) for family in self.families for name, kinds in family.kinds.items() if name in names
         ]
-        """Attributes that say of which kind it is, with their values' kinds."""
+        """Attributes that determine the kind, with the kind of each value."""
         self.present: Final = _Present(self.families, names)
-        """By fields, the names, or beginnings of names, that the span carries for them, by precedence."""
+        """By fields, the names or prefixes that the span carries, by precedence."""
         self.fields: Final = frozenset(field for field in get_args(Field) if self.present[field,])
         """The fields that it carries."""
 
@@ -121,5 +121,5 @@ def _labels(family: Family, names: frozenset[str]) -> tuple[list[tuple[str, str]
 
 @lru_cache(maxsize=512)
 def shape_of(scope: str, names: tuple[str, ...]) -> Shape:
-    """Give the shape of a span; the names are in its order, which is mostly the same."""
+    """Give the shape of a span, cached by the names in their order, which rarely varies."""
     return Shape(scope, frozenset(names))

@@ -10,7 +10,7 @@ TRACELOOP: Final = Family(
     name="traceloop",
     version="0.62",
     marks=("traceloop",),
-    # Named as OpenTelemetry's own instrumentations are, which have `genai` or an `_v2` in their names.
+    # OpenTelemetry's own instrumentations have similar names, with `genai` or `_v2` in them.
     scopes=(
         "traceloop",
         *(
