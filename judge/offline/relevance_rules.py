@@ -68,8 +68,8 @@ def judge_claims(
     Args:
         question: The question.
         answer: The answer, with its evidence tags.
-        pages: The text of each page that exists, by number.
-        citing: How the answer may cite.
+        pages: The text of each existing page, by number.
+        citing: Citation syntax of the answer.
 
     Returns:
         The claims in the answer's order; empty if it claims nothing.
@@ -101,9 +101,9 @@ def relevance_evidence(
     Args:
         question: The question.
         answer: The answer, with its evidence tags.
-        pages: The text of each page that exists, by number.
+        pages: The text of each existing page, by number.
         missing: Whether the answer cites pages that do not exist.
-        citing: How the answer may cite.
+        citing: Citation syntax of the answer.
     """
     judged = judge_claims(question=question, answer=answer, pages=pages, citing=citing)
     upheld = sum(one.supported and one.relevant for one in judged)

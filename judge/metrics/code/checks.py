@@ -83,7 +83,7 @@ class Contains(OneText):
 
     Args:
         texts: Texts to search for; at least one, none empty.
-        need: Whether one match is enough.
+        need: `all` if every text must match, `any` if one is enough.
         ignore_case: Whether to ignore case.
         of: The text to search.
         good: Whether a match is good.

@@ -44,7 +44,7 @@ def verify_coverage(
         reference: The reference, not blank.
         answer: The judged answer, not blank.
         question: The question; its words are no evidence in the answer.
-        verification: What happens to suspicions.
+        verification: How suspicions are handled.
     """
     return _Verifier(reference, answer, question, verification).verify(reply)
 

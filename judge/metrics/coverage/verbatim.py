@@ -36,7 +36,7 @@ def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> O
     Args:
         task: The task, with a reference.
         reply: The judge's raw reply.
-        verification: What happens to suspicions.
+        verification: How suspicions are handled.
 
     Raises:
         InvalidVerdictError: There is no single verdict, or its counts are unreadable; the detail says what to

@@ -215,7 +215,9 @@ def _checked(
         own = keys.pop(0)
         if given.get(own) is None or QuoteCheck({own: prompt.quotes[own]}, inputs).not_found(given):
             findings.not_found(f"{where}.{own}", given.get(own), f"the {prompt.quotes[own]}")
-            findings.correct("span_not_in_answer", f"{where}: {quoted(str(given.get(own)))} stands nowhere")
+            findings.correct(
+                "span_not_in_answer", f"{where}: {quoted(str(given.get(own)))} is not in the text"
+            )
             return None
     if not given[counted.holds] and not counted.optional:
         return given

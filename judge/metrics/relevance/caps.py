@@ -23,7 +23,7 @@ CITES_NOTHING = (RELEVANCE_RANGE[0], "the answer makes claims but cites no page"
 
 
 def suspicions_of_citations(answer: str, citing: Citing) -> tuple[Suspicion, ...]:
-    """Record citations that are not recognised."""
+    """Return the suspicions about unrecognised or missing citations."""
     unread = unread_citations(answer, citing)
     found = []
     if unread:

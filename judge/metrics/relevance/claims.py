@@ -180,7 +180,7 @@ def claims_surely(sentence: str) -> bool:
         return ends and len(said) >= MIN_UNSPACED_CHARS
     titled = sum(text[word.start].isupper() for word in said)
     if ends:
-        # A line in capitals is a name or a title.
+        # All words capitalised: a name or a title.
         return len(said) >= MIN_CLAIM_WORDS and titled < len(said)
     return len(said) >= MIN_BARE_WORDS and 2 * titled < len(said)
 

@@ -52,7 +52,7 @@ def verify_relevance(
         pages: The text of each existing page, by number.
         question: The question; its words are no evidence of support.
         citing: Citation syntax of the answer.
-        verification: What happens to suspicions.
+        verification: How suspicions are handled.
     """
     return _Verifier(answer, pages, question, citing, verification).verify(listed)
 

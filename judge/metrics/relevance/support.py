@@ -132,7 +132,7 @@ class Support:
         return {word for word in wanted if word not in said}
 
     def _own(self, text: str) -> Sequence[Word]:
-        """Return a page's own words; cached, because claims of a line share their text."""
+        """Return a text's words that are not in the question; cached, because claims share sentences."""
         if text not in self._owned:
             self._owned[text] = own_words(text, self._known)
         return self._owned[text]

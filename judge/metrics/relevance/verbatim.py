@@ -36,7 +36,7 @@ def own_verdict(
         task: The task.
         reply: The judge's raw reply.
         sources: The task's pages.
-        verification: What happens to suspicions.
+        verification: How suspicions are handled.
 
     Raises:
         InvalidVerdictError: There is no single verdict; the detail says what to repair.

@@ -145,7 +145,7 @@ def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, 
 
 
 def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
-    """Find one number in another unit of its dimension (500 mg, 500 g), the only one of it on both sides."""
+    """Compare the only quantities of both sentences: the same number in another unit (500 mg, 500 g)."""
     if len(mine.quantities) != 1 or len(its.quantities) != 1:
         return None
     one, other = mine.quantities[0], its.quantities[0]
@@ -155,7 +155,7 @@ def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Q
 
 
 def _same_place(mine: _Sentence, one: Quantity, its: _Sentence, other: Quantity) -> bool:
-    """Return whether two quantities share a dimension and a neighbouring word, or have no neighbours."""
+    """Return whether both or neither are dates, and they share a neighbouring word, if there is one."""
     if (one.date is None) != (other.date is None):
         return False
     near = its.near(other)

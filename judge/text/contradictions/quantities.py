@@ -105,7 +105,7 @@ def _compared(
     if mine.unit is its.unit and (raw_equal or not mine.unit.offset):  # agreement does not depend on a factor
         return "same" if raw_equal or _agree(mine, its, one, other) else "number"
     if mine.unit.dimension != its.unit.dimension:
-        # Different dimensions: 500 mg and 500 ml differ otherwise; 2 km and 3 h may be a paraphrase.
+        # Equal numbers differ by their unit (500 mg, 500 ml); others may be a paraphrase (2 km, 3 h).
         return "unit" if raw_equal else "unknown"
     if _agree(_in_base(mine), _in_base(its), one, other):
         return "same"
@@ -270,7 +270,7 @@ _OF_WORDS = {
 
 
 def _units_at(row: Sequence[Token], end: int, currency: Unit | None) -> tuple[Sequence[Unit | None], int]:
-    """Return the possible units at a token, and the index after each."""
+    """Return the possible units at a token, and the index of the next token."""
     if currency is not None:
         return (currency,), end
     name, *following = (token.text for token in row[end : end + 3])

@@ -51,7 +51,7 @@ _IBAN_CHARS: Final = {
 
 
 _LEAST_DIGITS: Final = 0.4
-"""Minimum digits of an account number; otherwise words after "at 10" would match."""
+"""Minimum share of digits in an account number; otherwise words after "at 10" would match."""
 
 
 def find_cards(text: str) -> Iterator[tuple[int, int]]:
