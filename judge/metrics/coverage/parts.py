@@ -54,7 +54,7 @@ def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, .
 def merge_replies(replies: Sequence[str]) -> str:
     """Merge the lists of several parts.
 
-    Equal items are merged. The organization is similar if it is in more than half of the parts.
+    An item of several parts counts once. The organization is similar if it is in more than half of the parts.
 
     Args:
         replies: The judge's valid replies to the parts, in order.
@@ -77,7 +77,7 @@ def merge_replies(replies: Sequence[str]) -> str:
 
 
 def _together(lists: Sequence[Sequence[ListedItem]]) -> list[ListedItem]:
-    """Return the distinct items of all parts."""
+    """Return the items of all parts, without those that an earlier part already lists."""
     kept: list[ListedItem] = []
     known: set[tuple[str, bool]] = set()
     for items in lists:
