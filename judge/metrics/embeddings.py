@@ -18,8 +18,9 @@ from schemas import JudgeTask, QAEvent
 class EmbeddingSimilarity(WithoutPrompt):
     """Cosine of the embeddings of answer and reference, from 0 to 1.
 
-    A negative cosine counts as 0. One call to `/embeddings` sends both texts. The level of a good score
-    depends on the model: for unrelated texts many models give 0.2 and more.
+    Use it if an answer may state the reference in other words. A negative cosine counts as 0. One call to
+    `/embeddings` sends both texts. The level of a good score depends on the model: for unrelated texts many
+    models give 0.2 and more.
 
     Args:
         name: The metric's name.

@@ -49,7 +49,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Retries, time budget and breaker.
+    """Retries, time budget and breaker; pass it in `JudgingOptions` to change them.
 
     Args:
         timeout_seconds: Time budget of a verdict: its calls at all endpoints and the pauses between them, but

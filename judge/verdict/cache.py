@@ -51,6 +51,8 @@ class VerdictCache(Protocol):
 class MemoryCache:
     """Cache in memory; evicts the least recently used entry.
 
+    Use it if verdicts need not survive the process.
+
     Args:
         max_entries: At least 1.
     """

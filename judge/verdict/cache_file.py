@@ -43,6 +43,8 @@ def _no_one() -> None:
 class FileCache:
     """Cache in a file; evicts the least recently used entries.
 
+    Use it to keep verdicts over restarts, or to share them between processes of one machine.
+
     Args:
         path: The file; created if missing, in an existing folder.
         max_entries: At least 1; may be exceeded briefly.

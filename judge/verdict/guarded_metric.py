@@ -17,8 +17,8 @@ from schemas import JudgeTask, QAEvent
 class TextLimits:
     """Limits of texts, in characters; longer ones are not judged.
 
-    Up to `context`, references and pages are fitted to the model's window. Characters are counted after NFKD
-    normalisation, which can turn one character into eighteen.
+    Pass one to change the limits. Up to `context`, references and pages are fitted to the model's window.
+    Characters are counted after NFKD normalisation, which can turn one character into eighteen.
     """
 
     question: int = 50_000

@@ -50,7 +50,7 @@ _FREE = ModelPrice(input_usd=0.0, output_usd=0.0)
 class PriceTable:
     """Prices by endpoint, else by model.
 
-    Only the offline judge has a built-in price, 0.
+    Pass one to get `cost_usd` on results. Only the offline judge has a built-in price, 0.
 
     Args:
         prices: By model name.
