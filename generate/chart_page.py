@@ -28,7 +28,7 @@ def table(values: Iterable[Value]) -> str:
             )
             for one in members
         )
-        parts.append(f"### {section}\n\n| value | default | what it is |\n|---|---|---|\n{rows}\n")
+        parts.append(f"### {section}\n\n| value | default | description |\n|---|---|---|\n{rows}\n")
     return "\n".join(parts)
 
 

@@ -59,8 +59,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
         (
             "`sqrt(sum(w²(x - mean)²) · n / (n - 1)) / sum(w)`, with n the effective sample size and the "
             "square written out: "
-            "`sum(w²x²) - 2 · mean · sum(w²x) + mean² · sum(w²)`. A 95% interval is more than mean ± 1.96 "
-            "of it, which is too narrow and too high where nearly all scores are the best: take "
+            "`sum(w²x²) - 2 · mean · sum(w²x) + mean² · sum(w²)`. Mean ± 1.96 standard errors is "
+            "too narrow and too high if nearly all scores are the best: for a 95% interval use "
             "`slice:judgestream_score:low1h` and `high1h` ([how](monitoring.md#the-interval))."
         ),
         """sqrt(
@@ -125,7 +125,7 @@ same worker may miss it.
 _SUMS: Final = """\
 ## From the six sums to numbers
 
-Every scored answer carries the probability p with which it was sampled; its weight is w = 1 / p, its score x.
+Every scored answer has an inclusion probability p, a weight w = 1 / p and a score x.
 Six sums give the mean, its standard error and the effective sample size over any window and selection of
 labels:
 
@@ -153,7 +153,7 @@ def reference() -> str:
     rows = "\n".join(f"| {sign} | `judgestream_score_{name}_total` |" for name, sign in _SUM_NAMES.items())
     parts = [
         _INTRODUCTION.format(other=OTHER, combinations=MAX_COMBINATIONS),
-        table(("name", "type", "unit", "labels", "what it is"), [_row(spec) for spec in CATALOGUE]),
+        table(("name", "type", "unit", "labels", "description"), [_row(spec) for spec in CATALOGUE]),
         "## Labels\n",
         table(("label", "meaning"), [(f"`{name}`", meaning) for name, meaning in LABEL_MEANINGS.items()]),
         "## Buckets\n",

@@ -179,7 +179,7 @@ def links(own: str) -> list[Json]:
             "title": title.rpartition(" / ")[2],
             "url": f"/d/{uid}",
             "icon": "dashboard",
-            "tooltip": f"To {title}, at the same time",
+            "tooltip": f"Open {title} at the same time",
             "targetBlank": False,
             "includeVars": True,
             "keepTime": True,

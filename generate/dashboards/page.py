@@ -17,19 +17,19 @@ _INTRODUCTION: Final = f"""\
 Three dashboards for Grafana 11 and newer, in `helm/files/dashboards/`. `docker compose up` and the Helm chart include
 them; elsewhere [import them](grafana.md). Start with *Quality*; it links to the other two.
 
-| dashboard | its question |
+| dashboard | question |
 |---|---|
 {{rows}}
 
 ## Reading them
 
-- **Panel help.** This page has one sentence a panel. The description in Grafana adds thresholds and says why the panel
+- **Panel help.** This page has one sentence per panel. The description in Grafana adds thresholds and says why the panel
   may be empty.
 - **Weighted.** An answer sampled with probability 0.1 counts ten times in every mean. Counts of results are unweighted.
 - **Intervals.** Dashed lines are the ends of a 95% interval. Two means whose intervals overlap may be equal.
 - **Evaluators.** A fingerprint identifies prompt, schema, scoring rules, model and parameters; legends show its first
   eight characters. A new evaluator starts a new line, marked in purple. Scores of two evaluators are never combined.
-- **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value.
+- **Gaps.** Without scores there is no line: neither 0 nor the last value.
 - **Labels.** `telemetry.labels` names the event labels in metrics. On results and scores `model` is the answering model;
   on judge calls, tokens, cost and `judgestream_evaluator_info` it is the judge.
 - **Red marks** are firing alerts. Their runbook links start with the hidden variable `runbooks`; set it to the address

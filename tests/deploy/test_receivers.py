@@ -32,7 +32,7 @@ ALERT = {
     },
     "annotations": {
         "summary": SUMMARY,
-        "description": f"Normal is 4.47; {INTERVAL}.",
+        "description": f"The baseline is 4.47; {INTERVAL}.",
         "runbook": "docs/alerts.md#judgestreamdrop",
         "explorer": EXPLORER,
     },
@@ -40,7 +40,7 @@ ALERT = {
     "endsAt": "2126-11-22T01:30:00Z",
 }
 TEXT = (
-    f"{SUMMARY}\nNormal is 4.47; {INTERVAL}.\nSince 2026-11-22 01:30 UTC.\n"
+    f"{SUMMARY}\nThe baseline is 4.47; {INTERVAL}.\nSince 2026-11-22 01:30 UTC.\n"
     f"Answers and cause: {EXPLORER}\nWhat to do: docs/alerts.md#judgestreamdrop"
 )
 

@@ -43,8 +43,8 @@ PRICE: Final = (
                 minimum=0,
             ),
             Panel(
-                title="Cost an hour, by model",
-                description="US dollars an hour over 5 minutes, an hour and a day. All workers of a job "
+                title="Cost per hour, by model",
+                description="US dollars per hour over 5 minutes, an hour and a day. All workers of a job "
                 "together.",
                 unit="currencyUSD",
                 no_data=NO_PRICE,

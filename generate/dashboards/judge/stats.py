@@ -87,7 +87,7 @@ STATS: Final = Line(
             minimum=0,
         ),
         Panel(
-            title="Cost an hour",
+            title="Cost per hour",
             description="Current cost in USD per hour, if prices are known (`usd_per_million_tokens`). "
             "Compare with `judge.budget_usd_per_day` / 24 if you set one.",
             type="stat",
@@ -105,7 +105,7 @@ STATS: Final = Line(
         ),
         Panel(
             title="Corrections for each verdict",
-            description="Corrections by code per verdict. 0: a careful judge. A rise: the judge changed, or "
+            description="Corrections by code per verdict. 0: no errors found. A rise: the judge changed, or "
             "its prompt no longer fits the traffic. Scores are corrected in any case.",
             type="stat",
             unit="short",

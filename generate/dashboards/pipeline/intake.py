@@ -86,7 +86,7 @@ INTAKE: Final = (
             Panel(
                 title="Traces and conversations closed, by reason",
                 description="Traces and conversations closed, by reason. *root*: the grace time after the "
-                "root span is over. *idle*: nothing came for a while. *longest*: at the maximum age. "
+                "root span is over. *idle*: no record for a while. *longest*: at the maximum age. "
                 "*room*: too many are open; raise "
                 "`max_traces`, `max_open` or `max_bytes`.",
                 unit="ops",

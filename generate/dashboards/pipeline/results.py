@@ -34,7 +34,7 @@ RESULTS: Final = (
                 description="Reasons for results without a score. A rise of `no_claims`: the product "
                 "refuses more, or stopped citing. `invalid_verdict`: the judge's replies are invalid.",
                 unit="cps",
-                no_data="Every result carries a number",
+                no_data="Every result has a number",
                 queries=(
                     Query(
                         expr=f"sum by (metric, status, reason) "
@@ -130,7 +130,7 @@ RESULTS: Final = (
                 "were read. *skipped*: the dead letter was too large in every form "
                 "(`dead_letters.when_refused: skip`).",
                 unit="short",
-                no_data="Nothing of the kind so far",
+                no_data="None so far",
                 queries=(
                     Query(
                         expr=f"sum by (topic) (increase(judgestream_lost_records_total{{{WORKER}}}[1h]))",
@@ -151,7 +151,7 @@ RESULTS: Final = (
                 "*retention*: records in between were removed. *shorter*: the log became shorter (a "
                 "recreated topic or an unclean leader election).",
                 unit="short",
-                no_data="Nothing of the kind so far",
+                no_data="None so far",
                 queries=(
                     Query(
                         expr=f"sum by (topic, why) "

@@ -74,11 +74,11 @@ STATS: Final = Line(
         Panel(
             title="Without a number, last $window",
             description="Share of the results without a score: *unscored* (nothing to judge) and *failed* "
-            "(judging went wrong). If large, the mean describes only the rest. "
+            "(judging failed). If large, the mean describes only the rest. "
             "Yellow from 10%, red from 30%.",
             type="stat",
             unit="percentunit",
-            no_data="Every result carries a number, or there are none",
+            no_data="Every result has a number, or there are none",
             empty="none",
             queries=(
                 Query(

@@ -1,4 +1,4 @@
-// Everything from events and judges goes in as text nodes: judged text is hostile, and never becomes markup.
+// Texts of events and judges are inserted as text nodes: judged text may be hostile and must not become markup.
 export const SVG = "http://www.w3.org/2000/svg";
 export const id = (name) => document.getElementById(name);
 
@@ -21,7 +21,7 @@ export function shape(name, attributes, text) {
   return made;
 }
 
-// Characters that reorder or hide other text are shown by their number; all else as it is.
+// Characters that reorder or hide other text are shown by their number.
 const TRICKS = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200b\ufeff])/;
 export function words(text) {
   return String(text).split(TRICKS).map((part, index) => (index % 2
@@ -41,8 +41,8 @@ export function moment(milliseconds, step = 0) {
 
 export async function ask(path) {
   const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(15000) });
-  const found = await answer.json().catch(() => ({ error: `the port answers ${answer.status}` }));
-  if (!answer.ok) throw new Error(found.error ?? `the port answers ${answer.status}`);
+  const found = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+  if (!answer.ok) throw new Error(found.error ?? `the server answered ${answer.status}`);
   return found;
 }
 
@@ -92,7 +92,7 @@ export function keys(actions) {
 }
 
 export async function front() {
-  // `judgestream explore` shows a store without a worker: there is no overview then.
+  // `judgestream explore` has no worker and no overview.
   const answer = await fetch("/status.json", { method: "HEAD" }).catch(() => null);
   if (!answer?.ok) for (const one of document.querySelectorAll("a.front")) one.remove();
 }

@@ -82,7 +82,7 @@ function showRows(page, append) {
   if (!append) { shown = []; list.replaceChildren(); }
   shown.push(...page.rows);
   list.append(...page.rows.map((one) => row(one, choices.ranges, link)));
-  if (!shown.length) list.append(make("li", { className: "hint", text: "No answer fits this filter." }));
+  if (!shown.length) list.append(make("li", { className: "hint", text: "No answer matches this filter." }));
   id("count").textContent = `${count(page.count)} ${page.count === 1 ? "answer" : "answers"}`;
   id("more").hidden = !page.more;
   sessionStorage.setItem("judgestream.list", JSON.stringify({ search: location.search, ids: shown.map((one) => one.result_id) }));

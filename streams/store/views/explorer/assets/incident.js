@@ -33,11 +33,11 @@ function metric(one, found, charts) {
     examples("Worst answers since", one.worst, one),
     one.unsupported.length ? make("section", {}, make("h3", { text: "Most often rejected since" }), table(["what the judge found missing or unsupported", "kind", "answers since", "answers before"], one.unsupported.map(([kind, text, now, was]) => [text, kind, count(now), count(was)]))) : null,
     Object.keys(one.corrections).length ? make("section", {}, make("h3", { text: "Corrected or suspected by code" }), table(["kind", "of the answers before", "since"], Object.entries(one.corrections).map(([kind, [was, now]]) => [kind.replaceAll("_", " "), `${Math.round(100 * was)}%`, `${Math.round(100 * now)}%`]))) : null,
-    make("details", {}, make("summary", { text: `Ten answers from before` }), examples("Latest answers before", one.examples_before, one)));
+    make("details", {}, make("summary", { text: `Ten answers before` }), examples("Latest answers before", one.examples_before, one)));
 }
 
 async function chartsOf(found) {
-  // As much time before as since, so that the fall stands in the middle, as far as there are answers.
+  // As much time before as since, so that the fall is in the middle, as far as there are answers.
   const [first, last] = found.extent;
   const end = Math.max(found.ended ?? last + 1, found.started + 1);
   const since = Math.max(found.started - Math.max(end - found.started, 60000), first);
@@ -54,7 +54,7 @@ function show(found, charts) {
       await navigator.clipboard.writeText(found.markdown);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = "Not allowed to copy; judgestream incident prints it";
+      copy.textContent = "Copying is not allowed; judgestream incident prints it";
     }
   });
   const ids = found.reports.flatMap((one) => one.worst.map((line) => line.result_id));
@@ -69,7 +69,7 @@ function show(found, charts) {
 async function load() {
   try {
     const found = await ask(`/explore/api/incident/${key}${location.search}`);
-    // An alert leads here by its own id or as the latest: from now on the address is the incident's, to be passed on.
+    // An alert links here by its id or as the latest: replace the URL by the incident's, so that it can be shared.
     history.replaceState(null, "", `/explore/incident/${found.incident_id}`);
     show(found, await chartsOf(found));
     trouble(null);

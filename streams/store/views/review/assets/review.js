@@ -9,14 +9,14 @@ let sending = false;
 let given = 0;
 
 function bare(found) {
-  // Without the judge's marks: who sees a score first says it again.
+  // Without the judge's marks, which would bias the labels.
   if (!found.texts) return found;
   const plain = (pieces) => (pieces === null ? null : pieces.map(([text]) => [text, []]));
   return { ...found, items: [], organization: null, texts: { ...found.texts, answer: plain(found.texts.answer), reference: plain(found.texts.reference),
     pages: found.texts.pages.map((page) => ({ ...page, pieces: plain(page.pieces) })) } };
 }
 
-// What the metric may give: each with its key; none where it is a number on a long or fine scale.
+// The possible scores with their keys; none for numbers on a long or fine scale.
 function choices() {
   const { kind } = shown.result;
   if (kind === "boolean") return [{ key: "1", value: true }, { key: "2", value: false }];
@@ -56,7 +56,7 @@ function show() {
   id("scores").replaceChildren(...(listed.length ? listed.map(button) : field()));
   id("reveal").setAttribute("aria-pressed", String(revealed));
   id("say").hidden = false;
-  id("progress").textContent = `${place + 1} of ${queue.tasks.length}, ${given} given${queue.tasks[place].labelled ? "; you have labelled this one before" : ""}`;
+  id("progress").textContent = `${place + 1} of ${queue.tasks.length}, ${given} given${queue.tasks[place].labelled ? "; already labelled by you" : ""}`;
 }
 
 async function open(number) {
@@ -66,7 +66,7 @@ async function open(number) {
   id("note").value = "";
   if (place >= queue.tasks.length) {
     id("say").hidden = true;
-    id("answer").replaceChildren(make("p", { text: queue.tasks.length ? "That was the last one. Thank you." : "No verdict fits." }));
+    id("answer").replaceChildren(make("p", { text: queue.tasks.length ? "That was the last one. Thank you." : "No verdict matches." }));
     id("progress").textContent = `${count(given)} labels given`;
     document.body.dataset.busy = "false";
     return;
@@ -111,7 +111,7 @@ async function start() {
   document.body.dataset.busy = "true";
   try {
     queue = await ask(`/review/api/queue?${wanted}`);
-    id("who").textContent = `labels are given by ${queue.who}`;
+    id("who").textContent = `labels by ${queue.who}`;
     given = 0;
     await open(0);
   } catch (error) {
