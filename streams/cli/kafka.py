@@ -127,7 +127,7 @@ class Connection:
 
         try:
             await reach(self.kafka)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or it is not
+        except Exception as error:  # noqa: BLE001 - any error is explained if possible
             return explain(error, self.kafka)
         return None
 

@@ -98,7 +98,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     for stream in (sys.stdout, sys.stderr):
         # Escape a character that the terminal cannot show, instead of failing.
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # text streams both
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # both are text streams
     try:
         code = app(args=arguments, prog_name="judgestream", standalone_mode=False)
     except CommandError as error:
@@ -123,7 +123,7 @@ def _refuse_call(error: Any) -> int:
         return 2
     text = error.format_message().rstrip(".")
     if hasattr(error.__cause__, "errors"):  # Pydantic's, whose text omits the value
-        from streams.settings.problems import describe  # noqa: PLC0415 - heavy, and of use here alone
+        from streams.settings.problems import describe  # noqa: PLC0415 - heavy, and used here only
 
         text = text.replace("Input should be", "must be").replace("Value error, ", "")
         if "'" not in text.rpartition(": ")[2]:

@@ -143,7 +143,7 @@ async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> 
 def _lines(plan: Plan) -> Iterator[Line]:
     from streams.judging.files.reading import format_of, read_lines
 
-    assert plan.file is not None  # noqa: S101 - asked for events of a file alone
+    assert plan.file is not None  # noqa: S101 - called for files only
     with opened(plan.file) as handle:
         yield from read_lines(handle, format_of(plan.file, None), plan.file.name)
 

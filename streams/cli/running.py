@@ -49,7 +49,7 @@ async def _with_signals(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]])
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        import uvloop  # noqa: PLC0415 - an extra: faster where it is there
+        import uvloop  # noqa: PLC0415 - an optional extra
     except ImportError:
         return None
     return uvloop.new_event_loop

@@ -51,13 +51,13 @@ def runnable_settings(path: Path) -> Settings:
 
 
 def _load(path: Path | None) -> Settings:
-    from streams.settings import load_settings  # noqa: PLC0415 - Pydantic, which --help does without
+    from streams.settings import load_settings  # noqa: PLC0415 - heavy; --help does not need it
 
     return load_settings(path, {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE})
 
 
 def _obstacles(settings: Settings) -> list[str]:
-    from streams.intake.from_settings import open_registry  # noqa: PLC0415 - what runs, which --help does without
+    from streams.intake.from_settings import open_registry  # noqa: PLC0415 - heavy; --help does not need it
     from streams.judging.metrics import build_metrics  # noqa: PLC0415 - as above
     from streams.judging.prices import check_prices  # noqa: PLC0415 - as above
     from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""The embedded broker as its users see it."""
+"""The embedded broker's public class."""
 
 from __future__ import annotations
 
@@ -23,28 +23,26 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A request carries batches of several partitions, so it may be much larger than one message.
+# A request contains batches of several partitions, so it may be much larger than one message.
 _LEAST_MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 
 
 class EmbeddedBroker:
     """A single-node Kafka broker in this process's memory, reachable from this machine only.
 
-    A broker that was stopped can be started again: it keeps its port, its records and its groups, so that
-    stop and start are an outage for its clients.
+    A stopped broker can be restarted: it keeps its port, records and groups, so this simulates an outage.
 
     Args:
-        host: A loopback address; anything else is refused, because there is neither encryption nor
-            authentication.
-        port: 0 lets the system choose a free one.
-        topics: Topics to begin with, name to number of partitions.
-        default_partitions: Partitions of a topic that is created without a number.
-        auto_create_topics: Whether asking for an unknown topic creates it.
-        max_bytes_per_partition: Drop a partition's oldest records beyond this; None keeps all.
+        host: A loopback address; others are refused, because there is neither encryption nor authentication.
+        port: 0 picks a free one.
+        topics: Initial topics, name to number of partitions.
+        default_partitions: Partitions of topics created without a number.
+        auto_create_topics: Whether a request for an unknown topic creates it.
+        max_bytes_per_partition: Delete a partition's oldest records beyond this size; None keeps all.
         max_message_bytes: The largest record batch, unless the topic's `max.message.bytes` says otherwise.
 
     Raises:
-        ValueError: The host is not loopback or a number is out of its range.
+        ValueError: The host is not loopback or a number is out of range.
         RefusedError: A topic's name or number of partitions is not allowed.
     """
 
@@ -93,7 +91,7 @@ class EmbeddedBroker:
         """Host and port for clients.
 
         Raises:
-            EmbeddedBrokerError: The broker was not started yet.
+            EmbeddedBrokerError: The broker was not started.
         """
         if self._port == 0:
             raise EmbeddedBrokerError(
@@ -103,10 +101,10 @@ class EmbeddedBroker:
         return f"{host}:{self._port}"
 
     async def start(self) -> None:
-        """Begin to serve.
+        """Start to listen.
 
         Raises:
-            EmbeddedBrokerError: It runs already.
+            EmbeddedBrokerError: It is already running.
             OSError: The port is taken.
         """
         if self._is_running:
@@ -117,7 +115,7 @@ class EmbeddedBroker:
         _log.info("embedded Kafka broker at %s: in memory, loopback only", self.bootstrap_servers)
 
     async def stop(self) -> None:
-        """Close all connections and the port; without effect on a broker that does not run."""
+        """Close all connections and the port; without effect if it is not running."""
         if self._sessions is not None:
             self._sessions.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -144,7 +142,7 @@ class EmbeddedBroker:
 
 
 def _loopback(host: str) -> str:
-    if host == "localhost":  # one address, so that one port is meant
+    if host == "localhost":  # one address, so that there is one port
         return "127.0.0.1"
     try:
         is_loopback = ipaddress.ip_address(host).is_loopback

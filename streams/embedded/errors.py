@@ -1,4 +1,4 @@
-"""What can go wrong in the embedded broker.
+"""Errors of the embedded broker.
 
 EmbeddedBrokerError
   MalformedRequestError     the bytes are no request: the connection is closed
@@ -15,7 +15,7 @@ class EmbeddedBrokerError(Exception):
 
 
 class MalformedRequestError(EmbeddedBrokerError):
-    """The bytes cannot be read as a request; the connection that sent them is closed."""
+    """The bytes are no valid request; the connection is closed."""
 
 
 class RefusedError(EmbeddedBrokerError):

@@ -123,5 +123,5 @@ class Asking:
 
     def each(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
         """Iterate over the rows of a query, for results that exceed memory."""
-        for row in self._db.execute(sql, parameters):  # noqa: UP028 - a cursor that is delegated to is closed after its database
+        for row in self._db.execute(sql, parameters):  # noqa: UP028 - delegation would close the cursor after its database
             yield row

@@ -90,7 +90,7 @@ def _line(sample: Sample, *, rich: bool) -> str:
 
 
 def _number(value: float) -> str:
-    return str(floatToGoString(value))  # type: ignore[no-untyped-call] # the library left it so
+    return str(floatToGoString(value))  # type: ignore[no-untyped-call] # untyped in the library
 
 
 @lru_cache(maxsize=20_000)

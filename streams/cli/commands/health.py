@@ -16,7 +16,7 @@ from streams.cli.errors import BadUsageError, CommandError
 if TYPE_CHECKING:
     from streams.settings import TelemetrySettings, TlsSettings
 
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 MOST_BYTES = 65_536
 
 

@@ -1,1 +1,1 @@
-"""The answers to requests: data, groups and topics."""
+"""Request handlers for data, groups and topics."""

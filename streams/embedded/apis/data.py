@@ -1,4 +1,4 @@
-"""Records in and out: Produce, Fetch, ListOffsets, DeleteRecords, InitProducerId."""
+"""Handlers of Produce, Fetch, ListOffsets, DeleteRecords and InitProducerId."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class _Found:
 
 
 class DataApis:
-    """Answers the requests about records.
+    """Handles the requests about records.
 
     Args:
-        topics: Where the records are.
+        topics: The topics.
     """
 
     def __init__(self, topics: Topics) -> None:
@@ -56,7 +56,7 @@ class DataApis:
         self._producer_ids = itertools.count(1000)
 
     def table(self) -> tuple[Api, ...]:
-        """The request types answered here."""
+        """Return the handled request types."""
         return (
             Api(ApiKey.PRODUCE, 3, 8, self.produce),
             Api(ApiKey.FETCH, 4, 11, self.fetch),
@@ -70,7 +70,7 @@ class DataApis:
         body, version = request.body, request.version
         transactional_id = body.nullable_string()
         acks = body.int16()
-        body.int32()  # how long to wait for replicas: there are none
+        body.int32()  # timeout for replicas: there are none
         topics = body.by_topic(lambda: (body.int32(), body.byte_string()))
 
         reply = Writer()
@@ -90,7 +90,7 @@ class DataApis:
             reply.int32(index)
             reply.int16(error)
             reply.int64(base_offset)
-            reply.int64(_UNKNOWN)  # append time: records keep the producer's
+            reply.int64(_UNKNOWN)  # append time: records keep the producer's time
             if version >= 5:
                 reply.int64(start_offset)
             if version >= 8:
@@ -102,13 +102,13 @@ class DataApis:
         return None if acks == 0 else reply
 
     async def fetch(self, request: Request) -> Writer:
-        """Hand out batches, waiting for them if there are too few."""
+        """Return batches, waiting if there are too few."""
         body, version = request.body, request.version
         body.int32()  # replica
         wait_seconds = max(body.int32(), 0) / 1000
         min_bytes = body.int32()
         max_bytes = body.int32()
-        body.int8()  # isolation level: without transactions all are the same
+        body.int8()  # isolation level: no effect without transactions
         session_id = 0
         if version >= 7:
             session_id = body.int32()
@@ -124,7 +124,7 @@ class DataApis:
             return _Wanted(partition, offset, body.int32())
 
         wanted = body.by_topic(read_partition)
-        if session_id != 0:  # sessions are never given out, so each request names all its partitions
+        if session_id != 0:  # no fetch sessions exist, so each request names all its partitions
             return _fetch_reply(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         found = await self._wait_for(
             wanted, min_bytes=min_bytes, max_bytes=max_bytes, wait_seconds=wait_seconds
@@ -146,7 +146,7 @@ class DataApis:
             left_seconds = deadline - loop.time()
             if size >= min_bytes or refused or left_seconds <= 0:
                 return found
-            # Nothing else runs between looking and watching, so no append is missed.
+            # No other task runs between `_look` and `watch`, so no append is missed.
             woken: asyncio.Future[None] = loop.create_future()
 
             def wake(woken: asyncio.Future[None] = woken) -> None:
@@ -165,7 +165,7 @@ class DataApis:
     def _look(
         self, wanted: list[tuple[str, list[_Wanted]]], max_bytes: int
     ) -> tuple[list[tuple[str, list[_Found]]], int, bool]:
-        """What is there now, its size in bytes, and whether a partition was refused."""
+        """Return the available batches, their size in bytes, and whether a partition was refused."""
         size = 0
         any_refused = False
         topics = []
@@ -187,7 +187,7 @@ class DataApis:
         return topics, size, any_refused
 
     async def list_offsets(self, request: Request) -> Writer:
-        """Where a partition begins, where it ends, and where a time is in it."""
+        """Return the offsets of partitions' start, end, or a time."""
         body, version = request.body, request.version
         body.int32()  # replica
         if version >= 2:
@@ -219,7 +219,7 @@ class DataApis:
         return reply
 
     async def delete_records(self, request: Request) -> Writer:
-        """Forget the records before an offset."""
+        """Delete the records before an offset."""
         body = request.body
         topics = body.by_topic(lambda: (body.int32(), body.int64()))
         reply = Writer()
@@ -240,7 +240,7 @@ class DataApis:
         return reply
 
     async def init_producer_id(self, request: Request) -> Writer:
-        """Give an idempotent producer its id; transactional ones are refused."""
+        """Return an idempotent producer's id; refuse transactional ones."""
         transactional_id = request.body.nullable_string()
         refused = transactional_id is not None
         reply = Writer()

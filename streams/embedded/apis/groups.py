@@ -1,4 +1,4 @@
-"""Consumer groups on the wire: membership, offsets, and what an administrator asks about them."""
+"""Handlers of consumer group requests: membership, offsets and administration."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NO_OFFSET = -1
 
 
 class GroupApis:
-    """Answers the requests about consumer groups.
+    """Handles the requests about consumer groups.
 
     Args:
         coordinator: The groups.
-        topics: Offsets are committed for partitions that exist.
+        topics: The topics; offsets of other partitions are refused.
     """
 
     def __init__(self, coordinator: GroupCoordinator, topics: Topics) -> None:
@@ -33,7 +33,7 @@ class GroupApis:
         self._topics = topics
 
     def table(self) -> tuple[Api, ...]:
-        """The request types answered here. Static members need JoinGroup 5 and SyncGroup 3."""
+        """Return the handled request types. Static members need JoinGroup 5 and SyncGroup 3."""
         return (
             Api(ApiKey.OFFSET_COMMIT, 2, 7, self.offset_commit),
             Api(ApiKey.OFFSET_FETCH, 1, 5, self.offset_fetch),
@@ -47,7 +47,7 @@ class GroupApis:
         )
 
     async def join_group(self, request: Request) -> Writer:
-        """Join, and wait for the next generation to begin."""
+        """Join a group, and wait for the next generation."""
         body, version = request.body, request.version
         group_id = body.string()
         session_timeout_seconds = body.int32() / 1000
@@ -88,7 +88,7 @@ class GroupApis:
         return reply
 
     async def sync_group(self, request: Request) -> Writer:
-        """Bring the assignment (leader) or wait for it (followers)."""
+        """Submit the assignment (leader) or wait for it (followers)."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         instance_id = body.nullable_string() if version >= 3 else None
@@ -107,7 +107,7 @@ class GroupApis:
         return reply
 
     async def heartbeat(self, request: Request) -> Writer:
-        """A member says that it is alive, and hears whether it must join again."""
+        """Register a heartbeat; return whether the member must rejoin."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         instance_id = body.nullable_string() if version >= 3 else None
@@ -120,7 +120,7 @@ class GroupApis:
         return reply
 
     async def leave_group(self, request: Request) -> Writer:
-        """Members leave; from version 3 on several at once, static ones by their instance id."""
+        """Remove members; from version 3 several at once, static ones by instance id."""
         body, version = request.body, request.version
         group = self._coordinator.find(body.string())
         reply = Writer()
@@ -144,12 +144,12 @@ class GroupApis:
         return reply
 
     async def offset_commit(self, request: Request) -> Writer:
-        """Note where a group continues."""
+        """Commit a group's offsets."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         instance_id = body.nullable_string() if version >= 7 else None
         if version <= 4:
-            body.int64()  # retention time: offsets are kept as long as the broker lives
+            body.int64()  # retention time: offsets are kept until the broker ends
 
         def read_partition() -> tuple[int, CommittedOffset]:
             partition, offset = body.int32(), body.int64()
@@ -178,7 +178,7 @@ class GroupApis:
         return reply
 
     async def offset_fetch(self, request: Request) -> Writer:
-        """Say where a group continues, in some partitions or in all it committed for."""
+        """Return a group's committed offsets, of some or all partitions."""
         body, version = request.body, request.version
         committed = self._coordinator.committed(body.string())
         wanted = body.nullable_array(lambda: (body.string(), body.array(body.int32)))
@@ -206,7 +206,7 @@ class GroupApis:
         return reply
 
     async def list_groups(self, request: Request) -> Writer:
-        """Name all groups."""
+        """List all groups."""
         reply = Writer()
 
         def write_group(group: Group) -> None:
@@ -220,7 +220,7 @@ class GroupApis:
         return reply
 
     async def describe_groups(self, request: Request) -> Writer:
-        """Say in what state groups are, and who their members are."""
+        """Return states and members of groups."""
         reply = Writer()
 
         def write_member(member: Member, protocol: str) -> None:
@@ -246,7 +246,7 @@ class GroupApis:
         return reply
 
     async def delete_groups(self, request: Request) -> Writer:
-        """Forget groups that have no members."""
+        """Delete groups without members."""
         reply = Writer()
 
         def write_group(group_id: str) -> None:

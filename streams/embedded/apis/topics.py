@@ -1,4 +1,4 @@
-"""Topics on the wire: metadata, creation, deletion, more partitions, settings."""
+"""Handlers of topic requests: metadata, creation, deletion, partitions and settings."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class _NewTopic:
 
 
 class TopicApis:
-    """Answers the requests about topics and about the broker itself.
+    """Handles the requests about topics and the broker.
 
     Args:
         topics: The topics.
-        coordinator: Forgets the offsets of topics that are deleted.
-        address: Gives the host and port at which clients find the broker.
-        auto_create_topics: Whether asking for an unknown topic's metadata creates it.
+        coordinator: Deletes the offsets of deleted topics.
+        address: Returns the broker's host and port for clients.
+        auto_create_topics: Whether a metadata request creates unknown topics.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TopicApis:
         self._auto_create_topics = auto_create_topics
 
     def table(self) -> tuple[Api, ...]:
-        """The request types answered here."""
+        """Return the handled request types."""
         return (
             Api(ApiKey.METADATA, 1, 6, self.metadata),
             Api(ApiKey.FIND_COORDINATOR, 0, 2, self.find_coordinator),
@@ -71,7 +71,7 @@ class TopicApis:
         )
 
     async def metadata(self, request: Request) -> Writer:
-        """Name the broker and the topics asked for, creating them if that is allowed."""
+        """Return the broker and the requested topics; create missing ones if allowed."""
         body, version = request.body, request.version
         names = body.nullable_array(body.string)
         may_create = self._auto_create_topics and (body.boolean() if version >= 4 else True)
@@ -116,7 +116,7 @@ class TopicApis:
         return reply
 
     async def find_coordinator(self, request: Request) -> Writer:
-        """The one broker coordinates all groups."""
+        """Return this broker, which coordinates all groups."""
         request.body.string()
         host, port = self._address()
         reply = Writer()
@@ -144,7 +144,7 @@ class TopicApis:
             )
 
         new_topics = body.array(read_topic)
-        body.int32()  # timeout: it is done at once
+        body.int32()  # timeout: creation is immediate
         validate_only = body.boolean() if version >= 1 else False
         reply = Writer()
 
@@ -161,7 +161,7 @@ class TopicApis:
         return reply
 
     async def delete_topics(self, request: Request) -> Writer:
-        """Delete topics, their records, and the offsets committed for them."""
+        """Delete topics with their records and committed offsets."""
         reply = Writer()
 
         def delete(name: str) -> None:
@@ -179,12 +179,12 @@ class TopicApis:
         return reply
 
     async def create_partitions(self, request: Request) -> Writer:
-        """Give topics more partitions."""
+        """Add partitions to topics."""
         body = request.body
 
         def read_topic() -> tuple[str, int]:
             name, count = body.string(), body.int32()
-            body.array(lambda: body.array(body.int32))  # on which brokers: there is one
+            body.array(lambda: body.array(body.int32))  # assignment: there is one broker
             return name, count
 
         wanted = body.array(read_topic)
@@ -204,7 +204,7 @@ class TopicApis:
         return reply
 
     async def describe_configs(self, request: Request) -> Writer:
-        """Show the settings of topics; those of the broker itself are few."""
+        """Return the settings of topics and of the broker."""
         body, version = request.body, request.version
         resources = body.array(lambda: (body.int8(), body.string(), body.nullable_array(body.string)))
         reply = Writer()

@@ -1,4 +1,4 @@
-"""All consumer groups of the broker, and the offsets they committed."""
+"""All consumer groups of the broker, with their committed offsets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TICK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Where a group continues in a partition, with a note of its own."""
+    """A group's committed offset of a partition, with the client's metadata."""
 
     offset: int
     metadata: str | None
 
 
 class GroupCoordinator:
-    """Keeps the groups and ends the sessions of members that fell silent."""
+    """Manages the groups and ends the sessions of members without heartbeats."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
@@ -34,18 +34,18 @@ class GroupCoordinator:
         return iter(self._groups.values())
 
     def find(self, group_id: str) -> Group | None:
-        """The group of that name, if there is one."""
+        """Return the group of a name, if it exists."""
         return self._groups.get(group_id)
 
     def find_or_create(self, group_id: str) -> Group:
-        """The group of that name, empty if it is new."""
+        """Return the group of a name; create it if it is missing."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = Group(group_id)
         return group
 
     def delete(self, group_id: str) -> ErrorCode:
-        """Forget a group without members, and its offsets."""
+        """Delete a group without members, and its offsets."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -56,21 +56,21 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def commit(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Note where a group continues in a partition."""
+        """Commit a group's offset of a partition."""
         self._offsets.setdefault(group_id, {})[topic, partition] = committed
 
     def committed(self, group_id: str) -> dict[tuple[str, int], CommittedOffset]:
-        """What a group committed, by topic and partition."""
+        """Return a group's committed offsets by topic and partition."""
         return self._offsets.get(group_id, {})
 
     def forget_topic(self, topic: str) -> None:
-        """Drop what was committed for a topic that was deleted."""
+        """Delete the committed offsets of a deleted topic."""
         for offsets in self._offsets.values():
             for key in [key for key in offsets if key[0] == topic]:
                 del offsets[key]
 
     async def watch_sessions(self) -> None:
-        """End the sessions of silent members, until cancelled."""
+        """End the sessions of members without heartbeats, until cancelled."""
         clock = asyncio.get_running_loop().time
         for group in self:
             group.renew_sessions()
@@ -79,12 +79,12 @@ class GroupCoordinator:
             await asyncio.sleep(_TICK_SECONDS)
             late_seconds = clock() - expected
             if late_seconds > _TICK_SECONDS:
-                # The event loop stood still, so heartbeats may wait unread in the sockets: read them first.
+                # The event loop was blocked, so heartbeats may wait in the sockets: read them first.
                 continue
             for group in list(self):
                 group.expire(clock())
 
     def close(self) -> None:
-        """Answer everybody who waits."""
+        """Answer all waiting requests."""
         for group in self:
             group.close()

@@ -37,11 +37,11 @@ class Group:
         self.members: dict[str, Member] = {}
         self._leader_id = ""
         self._static_ids: dict[str, str] = {}  # instance id -> member id
-        self._promised_ids: dict[str, float] = {}  # ids given out in the first step of a join -> until when
+        self._promised_ids: dict[str, float] = {}  # ids issued in the first step of a join -> expiry
         self._timer: asyncio.TimerHandle | None = None
 
     async def join(self, request: JoinRequest) -> JoinReply:
-        """Take a member into the next generation; answers when that generation begins."""
+        """Add a member to the next generation; return when it starts."""
         error = self._reason_to_refuse(request)
         if error is not ErrorCode.NONE:
             return JoinReply(error=error, member_id=request.member_id)
@@ -57,7 +57,7 @@ class Group:
             member, reply = self._add(request, _new_id(request.instance_id or request.client_id)), None
         if reply is not None:
             return reply
-        assert member is not None  # noqa: S101 - one of the two is always there
+        assert member is not None  # noqa: S101 - one of the two is always set
         member.answer_join(JoinReply(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
         waiting: asyncio.Future[JoinReply] = asyncio.get_running_loop().create_future()
         member.joining = waiting
@@ -65,11 +65,11 @@ class Group:
         return await waiting
 
     async def sync(self, who: Identity, assignments: Mapping[str, bytes]) -> SyncReply:
-        """Hand out the leader's assignment; followers wait for it.
+        """Return a member's assignment from the leader; followers wait for it.
 
         Args:
             who: The member.
-            assignments: For each member id its partitions; only the leader's are used.
+            assignments: Partitions by member id; only the leader's are used.
         """
         error = self.check(who)
         if error is not ErrorCode.NONE:
@@ -88,14 +88,14 @@ class Group:
         return await waiting
 
     def heartbeat(self, who: Identity) -> ErrorCode:
-        """Note that a member is alive; tells it whether it must rejoin."""
+        """Register a member's heartbeat; return whether it must rejoin."""
         error = self.check(who)
         if error is ErrorCode.NONE and self.state is GroupState.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
     def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
-        """Take a member out at its own wish, or a static one by its instance id."""
+        """Remove a member at its request, or a static one by its instance id."""
         if instance_id is not None:
             current = self._static_ids.get(instance_id)
             if current is None:
@@ -112,7 +112,7 @@ class Group:
         return ErrorCode.NONE
 
     def check(self, who: Identity) -> ErrorCode:
-        """Whether a request comes from a member of this generation; if so, the member counts as alive."""
+        """Return whether a request is from a member of this generation; if so, it counts as a heartbeat."""
         error = self._check_member(who.member_id, who.instance_id)
         if error is not ErrorCode.NONE:
             return error
@@ -122,7 +122,7 @@ class Group:
         return ErrorCode.NONE
 
     def check_commit(self, who: Identity) -> ErrorCode:
-        """Whether offsets may be committed: by a member of this generation, or by any client if empty."""
+        """Return whether a commit is allowed: by a member of this generation, or by any client if empty."""
         if who.generation < 0 and not self.members:
             return ErrorCode.NONE
         error = self.check(who)
@@ -131,12 +131,12 @@ class Group:
         return error
 
     def expire(self, now: float) -> None:
-        """Take out the members that were not heard of for longer than their session timeout.
+        """Remove the members whose session timed out.
 
         Args:
             now: The time of the event loop's clock.
         """
-        # Listed first: taking one out answers the others, who then wait no longer.
+        # List them first: removing one answers the others, which then no longer wait.
         silent = [
             member.member_id
             for member in self.members.values()
@@ -151,12 +151,12 @@ class Group:
             self._complete_if_all_are_here()
 
     def renew_sessions(self) -> None:
-        """Restart every session: no heartbeat could arrive in the time before."""
+        """Restart every session, because no heartbeat could arrive before."""
         for member in self.members.values():
             member.last_seen = _now()
 
     def close(self) -> None:
-        """Answer everybody who waits, and set no timer any longer."""
+        """Answer all waiting requests and stop the timer."""
         self._set_timer(None)
         for member in self.members.values():
             member.dismiss(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -183,7 +183,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def _known(self, request: JoinRequest) -> tuple[Member | None, JoinReply | None]:
-        """A member that comes with an id: the member that must wait, or the reply it can have at once."""
+        """Handle a join with an id: return the member that must wait, or its immediate reply."""
         if request.instance_id is None and self._promised_ids.pop(request.member_id, None) is not None:
             return self._add(request, request.member_id), None
         error = self._check_member(request.member_id, request.instance_id)
@@ -193,8 +193,8 @@ class Group:
         unchanged = member.protocols == dict(request.protocols)
         is_leader = request.member_id == self._leader_id
         member.update(request, now=_now())
-        # The reply to its last join was lost: the same generation still holds. A leader that joins again
-        # while the group is stable does so because what it assigns has changed.
+        # The reply to its last join was lost: the generation is unchanged. A leader rejoins a stable group
+        # because its assignment has changed.
         if unchanged and (
             self.state is GroupState.COMPLETING or (self.state is GroupState.STABLE and not is_leader)
         ):
@@ -202,7 +202,7 @@ class Group:
         return member, None
 
     def _restarted(self, request: JoinRequest, instance_id: str) -> tuple[Member | None, JoinReply | None]:
-        """A static member comes back without an id: it keeps its place; its new id fences the old."""
+        """Handle a static member's rejoin without an id: it keeps its place; its new id fences the old."""
         former_id = self._static_ids[instance_id]
         former = self.members[former_id]
         former_leader_id = self._leader_id
@@ -210,7 +210,7 @@ class Group:
         former.dismiss(ErrorCode.FENCED_INSTANCE_ID)
         if self.state is not GroupState.STABLE or preferred_protocol(self.members.values()) != self.protocol:
             return member, None
-        # The reply names the former leader, even if it is this member: it asks for its old assignment then,
+        # The reply names the former leader, even if it is this member, which then requests its old assignment
         # and computes none.
         return None, JoinReply(
             generation=self.generation,
@@ -250,7 +250,7 @@ class Group:
         self._rebalance()
 
     def _rebalance(self) -> None:
-        """Begin to gather members, unless that is under way; continue at once if all are here."""
+        """Start a rebalance unless one is running; continue at once if all members have joined."""
         if self.state is not GroupState.PREPARING:
             for member in self.members.values():
                 if member.syncing is not None:
@@ -325,7 +325,7 @@ class Group:
         )
 
     def _time_is_up(self) -> None:
-        """A member did not join, or did not ask for its assignment, within the rebalance timeout."""
+        """Handle the rebalance timeout: remove members that did not join or sync."""
         self._timer = None
         if self.state is GroupState.PREPARING:
             self._begin_generation()

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A member wants to be part of the next generation.
+    """A member's request to join the next generation.
 
     Attributes:
         member_id: Empty for a new member.
         instance_id: The name of a static member (KIP-345), which survives its restarts.
         protocols: Assignment strategies in order of preference, each with the member's subscription.
-        two_steps: A new dynamic member is first given an id and must come again with it (KIP-394), so that
-            repeated tries of one client do not leave members behind.
+        two_steps: Whether a new dynamic member first receives an id and must rejoin with it (KIP-394), so
+            that a client's retries leave no members behind.
     """
 
     session_timeout_seconds: float
@@ -37,7 +37,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """The generation a member is part of; the leader also gets the members, to assign partitions."""
+    """The member's generation; the leader also receives the members, to assign partitions."""
 
     error: ErrorCode = ErrorCode.NONE
     generation: int = -1
@@ -49,7 +49,7 @@ class JoinReply:
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
-    """The partitions a member was assigned, in the clients' own encoding."""
+    """A member's assigned partitions, in the clients' own encoding."""
 
     error: ErrorCode = ErrorCode.NONE
     assignment: bytes = b""
@@ -66,7 +66,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Member:
-    """A member as the group knows it. `joining` and `syncing` are the replies it waits for."""
+    """A group's record of a member. `joining` and `syncing` are the replies it waits for."""
 
     member_id: str
     instance_id: str | None
@@ -82,11 +82,11 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """It waits for a reply, and so cannot be expected to send heartbeats."""
+        """Whether it waits for a reply and therefore sends no heartbeats."""
         return self.joining is not None or self.syncing is not None
 
     def update(self, request: JoinRequest, *, now: float) -> None:
-        """Take over what a repeated join asks for; the member counts as alive."""
+        """Apply a repeated join, which also counts as a heartbeat."""
         self.protocols = dict(request.protocols)
         self.session_timeout_seconds = request.session_timeout_seconds
         self.rebalance_timeout_seconds = request.rebalance_timeout_seconds
@@ -105,6 +105,6 @@ class Member:
             waiting.set_result(reply)
 
     def dismiss(self, error: ErrorCode) -> None:
-        """Answer whatever it waits for with an error."""
+        """Answer its waiting requests with an error."""
         self.answer_join(JoinReply(error=error, member_id=self.member_id))
         self.answer_sync(SyncReply(error=error))

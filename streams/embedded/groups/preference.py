@@ -1,4 +1,4 @@
-"""Which assignment strategy the members of a group agree on."""
+"""Chooses the assignment strategy of a group."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def shared_protocols(wanted: Iterable[str], others: Collection[Member]) -> list[str]:
-    """The requested strategies that all other members support."""
+    """Return the requested strategies that all other members support."""
     return [name for name in wanted if all(name in other.protocols for other in others)]
 
 
 def preferred_protocol(members: Collection[Member]) -> str:
-    """The strategy that all members support and most prefer; empty without members."""
+    """Return the strategy that all members support and most prefer; empty without members."""
     votes: dict[str, int] = {}
     for member in members:
         for name in shared_protocols(member.protocols, members):

@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """Where a group is between two generations; the values are the names clients are shown."""
+    """The state of a group; the values are Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"

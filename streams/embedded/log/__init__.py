@@ -1,1 +1,1 @@
-"""What the broker stores: topics, partitions and producer state."""
+"""The broker's storage: topics, partitions and producer state."""

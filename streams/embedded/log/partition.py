@@ -20,7 +20,7 @@ _base_offset = attrgetter("base_offset")
 
 
 class Partition:
-    """A log. Offsets count records from 0; `start_offset` grows as old records are dropped."""
+    """A log. Offsets count records from 0; `start_offset` grows as old records are deleted."""
 
     __slots__ = ("_batches", "_producers", "_size_bytes", "_watchers", "end_offset", "start_offset")
 
@@ -38,13 +38,13 @@ class Partition:
         return self._size_bytes
 
     def append(self, data: Buffer, *, max_batch_bytes: int, retention_bytes: int | None = None) -> int:
-        """Store one batch, unless an idempotent producer sends it a second time.
+        """Store one batch, unless it repeats an idempotent producer's batch.
 
         Args:
-            data: The batch as it came.
+            data: The batch.
             max_batch_bytes: A larger batch is refused.
-            retention_bytes: Drop the oldest batches while more than this is held; None keeps all. The newest
-                stays.
+            retention_bytes: Delete the oldest batches, except the newest one, beyond this size; None keeps
+                all.
 
         Returns:
             The offset of the batch's first record.
@@ -77,13 +77,13 @@ class Partition:
         return batch.base_offset
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[bytearray]:
-        """The batches from the one that holds the offset on, as they are stored (not copied).
+        """Return the stored batches (not copied) from the one with the offset on.
 
         Args:
-            offset: The first record wanted. The first batch may begin before it.
+            offset: The first record wanted. The first batch may start before it.
             max_bytes: Stop before the batch that would exceed this.
-            at_least_one: Give the first batch even if it alone is larger than `max_bytes`, so that a reader
-                gets past it.
+            at_least_one: Whether to return the first batch even if it is larger than `max_bytes`, so that a
+                reader can proceed.
 
         Raises:
             RefusedError: OFFSET_OUT_OF_RANGE, before the start or after the end of the log.
@@ -107,7 +107,7 @@ class Partition:
         return found
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Time and offset of the first record at or after a time; None where there is none."""
+        """Return time and offset of the first record at or after a time; None if there is none."""
         for batch in self._batches:
             found = find_time(batch, timestamp_ms)
             if found is not None:
@@ -115,7 +115,7 @@ class Partition:
         return None
 
     def delete_before(self, offset: int) -> int:
-        """Forget the records before an offset (-1: all of them).
+        """Delete the records before an offset (-1: all of them).
 
         Returns:
             The new start of the log.
@@ -145,7 +145,7 @@ class Partition:
         self._watchers.discard(wake)
 
     def wake_watchers(self) -> None:
-        """Let those who wait for records look again."""
+        """Wake the requests that wait for records."""
         for wake in tuple(self._watchers):
             wake()
 

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers: drops a batch sent twice, notices one missing."""
+"""A partition's state of idempotent producers: detects repeated and missing batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streams.embedded.protocol.codes import ErrorCode
 if TYPE_CHECKING:
     from streams.embedded.protocol.batches import BatchHeader
 
-# As many requests as an idempotent producer may have in flight (KIP-185).
+# Maximum requests in flight of an idempotent producer (KIP-185).
 _REMEMBERED_BATCHES: Final = 5
 
 
@@ -33,16 +33,16 @@ class ProducerStates:
         self._states: dict[int, _ProducerState] = {}
 
     def duplicate_of(self, header: BatchHeader) -> int | None:
-        """Check a batch of an idempotent producer against the ones before it.
+        """Check a batch of an idempotent producer against the earlier ones.
 
         Returns:
-            The base offset at which this very batch was stored earlier, or None for a new one.
+            The base offset of an identical stored batch, or None for a new one.
 
         Raises:
             RefusedError: The epoch is older than one seen, or batches in between are missing.
         """
         state = self._states.get(header.producer_id)
-        if state is None:  # as Kafka: without a memory of the producer (retention), any sequence may begin
+        if state is None:  # as in Kafka: without state of the producer (retention), any sequence may start
             return None
         if header.producer_epoch < state.epoch:
             raise RefusedError(
@@ -70,7 +70,7 @@ class ProducerStates:
         return None
 
     def remember(self, header: BatchHeader, base_offset: int) -> None:
-        """Note a batch that was stored."""
+        """Remember a stored batch."""
         state = self._states.get(header.producer_id)
         if state is None or state.epoch != header.producer_epoch:
             state = self._states[header.producer_id] = _ProducerState(header.producer_epoch)

@@ -1,4 +1,4 @@
-"""The topics: names, partitions and the few settings that are acted upon."""
+"""The topics: names, partitions and the supported settings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NO_BOUND: Final = -1
 class Topic:
     """A topic's partitions and settings.
 
-    Settings other than `max.message.bytes` and `retention.bytes` are kept and shown, and change nothing.
+    Settings other than `max.message.bytes` and `retention.bytes` are stored without effect.
 
     Args:
-        partition_count: Partitions to begin with.
-        defaults: The broker's values of the settings that are acted upon.
+        partition_count: Initial number of partitions.
+        defaults: The broker's values of the supported settings.
         configs: The topic's own values.
     """
 
@@ -44,11 +44,11 @@ class Topic:
         """Replace the topic's own settings.
 
         Args:
-            configs: All of the topic's own values; what is left out goes back to its default.
-            validate_only: Check the values and change nothing.
+            configs: All of the topic's own values; omitted ones return to their defaults.
+            validate_only: Whether to check the values without changing them.
 
         Raises:
-            RefusedError: INVALID_CONFIG, where a size is not a whole number in its range.
+            RefusedError: INVALID_CONFIG, if a size is not a whole number in its range.
         """
         settings = {**self._defaults, **configs}
         max_batch_bytes = _size(_MAX_MESSAGE_BYTES, settings[_MAX_MESSAGE_BYTES], least=0)
@@ -60,17 +60,14 @@ class Topic:
         self.configs = dict(configs)
 
     def settings(self) -> dict[str, tuple[str, bool]]:
-        """Each setting's value, and whether it is the broker's default."""
+        """Return each setting's value, and whether it is the broker's default."""
         return {
             name: (value, name not in self.configs)
             for name, value in {**self._defaults, **self.configs}.items()
         }
 
     def append(self, partition: Partition, data: Buffer) -> int:
-        """Store a batch in one of the topic's partitions under the topic's bounds.
-
-        Returns its first offset.
-        """
+        """Store a batch in a partition, within the topic's limits; return its first offset."""
         return partition.append(
             data, max_batch_bytes=self._max_batch_bytes, retention_bytes=self._retention_bytes
         )
@@ -80,10 +77,9 @@ class Topics:
     """All topics of the broker.
 
     Args:
-        default_partitions: Partitions of a topic created without a number of its own.
-        max_message_bytes: The largest batch, where the topic does not say otherwise.
-        max_bytes_per_partition: How much a partition keeps, where the topic does not say otherwise; None:
-            all.
+        default_partitions: Partitions of topics created without a number.
+        max_message_bytes: The largest batch, unless the topic sets another limit.
+        max_bytes_per_partition: Size limit of a partition, unless the topic sets another; None: no limit.
     """
 
     def __init__(
@@ -103,7 +99,7 @@ class Topics:
         return iter(self._topics)
 
     def get(self, name: str) -> Topic:
-        """The topic of that name.
+        """Return the topic of a name.
 
         Raises:
             RefusedError: UNKNOWN_TOPIC_OR_PARTITION.
@@ -114,7 +110,7 @@ class Topics:
         return topic
 
     def partition(self, name: str, index: int) -> Partition:
-        """One partition of a topic.
+        """Return one partition of a topic.
 
         Raises:
             RefusedError: UNKNOWN_TOPIC_OR_PARTITION.
@@ -128,7 +124,7 @@ class Topics:
         return partitions[index]
 
     def has(self, name: str, index: int) -> bool:
-        """Whether there is such a partition."""
+        """Return whether a partition exists."""
         topic = self._topics.get(name)
         return topic is not None and 0 <= index < len(topic.partitions)
 
@@ -146,10 +142,10 @@ class Topics:
             name: 1-249 of the characters a-z A-Z 0-9 . _ -
             partition_count: 1-10,000; None: the default.
             configs: Settings of the topic.
-            validate_only: Check everything and create nothing.
+            validate_only: Whether to check without creating it.
 
         Raises:
-            RefusedError: It already exists, or the name, the count or a setting is not allowed.
+            RefusedError: It already exists, or the name, the count or a setting is invalid.
         """
         count = self.default_partitions if partition_count is None else partition_count
         if not _NAME.fullmatch(name) or name in {".", ".."}:
@@ -181,10 +177,10 @@ class Topics:
             partition.wake_watchers()
 
     def extend(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
-        """Give a topic more partitions.
+        """Add partitions to a topic.
 
         Raises:
-            RefusedError: There is no such topic, or the number is not larger than before.
+            RefusedError: The topic does not exist, or the number is not larger than before.
         """
         partitions = self.get(name).partitions
         if not len(partitions) < partition_count <= _MAX_PARTITIONS:

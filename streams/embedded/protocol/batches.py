@@ -1,7 +1,7 @@
-"""Record batches of message format 2: the header, and finding a record by its time.
+"""Record batches of message format 2: their header, and the search of a record by time.
 
-The layout is that of the Kafka documentation, "Record Batch". The checksum is not verified here: in pure
-Python that would cost more than all the rest, and every consumer verifies it.
+The layout is that of the Kafka documentation, "Record Batch". The checksum is not verified: in pure Python
+that would be too slow, and every consumer verifies it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ HEADER_BYTES: Final = _HEADER.size
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What a partition needs to know of a batch.
+    """The header fields that a partition needs.
 
     Attributes:
-        size_bytes: The whole batch, header included.
+        size_bytes: Size of the batch, including its header.
         compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
         record_count: Records in the batch, at least 1.
-        first_timestamp_ms: The base from which the records' times are counted.
-        max_timestamp_ms: The latest time of a record, as the producer says.
-        producer_id: -1 where the producer is not idempotent.
+        first_timestamp_ms: The base of the records' times.
+        max_timestamp_ms: The latest time of a record, according to the producer.
+        producer_id: -1 if the producer is not idempotent.
         producer_epoch: The producer's epoch.
         base_sequence: The first record's sequence number.
     """
@@ -69,7 +69,7 @@ class BatchHeader:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch in a log, ready to be sent as it is."""
+    """A batch in a log, ready to be sent."""
 
     base_offset: int
     header: BatchHeader
@@ -87,11 +87,11 @@ def next_sequence(sequence: int) -> int:
 
 
 def parse_header(data: Buffer) -> BatchHeader:
-    """Read and check the header of the one batch that the data must hold.
+    """Read and check the header of data that must be one batch.
 
     Raises:
-        RefusedError: INVALID_RECORD, where it is not exactly one whole batch of format 2 with records of a
-            client.
+        RefusedError: INVALID_RECORD, if it is not exactly one whole batch of format 2 with a client's
+            records.
     """
     if len(data) < HEADER_BYTES:
         raise _invalid(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
@@ -102,7 +102,7 @@ def parse_header(data: Buffer) -> BatchHeader:
         raise _invalid(f"message format {magic} is not supported, use format {_MAGIC} (Kafka 0.11 or newer)")
     if length + _LENGTH_STARTS_AFTER != len(data):
         raise _invalid(
-            f"one batch a partition: it says {length + _LENGTH_STARTS_AFTER} bytes, got {len(data)}"
+            f"one batch per partition: its length is {length + _LENGTH_STARTS_AFTER} bytes, got {len(data)}"
         )
     if count < 1 or last_delta != count - 1:
         raise _invalid(f"record count {count} and last offset delta {last_delta} do not fit together")
@@ -123,7 +123,7 @@ def parse_header(data: Buffer) -> BatchHeader:
 
 
 def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
-    """Copy a batch out of its request with its offset and leader epoch (its checksum covers neither)."""
+    """Copy a batch from its request and set offset and leader epoch, which its checksum does not cover."""
     copy = bytearray(data)
     _INT64.pack_into(copy, 0, base_offset)
     _INT32.pack_into(copy, _LEADER_EPOCH_POSITION, 0)
@@ -133,11 +133,11 @@ def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
 def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
     """Find the first record at or after a time.
 
-    Where the records cannot be read (a compression that the standard library lacks, or nonsense inside the
-    batch), the answer is the batch's first record, so that a reader who starts there misses nothing.
+    If the records cannot be read (an unsupported compression, or an invalid batch), return the batch's first
+    record, so that a reader misses nothing.
 
     Returns:
-        The record's time in milliseconds and its offset; None where the batch has no such record.
+        The record's time in milliseconds and its offset; None if there is none.
     """
     header = batch.header
     if header.max_timestamp_ms < timestamp_ms:
@@ -183,7 +183,7 @@ def _inflated(batch: StoredBatch) -> Buffer:
 
 
 def _varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a zigzag variable-length number; returns it and the position after it."""
+    """Read a zigzag variable-length number; return it and the position after it."""
     raw = shift = 0
     while position < len(data) and shift < 64:
         byte = data[position]

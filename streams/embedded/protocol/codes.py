@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The request types this broker answers."""
+    """The supported request types."""
 
     PRODUCE = 0
     FETCH = 1
@@ -33,7 +33,7 @@ class ApiKey(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """The error codes this broker sends, with the names the protocol gives them."""
+    """The error codes of this broker, with the protocol's names."""
 
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1

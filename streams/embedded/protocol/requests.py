@@ -1,4 +1,4 @@
-"""One request in transit from a connection to the function that answers it."""
+"""Requests and their handlers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request whose header was read; `body` stands at the first byte after it."""
+    """A request with a parsed header; `body` is positioned after it."""
 
     version: int
     client_id: str
@@ -21,13 +21,13 @@ class Request:
     body: Reader
 
 
-# Answers a request; None where the client wants no answer (produce with acks=0).
+# Handles a request; returns None if the client wants no answer (produce with acks=0).
 Handler = Callable[[Request], Awaitable["Writer | None"]]
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A request type, the versions of it that are understood, and who answers it."""
+    """A request type, its supported versions and its handler."""
 
     key: ApiKey
     oldest: int

@@ -1,4 +1,4 @@
-"""Connections: framing, versions, and keeping a bad client from hurting the others."""
+"""Connections: framing, versions, and isolation of clients from each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEWEST_API_VERSIONS: Final = 2  # version 3 has another encoding
 
 
 class ApiTable:
-    """Which request types and versions are understood, and who answers each.
+    """The supported request types and versions with their handlers.
 
     Args:
         apis: The request types; ApiVersions is added here.
@@ -39,20 +39,19 @@ class ApiTable:
 
         Args:
             data: The request without its length.
-            client_host: From where it came.
+            client_host: The client's host.
 
         Returns:
-            The request's correlation id, and the answer (None where none is wanted).
+            The request's correlation id, and the answer (None if none is wanted).
 
         Raises:
-            MalformedRequestError: It is no request, or one that is not supported.
+            MalformedRequestError: It is no request, or an unsupported one.
         """
         body = Reader(data)
         key, version, correlation_id = body.int16(), body.int16(), body.int32()
         client_id = body.nullable_string() or ""
         if key == ApiKey.API_VERSIONS and version > _NEWEST_API_VERSIONS:
-            # The one request whose version cannot be negotiated: answered with the oldest encoding and an
-            # error.
+            # The version of this request cannot be negotiated: answer in the oldest encoding with an error.
             return correlation_id, self._versions(0, ErrorCode.UNSUPPORTED_VERSION)
         api = self._apis.get(key)
         if api is None:
@@ -82,11 +81,11 @@ class ApiTable:
 
 
 class Server:
-    """Listens on one address and answers each connection's requests in their order.
+    """Listens on one address and answers each connection's requests in order.
 
     Args:
-        apis: Answers the requests.
-        max_request_bytes: A client that announces more is disconnected.
+        apis: The handlers.
+        max_request_bytes: A client with a larger request is disconnected.
     """
 
     def __init__(self, apis: ApiTable, *, max_request_bytes: int) -> None:
@@ -96,10 +95,10 @@ class Server:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Begin to listen.
+        """Start to listen.
 
         Returns:
-            The port, which the system chose if 0 was given.
+            The port.
 
         Raises:
             OSError: The port is taken.
@@ -134,14 +133,14 @@ class Server:
                     writer.writelines((header, *answer.chunks()))
                     await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client went away, as clients do
+            pass  # the client closed the connection
         except MalformedRequestError as error:
             _log.warning("closed the connection from %s:%s: %s", host, port, error)
         except asyncio.CancelledError:
-            writer.transport.abort()  # a client that does not read must not hold up the end
+            writer.transport.abort()  # a client that does not read must not delay the stop
             raise
-        except Exception:  # noqa: BLE001 - a defect here must not take the other clients down
-            _log.exception("closed the connection from %s:%s: its request could not be answered", host, port)
+        except Exception:  # noqa: BLE001 - an error must not affect the other clients
+            _log.exception("closed the connection from %s:%s: its request failed", host, port)
         finally:
             writer.close()
 
@@ -150,6 +149,6 @@ class Server:
         if not _SHORTEST_REQUEST_BYTES <= size <= self._max_request_bytes:
             raise MalformedRequestError(
                 f"a request must have {_SHORTEST_REQUEST_BYTES}..{self._max_request_bytes} bytes, "
-                f"it announces {size}"
+                f"its length is {size}"
             )
         return await reader.readexactly(size)

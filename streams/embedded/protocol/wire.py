@@ -22,7 +22,7 @@ _MAX_STRING_BYTES: Final = 2**15 - 1
 
 
 class Reader:
-    """Reads primitive values one after the other; whatever the bytes are, it never reads past their end.
+    """Reads primitive values in sequence, never beyond the end of the bytes.
 
     Args:
         data: One request, without its length prefix.
@@ -56,11 +56,11 @@ class Reader:
         return self._number(_INT64)
 
     def boolean(self) -> bool:
-        """Read a byte as a truth value."""
+        """Read a byte as a boolean."""
         return self._number(_INT8) != 0
 
     def string(self) -> str:
-        """Read a string that must be there.
+        """Read a string that must not be null.
 
         Raises:
             MalformedRequestError: It is null, too short or not UTF-8.
@@ -99,12 +99,12 @@ class Reader:
             read_item: Reads one item from this reader.
 
         Raises:
-            MalformedRequestError: The count is larger than the bytes that are left could hold.
+            MalformedRequestError: The count is too large for the remaining bytes.
         """
         count = self.int32()
         if count < 0:
             return None
-        if count > self.remaining:  # every item takes a byte at least, so memory stays bounded by the request
+        if count > self.remaining:  # every item has at least one byte, so memory is bounded by the request
             raise MalformedRequestError(f"an array of {count} items does not fit in {self.remaining} bytes")
         return [read_item() for _ in range(count)]
 
@@ -140,7 +140,7 @@ class Writer:
         return self._kept_size + len(self._current)
 
     def chunks(self) -> list[Buffer]:
-        """What was written, in order, as few buffers."""
+        """The written data in order, in few buffers."""
         return [*self._chunks, self._current]
 
     def int8(self, value: int) -> None:
@@ -160,21 +160,21 @@ class Writer:
         self._current += _INT64.pack(value)
 
     def boolean(self, value: bool) -> None:
-        """Write a truth value as a byte."""
+        """Write a boolean as a byte."""
         self._current += b"\x01" if value else b"\x00"
 
     def string(self, value: str | None) -> None:
         """Write a string; None becomes the null string.
 
         Raises:
-            ValueError: It takes more bytes than the protocol's 16-bit length can say.
+            ValueError: It is too long for the protocol's 16-bit length.
         """
         if value is None:
             self._current += b"\xff\xff"
             return
         encoded = value.encode()
         if len(encoded) > _MAX_STRING_BYTES:
-            raise ValueError(f"a string takes {len(encoded)} bytes, the protocol allows {_MAX_STRING_BYTES}")
+            raise ValueError(f"a string has {len(encoded)} bytes, the protocol allows {_MAX_STRING_BYTES}")
         self._current += _INT16.pack(len(encoded))
         self._current += encoded
 
@@ -211,7 +211,7 @@ class Writer:
         """Write an array of topics with an array of partitions each.
 
         Args:
-            topics: Names, and what there is to write of each partition.
+            topics: Names, with the data of each partition.
             write_partition: Writes one of a topic's partitions to this writer.
         """
 

@@ -130,7 +130,7 @@ def sql(engine: Literal["duckdb", "clickhouse"], **names: str) -> str:
         engine: The engine.
         names: Values of the placeholders: `brokers` and `topic` for ClickHouse, `folder` for DuckDB.
     """
-    from importlib import resources  # noqa: PLC0415 - only this function reads a file of the package
+    from importlib import resources  # noqa: PLC0415 - used here only
 
     text = (
         resources.files("streams.store.views.export.sql")

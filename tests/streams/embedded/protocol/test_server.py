@@ -48,7 +48,7 @@ def _framed(request: bytes) -> bytes:
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "a request must have"),
         (struct.pack(">i", -1), "a request must have"),
         (struct.pack(">i", 7) + b"1234567", "a request must have"),
-        (struct.pack(">i", 2**31 - 1), "it announces 2147483647"),
+        (struct.pack(">i", 2**31 - 1), "its length is 2147483647"),
         (_framed(_request(9999, 0)), "request type 9999"),
         (_framed(_request(ApiKey.FETCH, 99)), "FETCH version 99"),
         (_framed(_request(ApiKey.FETCH, 4, b"\x00")), "bytes wanted"),
