@@ -80,7 +80,13 @@ def _add_script(text: str, found: list[Turn]) -> None:
         found.append(Turn("user", text))  # a question such as "AI: what is it?"
         return
     for one, end in zip(marks, [*(later.start() for later in marks[1:]), len(text)], strict=True):
-        found += read_message({"role": one[1], "content": text[one.end() : end].strip()}, "user")
+        said = text[one.end() : end].strip().removeprefix("text: ")
+        whole = loaded(said)
+        if has_messages(whole):  # OpenLIT, after calls of tools
+            found.clear()
+            _add(whole, "user", 0, found)
+        else:
+            found += read_message({"role": one[1], "content": said}, "user")
 
 
 def _add_list(items: Sequence[Any], role: str, depth: int, found: list[Turn]) -> None:
@@ -155,6 +161,8 @@ def _add_mapping(value: Mapping[str, Any], role: str, depth: int, found: list[Tu
         _add(loaded(value["message"]), role, deeper, found)
     elif isinstance(value.get("generations"), list):
         _add_first(value["generations"], "assistant", deeper, found)
+    elif isinstance(value.get("replies"), list):
+        _add(value["replies"], "assistant", deeper, found)
     elif isinstance(value.get("choices"), list):
         _add_first(value["choices"], "assistant", deeper, found)
     elif isinstance(value.get("candidates"), list):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 
+from streams.intake.reading.otlp.content.shown import python_literal
 from streams.intake.reading.otlp.content.truncated import completed
 
 _OPENING: Final = frozenset('{["')
@@ -23,6 +24,7 @@ def loaded(value: Any) -> Any:
         return orjson.loads(value)
     except (orjson.JSONDecodeError, ValueError):
         found = completed(value)
+        found = python_literal(value) if found is None else found
         return value if found is None else found
 
 

@@ -40,10 +40,12 @@ _PART_WRAPPERS: Final = {
     "function_call": "tool_call",
     "toolUse": "tool_call",
     "toolRequest": "tool_call",
+    "tool_call": "tool_call",
     "functionResponse": "tool_result",
     "function_response": "tool_result",
     "toolResult": "tool_result",
     "toolResponse": "tool_result",
+    "tool_call_result": "tool_result",
 }
 _PARTS_ALONE: Final = _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
 """Parts that some lists contain in place of messages."""

@@ -6,7 +6,12 @@ import ast
 import re
 from typing import Any, Final
 
-_OBJECT: Final = re.compile(r"<[A-Za-z_][\w.]*(?: object\b|\()|[A-Z]\w*\([a-z_]\w*=")
+_OBJECT: Final = re.compile(
+    r"<[A-Za-z_][\w.]*(?: object\b|\()|[\[{]?(?:'\w{1,50}': |\w{1,50}=)?\[?[A-Z]\w*\([a-z_]\w*="
+)
+_BEGINS: Final = ("{'", "[{'", "['", "[('")
+_MAX_LITERAL_CHARS: Final = 20_000
+"""Longer ones are not parsed: Python takes a microsecond for each character."""
 _LITERAL: Final = r"(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 _MESSAGE: Final = re.compile(
     rf"content={_LITERAL} (?P<rest>(?=.*?(?:additional_kwargs|tool_call_id)=).*)", re.DOTALL
@@ -20,6 +25,16 @@ _REPLIED: Final = ("usage_metadata=", "response_metadata={'", "tool_calls=[")
 def is_shown_object(text: str) -> bool:
     """Whether a text is the `repr` of an object: `<Stream object at 0x7f>`, `StopEvent(result=1)`."""
     return _OBJECT.match(text) is not None
+
+
+def python_literal(text: str) -> Any:
+    """Parse a list or mapping that was written with `str`; None for any other text."""
+    if not text.startswith(_BEGINS) or len(text) > _MAX_LITERAL_CHARS:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def shown_message(text: str) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ class Family:
         version: Changes when the table changes.
         marks: First parts of attribute names, up to the full stop, that only this family uses.
         scopes: Names of instrumentations, or their first parts up to a full stop.
-        kinds: By attribute, the kind of each value.
+        kinds: By attribute, the kind of each value, or (`*`) of each value with this end.
         given, gave: Input and output of a step, in the application's own form.
         heard, said: Messages to and from a model, in one attribute.
         heard_flat, said_flat: Prefixes of attributes that together hold such messages.

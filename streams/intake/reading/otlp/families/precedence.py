@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from streams.intake.reading.otlp.families.genkit import GENKIT
+from streams.intake.reading.otlp.families.haystack import HAYSTACK
 from streams.intake.reading.otlp.families.judgestream import OWN
 from streams.intake.reading.otlp.families.langfuse import LANGFUSE
 from streams.intake.reading.otlp.families.langsmith import LANGSMITH
@@ -30,6 +31,7 @@ FAMILIES: Final = (
     MLFLOW,
     LANGSMITH,
     GENKIT,
+    HAYSTACK,
     LOGFIRE,
     OTEL,
 )

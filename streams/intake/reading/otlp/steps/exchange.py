@@ -23,6 +23,7 @@ _CONVERSATIONS: Final = (
     "contents",
     "role",
     "choices",
+    "replies",
     "generations",
     "candidates",
     "parts",
@@ -50,6 +51,9 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
         heard, said = heard[:cut], heard[cut:]
     if tells:
         said = said or _told(values.first("gave"), "assistant", answer_in)
+    last = max((at for at, turn in enumerate(said) if turn.role == "user"), default=-1) + 1
+    if last:  # the output is the whole conversation
+        heard, said = said[:last], said[last:]
     asked = values.first("called")
     if asked is not None and not any(turn.tool_calls for turn in said):
         called = tuple(call for item in listed(asked) if (call := _called(item)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from streams.intake.reading.otlp.content.json_text import loaded
@@ -13,7 +14,7 @@ from streams.intake.reading.otlp.steps.values import Values
 _EVALUATION: Final = "gen_ai.evaluation.result"
 _MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("tool", frozenset({"gen_ai.tool.name", "tool_response"})),
-    ("agent", frozenset({"final_result", "agent_name", "all_messages_events"})),
+    ("agent", frozenset({"haystack.agent.input", "final_result", "agent_name", "all_messages_events"})),
     (
         "model",
         frozenset(
@@ -33,10 +34,15 @@ def kind_of(span: Span, values: Values) -> Kind:
     """Determine the kind of a span."""
     for name, kinds in values.shape.kinds:
         value = loaded(values.attributes[name])
-        kind = kinds.get(value.lower()) if isinstance(value, str) else None
+        kind = _named(value.lower(), kinds) if isinstance(value, str) else None
         if kind is not None:
             return _refined(kind, span, values)
     return _guessed(span, values)
+
+
+def _named(value: str, kinds: Mapping[str, Kind]) -> Kind | None:
+    ends = (kind for end, kind in kinds.items() if end[0] == "*" and value.endswith(end[1:]))
+    return kinds.get(value) or next(ends, None)
 
 
 def _refined(kind: Kind, span: Span, values: Values) -> Kind:

@@ -329,3 +329,38 @@ def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
     step = {"traceloop.span.kind": "workflow", "traceloop.entity.output": output}
     asked = {"traceloop.entity.input": dumped({"query": QUESTION})}
     assert event_of(request(span(1, "query", step | asked))).answer == ANSWER
+
+
+def test_a_conversation_joined_to_a_text_may_hold_all_messages_as_python_shows_them() -> None:
+    """As OpenLIT writes it after calls of tools; `text: ` names a part of a message."""
+    call = {"id": "c-1", "function": {"name": "search", "arguments": "{}"}, "type": "function"}
+    whole = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c-1", "content": TWO},
+    ]
+    for prompt, roles in (
+        (f"system: {SYSTEM}\nuser: text: {QUESTION}", ["system", "user", "assistant"]),
+        (f"user: {QUESTION}\nuser: {whole}", ["system", "user", "assistant", "tool", "assistant"]),
+    ):
+        event = event_of(
+            request(span(1, "chat", MODEL | {"gen_ai.prompt": prompt, "gen_ai.completion": ANSWER}))
+        )
+        assert (event.question, event.answer) == (QUESTION, ANSWER)
+        assert [one.role for one in event.messages or ()] == roles
+
+
+def test_an_output_that_is_the_whole_conversation_is_split_at_the_question() -> None:
+    """Haystack's agents return the messages that they were given, too."""
+    heard = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
+    agent = {
+        "haystack.agent.input": dumped({"messages": heard[1:]}),
+        "haystack.agent.output": dumped({"messages": [*heard, {"role": "assistant", "content": ANSWER}]}),
+    }
+    event = event_of(request(span(1, "haystack.agent.run", agent)))
+    assert [(one.role, one.content) for one in event.messages or ()] == [
+        ("system", SYSTEM),
+        ("user", QUESTION),
+        ("assistant", ANSWER),
+    ]
