@@ -71,7 +71,7 @@ def test_an_example_by_hand() -> None:
     assert made.result_bytes_per_day == pytest.approx(172.8e9)
 
 
-def test_whichever_is_scarcer_makes_workers() -> None:
+def test_the_scarcer_resource_sets_the_number_of_workers() -> None:
     """The scarcer of calls in flight and CPU sets the number of judge workers."""
     assert size(replace(WORK, judge_seconds=3), ROUND).judge_workers == 40
     assert size(WORK, replace(ROUND, verdict_cpu_seconds=12e-3)).judge_workers == 40
@@ -112,7 +112,7 @@ def test_half_width_by_hand() -> None:
 
 
 @given(st.integers(3, 200), st.floats(0.001, 1))
-def test_half_width_is_what_the_worker_reports(pairs: int, probability: float) -> None:
+def test_half_width_equals_that_of_the_worker(pairs: int, probability: float) -> None:
     """Half of the scores 2 and half 3 give s = 0.5 for any inclusion probability."""
     sums = WeightedSums.of([(2.0, probability), (3.0, probability)] * pairs)
     ends = sums.interval(lowest=0, highest=5)

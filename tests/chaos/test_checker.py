@@ -69,7 +69,7 @@ def _world() -> Written:
     )
 
 
-def test_what_is_right_passes() -> None:
+def test_a_complete_account_has_no_problem() -> None:
     """Read: 7 = 1 undecodable + 1 unroutable + 1 skipped + 4 sampled; due: 4 = 3 results + 1 dead letter."""
     report = check(_world(), POLICY)
     assert report.problems == {}
@@ -164,14 +164,14 @@ DEFECTS: dict[str, tuple[dict[str, Any], str, int]] = {
 
 
 @pytest.mark.parametrize(("changes", "problem", "lost"), DEFECTS.values(), ids=DEFECTS.keys())
-def test_what_is_wrong_fails(changes: dict[str, Any], problem: str, lost: int) -> None:
+def test_each_defect_is_a_problem(changes: dict[str, Any], problem: str, lost: int) -> None:
     """Each defect is a problem, and an event without an outcome is counted as lost."""
     report = check(replace(WORLD, **changes), POLICY)
     assert any(problem in kind for kind in report.problems), report
     assert report.lost == lost
 
 
-def test_a_report_names_what_is_wrong() -> None:
+def test_a_report_names_each_kind_of_problem() -> None:
     """A report has the counts, then each kind of problem with its number and first examples."""
     report = Report(read=3)
     report.note("gone", range(7))

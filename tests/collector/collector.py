@@ -1,4 +1,4 @@
-"""A real OpenTelemetry Collector as a process of its own, with the configuration of one test."""
+"""An OpenTelemetry Collector in its own process, with the configuration of one test."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ KEYED: Final = {
     "partition_logs_by_trace_id": True,
     "producer": {"compression": "zstd", "required_acks": -1},
 }
-"""What docs/traces.md has the Kafka exporter set."""
+"""The settings of the Kafka exporter in docs/traces.md."""
 
 
 def binary() -> str:
-    """Give the Collector that is tried.
+    """The path of the Collector.
 
     Raises:
-        pytest.fail.Exception: None is named, or there is none at that place.
+        pytest.fail.Exception: COLLECTOR is unset or names no program.
     """
     path = os.environ.get(VARIABLE, "")
     if not os.access(path, os.X_OK) or not Path(path).is_file():
@@ -46,11 +46,11 @@ def binary() -> str:
 
 
 class Collector:
-    """A Collector that answers.
+    """A running Collector.
 
     Args:
-        port: Of its OTLP/HTTP receiver.
-        log: Its log.
+        port: The port of its OTLP/HTTP receiver.
+        log: The file of its log.
     """
 
     def __init__(self, port: int, log: Path) -> None:
@@ -59,11 +59,11 @@ class Collector:
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
+        """The Collector's log."""
         return self._log.read_text(errors="replace")
 
     async def post(self, *bodies: bytes, signal: str = "traces") -> None:
-        """Send requests as an application's SDK does, in Protobuf or JSON."""
+        """Send requests to the OTLP receiver, in Protobuf or JSON."""
         async with aiohttp.ClientSession() as session:
             for body in bodies:
                 kind = "application/json" if body[:1] == b"{" else PROTOBUF
@@ -73,7 +73,7 @@ class Collector:
                     assert response.status == 200, await response.text()
 
     async def answers(self, signal: str) -> bool:
-        """Whether it takes an empty request."""
+        """Whether the Collector accepts an empty request."""
         with contextlib.suppress(aiohttp.ClientError, AssertionError):
             await self.post(b"{}", signal=signal)
             return True
@@ -89,23 +89,19 @@ async def collector(
     processors: Mapping[str, Any] | None = None,
     signals: Collection[str] = ("traces",),
 ) -> AsyncIterator[Collector]:
-    """Run a Collector: what its OTLP receiver and the named receivers take passes the processors to every
+    """Run a Collector with one pipeline per signal, from the receivers through the processors to every
     exporter.
 
     Args:
-        place: A folder for its configuration and log.
-        exporters: By name.
-        receivers: Besides OTLP over HTTP, by name.
-        processors: By name, in order.
-        signals: A pipeline for each.
+        place: The folder for its configuration and log.
+        exporters: The exporters by name.
+        receivers: The receivers besides OTLP/HTTP, by name.
+        processors: The processors by name, in order.
+        signals: The signals; each has one pipeline.
     """
     (port,) = free_ports(1)
     receivers, processors = receivers or {}, processors or {}
-    pipeline = {
-        "receivers": ["otlp", *receivers],
-        "processors": [*processors],
-        "exporters": [*exporters],
-    }
+    pipeline = {"receivers": ["otlp", *receivers], "processors": [*processors], "exporters": [*exporters]}
     document = {
         "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}, **receivers},
         "processors": dict(processors),
@@ -128,7 +124,7 @@ async def collector(
         return await running.answers(next(iter(signals)))
 
     try:
-        await until(answers, "the Collector answers")
+        await until(answers, "an answer of the Collector")
         yield running
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -141,7 +137,7 @@ async def collector(
 
 
 def to_kafka(stage: Stage, **more: Any) -> dict[str, Any]:
-    """Configure a Kafka exporter that writes to a stage's topic of events."""
+    """The configuration of a Kafka exporter that writes to a stage's topic of events."""
     topic = stage.topic("events")
     return {
         "brokers": [stage.bootstrap_servers],

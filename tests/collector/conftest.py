@@ -1,4 +1,4 @@
-"""Apache Kafka for a Collector and a worker, once for the whole run, and a judge."""
+"""Apache Kafka, once per run, and a judge's endpoint for each test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 @pytest.fixture
 async def judge() -> AsyncIterator[Endpoint]:
-    """An endpoint for workers in processes of their own."""
+    """An endpoint for workers in their own processes."""
     endpoint = Endpoint()
     await endpoint.start()
     yield endpoint

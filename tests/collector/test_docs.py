@@ -1,4 +1,4 @@
-"""What the pages tell people to write into a Collector's configuration."""
+"""The documented configurations of a Collector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARK = "    # Collector\n"
 
 
 def configuration(page: str) -> str:
-    """Give the block of a page that begins with the mark, up to the next text or the next mark."""
+    """The first block of a page that starts with the mark."""
     _, _, after = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(MARK)
     lines = []
     for line in after.splitlines():
@@ -29,7 +29,7 @@ def configuration(page: str) -> str:
 
 @pytest.mark.parametrize("page", ["traces.md", "sinks.md"])
 def test_a_collector_takes_the_pages_configuration(page: str, tmp_path: Path) -> None:
-    """As it stands there."""
+    """A Collector accepts the configuration that a page shows."""
     config = tmp_path / "collector.yaml"
     config.write_text(configuration(page), encoding="utf-8")
     said = subprocess.run(

@@ -1,4 +1,4 @@
-"""Traces from a Collector's OTLP receiver, over its Kafka exporter, to results."""
+"""Traces through a Collector's OTLP receiver and Kafka exporter to results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BATCH: Final = {"batch": {"timeout": "200ms"}}
 
 
 def payloads(ending: str = "pb") -> list[bytes]:
-    """Give the requests of real instrumentations that hold spans of models."""
+    """The recorded requests that contain model spans."""
     return [
         path.read_bytes()
         for path in sorted(SAMPLES.glob(f"*.{ending}"))
@@ -53,12 +53,8 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def judged(stage: Stage, expected: Sequence[QAEvent]) -> None:
-    """Wait for as many results, and hold them against the events that were to be judged."""
-
-    async def enough() -> bool:
-        return len(await stage.results()) >= len(expected)
-
-    await until(enough, f"{len(expected)} results")
+    """Wait until exactly these events have results; there are no dead letters."""
+    await stage.holds(at_least=True, scores=len(expected))
     assert Counter(one.event_id for one in await stage.results()) == Counter(one.event_id for one in expected)
     assert await stage.dead_letters() == []
 
@@ -72,10 +68,12 @@ async def judged(stage: Stage, expected: Sequence[QAEvent]) -> None:
     ],
     ids=["unkeyed", "keyed", "json"],
 )
-async def test_what_passes_a_collector_is_judged_once(
+async def test_records_of_a_collector_are_judged_once(
     stage: Stage, unit: Unit, ending: str, encoding: str, more: dict[str, Any]
 ) -> None:
-    """Unkeyed, keyed in zstd, JSON in gzip: each sampled answer has one result, every trace one outcome."""
+    """Each sampled event has exactly one result and each trace one outcome, unkeyed, keyed in zstd and in
+    JSON with gzip.
+    """
     stage.changes["ingest.otlp"] |= {"unit": unit}
     stage.changes["sampling.default_rate"] = 0.5
     sent = payloads(ending)
@@ -97,20 +95,18 @@ async def test_what_passes_a_collector_is_judged_once(
         assert found.total() == roots
 
 
-async def test_a_batch_above_the_limit_is_set_aside_and_the_remedy_helps(stage: Stage) -> None:
-    """One record of all requests is a dead letter; with the setting that it names, all are judged."""
+async def test_a_batch_above_the_limit_is_a_dead_letter(stage: Stage) -> None:
+    """A record above the limit is a dead letter that names the setting; with that setting all events are
+    judged.
+    """
     stage.changes["ingest.otlp"] |= {"unit": "span"}
     stage.changes["ingest.max_event_bytes"] = 50_000
-    whole = b"".join(payloads())  # requests in Protobuf behind one another are one request
+    whole = b"".join(payloads())  # concatenated Protobuf requests are one request
     exporters = {"kafka": to_kafka(stage)}
     async with stage.worker(Chat()):
         async with collector(stage.directory, exporters, processors=BATCH) as source:
             await source.post(whole)
-
-            async def set_aside() -> bool:
-                return len(await stage.dead_letters()) == 1
-
-            await until(set_aside, "a dead letter")
+            await stage.holds(dead=1)
             (letter,) = await stage.dead_letters()
             assert letter.reason == "oversized"
             assert "send_batch_max_size" in letter.detail
@@ -118,19 +114,15 @@ async def test_a_batch_above_the_limit_is_set_aside_and_the_remedy_helps(stage: 
         async with collector(stage.directory, exporters, processors=small) as source:
             await source.post(whole)
             expected = events_of(payloads(), "span")
-
-            async def enough() -> bool:
-                return len(await stage.results()) >= len(expected)
-
-            await until(enough, f"{len(expected)} results")
+            await stage.holds(at_least=True, scores=len(expected))
             found = Counter(one.event_id for one in await stage.results())
             assert found == Counter(one.event_id for one in expected)
             assert len(await stage.dead_letters()) == 1
 
 
-async def test_what_the_exporter_drops_passes_in_smaller_batches(stage: Stage) -> None:
-    """Above 1,000,000 bytes the Collector itself drops a batch; below it keep send_batch_max_size, or the
-    exporter's own batches by bytes.
+async def test_batches_within_the_exporters_limit_are_judged(stage: Stage) -> None:
+    """The exporter drops a batch above 1,000,000 bytes; with `send_batch_max_size`, or batches limited by
+    bytes, all events are judged.
     """
     stage.changes["ingest.otlp"] |= {"unit": "span"}
     call = {**CALL, "llm.input_messages.0.message.content": "How long? " + "x" * 30_000}
@@ -139,7 +131,7 @@ async def test_what_the_exporter_drops_passes_in_smaller_batches(stage: Stage) -
     slow = {"batch": {"timeout": "5s", "send_batch_size": 60}}
     async with collector(stage.directory, exporters, processors=slow) as source:
         await source.post(*large)
-        await until(lambda: "Dropping data" in source.log, "the drop")
+        await until(lambda: "Dropping data" in source.log, "a dropped batch")
         assert "max_message_bytes" in source.log
     small = {"batch": {"timeout": "5s", "send_batch_size": 10, "send_batch_max_size": 10}}
     by_bytes = {"sizer": "bytes", "min_size": 500_000, "max_size": 900_000}
@@ -151,15 +143,17 @@ async def test_what_the_exporter_drops_passes_in_smaller_batches(stage: Stage) -
             await judged(one, events_of(large, "span"))
 
 
-async def test_an_unkeyed_topic_is_refused_and_the_remedy_helps(stage: Stage) -> None:
-    """The worker ends with the exporter's setting; a topic that was written with it is judged."""
+async def test_an_unkeyed_topic_is_refused(stage: Stage) -> None:
+    """The worker ends with an error that names the exporter's setting; a topic written with that setting is
+    judged.
+    """
     sent = payloads()
 
     async def refused(source: Collector) -> None:
         async with stage.worker(Chat()):
             with capture_logs() as lines:
                 await source.post(*sent)
-                await until(lambda: any(one["log_level"] == "critical" for one in lines), "the end")
+                await until(lambda: any(one["log_level"] == "critical" for one in lines), "the refusal")
 
     async with collector(stage.directory, {"kafka": to_kafka(stage)}, processors=BATCH) as source:
         with pytest.raises(SettingsError, match="partition_traces_by_id: true"):
@@ -173,7 +167,7 @@ async def test_an_unkeyed_topic_is_refused_and_the_remedy_helps(stage: Stage) ->
 
 @pytest.mark.parametrize("encoding", ["otlp_proto", "otlp_json"])
 async def test_contents_in_log_records_are_judged(stage: Stage, encoding: str) -> None:
-    """Spans without content and their log records on one topic, keyed by trace id."""
+    """Spans and log records of one trace, keyed by trace id, become one event with the contents."""
     names = ("otel-genai-langchain-1.3b0", "otel-genai-openai-1.3b0", "otel-openai-v2-2.4b0")
     spans = [SAMPLES.joinpath(f"{name}.pb").read_bytes() for name in names]
     logs = [SAMPLES.joinpath(f"{name}-logs.pb").read_bytes() for name in names]
@@ -189,8 +183,8 @@ async def test_contents_in_log_records_are_judged(stage: Stage, encoding: str) -
         await judged(stage, events_of([*spans, *logs]))
 
 
-async def test_what_passed_a_collector_is_judged_again_by_a_replay(stage: Stage, judge: Endpoint) -> None:
-    """Joined from the same records, the same traces, each once, under ids of their own."""
+async def test_a_replay_judges_records_of_a_collector_again(stage: Stage, judge: Endpoint) -> None:
+    """A replay of the same records yields the same events, each once."""
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     since, sent = datetime.now(UTC).isoformat(), payloads()
     exporters = {"kafka": to_kafka(stage, **KEYED)}
@@ -203,11 +197,11 @@ async def test_what_passed_a_collector_is_judged_again_by_a_replay(stage: Stage,
     assert report["results"] == {"tone": {"scored": len(again)}}
 
 
-async def test_sigkill_and_batches_sent_again_lose_and_invent_nothing(stage: Stage, judge: Endpoint) -> None:
-    """SIGKILL of the worker amid traces, twice, and a new Collector that sends a part again; children first,
-    roots first, roots lost, a child after the close.
+async def test_sigkill_and_resent_batches_lose_no_result(stage: Stage, judge: Endpoint) -> None:
+    """Two SIGKILLs of the worker and a resent batch lose no result and invent none.
 
-    Every sampled trace has its results under one id, and the last of them is of the whole trace.
+    Children arrive before or after their root, without it, or after the trace's end; the last result of each
+    trace is that of the whole trace.
     """
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     stage.changes |= SOON_MISSED | {"sampling.default_rate": 0.5}
@@ -227,30 +221,24 @@ async def test_sigkill_and_batches_sent_again_lose_and_invent_nothing(stage: Sta
     exporters = {"kafka": to_kafka(stage, **KEYED)}
 
     async def written(wave: list[bytes]) -> None:
-        """Send by a Collector, and wait until it has written all: it has ended."""
+        """Send through a Collector that then ends, so that all is written."""
         async with collector(stage.directory, exporters, processors=BATCH) as source:
             await source.post(*wave)
-
-    async def results(wanted: set[str]) -> None:
-        async def come() -> bool:
-            return {one.event_id for one in await stage.results()} >= wanted
-
-        await until(come, f"results of {len(wanted)} traces")
 
     for number, wave in enumerate(waves):
         async with process(stage) as worker:
             await written(wave)
-            if number:  # amid the second half of the first wave, which had to be read again
-                await results(kept & set(children_first[:20]))
+            if number:  # during the rest of the first wave, which is read again
+                await stage.judges(kept & set(children_first[:20]))
             worker.send_signal(signal.SIGKILL)
             await worker.wait()
     async with process(stage):
         await written([*waves[1], *(calls[one] for one in rootless)])  # a resent batch, then the rest
-        await results(kept)
-        await written([calls[one] for one in children_first[:10]])  # after the close
+        await stage.judges(kept)
+        await written([calls[one] for one in children_first[:10]])  # after the traces' end
         after = next(one for one in trace_ids(9, seed=7) if int(one[-14:], 16) >= 1 << 55)
         await written(parts(after))
-        await results({after})
+        await stage.judges({after})
     last = {one.event_id: one for one in await stage.results()}
     assert set(last) == {*kept, after}
     assert {one.labels.get("context_from") for one in last.values()} == {"retrieval"}

@@ -1,4 +1,4 @@
-"""Verdicts from the results' topic, through a Collector, to what stands behind it."""
+"""Results through a Collector to what reads its exports."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 def lines(file: Path) -> Iterator[Any]:
-    """Give the requests that a Collector's file exporter wrote, as far as they are whole."""
+    """The complete lines of a Collector's file export."""
     if file.exists():
         yield from (orjson.loads(line) for line in file.read_bytes().split(b"\n")[:-1])
 
 
 def attributes(pairs: list[dict[str, Any]]) -> Attributes:
-    """Read attributes of OTLP/JSON."""
+    """The attributes of OTLP/JSON."""
     return {one["key"]: next(iter(one["value"].values())) for one in pairs}
 
 
 def records(file: Path) -> list[dict[str, Any]]:
-    """Give the log records that came through, with their resource."""
+    """The exported log records, with the attributes of their resource."""
     return [
         {**one, "resource": attributes(of_resource["resource"]["attributes"]), "scope": of_scope["scope"]}
         for request in lines(file)
@@ -53,7 +53,7 @@ def records(file: Path) -> list[dict[str, Any]]:
 
 
 def expected(result: Scored | Unscored | Failed) -> dict[str, Any]:
-    """What the conventions and our own names make of a result."""
+    """The attributes that a result's log record has."""
     found: dict[str, Any] = {
         "gen_ai.evaluation.name": result.metric,
         "judgestream.result_id": result.result_id,
@@ -78,7 +78,7 @@ def expected(result: Scored | Unscored | Failed) -> dict[str, Any]:
 
 
 async def shown(file: Path, results: list[Scored | Unscored | Failed]) -> None:
-    """Wait for one log record a result, and hold each against it."""
+    """Wait for one log record per result, and compare each with its result."""
     await until(lambda: len(records(file)) >= len(results), f"{len(results)} log records in {file.name}")
     found = {attributes(one["attributes"])["judgestream.result_id"]: one for one in records(file)}
     assert len(records(file)) == len(results)
@@ -95,9 +95,9 @@ async def shown(file: Path, results: list[Scored | Unscored | Failed]) -> None:
         assert record["severityNumber"] == (13 if isinstance(result, Failed) else 9)
 
 
-async def test_each_verdict_comes_out_of_a_collector_beside_its_span(stage: Stage) -> None:
-    """From a topic by the Kafka receiver, and by OTLP/HTTP: one `gen_ai.evaluation.result` a verdict, with
-    the trace and span that were judged.
+async def test_each_result_is_exported_once_with_its_span(stage: Stage) -> None:
+    """Each result is exported once as `gen_ai.evaluation.result` with its trace and span id, from the topic
+    and over OTLP/HTTP.
     """
     traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
     stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
@@ -106,11 +106,7 @@ async def test_each_verdict_comes_out_of_a_collector_beside_its_span(stage: Stag
         collector(stage.directory, {"kafka": to_kafka(stage, **KEYED)}) as source,
     ):
         await source.post(traced)
-
-        async def judged() -> bool:
-            return len(await stage.results()) >= 3
-
-        await until(judged, "three results")
+        await stage.holds(at_least=True, scores=3)
     labelled = scored(4, 1).model_copy(update={"kind": "label", "value": "polite"})
     others = [scored(1, 3, labels={"app": "shop"}), failed(2), unscored(3), labelled]
     await stage.produce([one.model_dump_json().encode() for one in others], topic="scores")
@@ -141,9 +137,9 @@ async def test_each_verdict_comes_out_of_a_collector_beside_its_span(stage: Stag
     assert await stage.dead_letters() == []
 
 
-async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(stage: Stage) -> None:
-    """Spans of verdicts, and the verdicts, through the Collector that writes the topic we read: one trace a
-    verdict, linked to the judged span, and never an event.
+async def test_our_own_spans_are_exported_and_not_judged(stage: Stage) -> None:
+    """The span of an evaluation links to the judged span; our own spans and verdicts on the topic of events
+    are skipped.
     """
     traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
     stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
@@ -164,11 +160,7 @@ async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(sta
         async with stage.worker(Chat()) as (_, registry):
             await source.post(traced)
             await until(lambda: counts(registry)["sampled", ""] == 3, "three events")
-
-            async def judged() -> bool:
-                return len(await stage.read("observations")) >= 3
-
-            await until(judged, "three results")
+            await stage.holds(at_least=True, observations=3)
             read = len(await stage.read("events"))
         stage.changes["sinks"] = {
             "judge": {"kind": "otlp_spans", "url": f"{source.url}/v1/traces"},
@@ -176,19 +168,10 @@ async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(sta
         }
         async with stage.worker(None, agents=("sink",)):
             await until(lambda: len(judgings()) >= 6, "six spans")
-
-            async def back() -> bool:
-                return (
-                    len(await stage.read("events")) >= read + 6
-                )  # a record a trace: three verdicts, three own
-
-            await until(back, "verdicts and spans on the topic")
+            # One record per trace: three with verdicts, three with our spans.
+            await stage.holds(at_least=True, events=read + 6)
         async with stage.worker(Chat()) as (_, registry):
-
-            async def finished() -> bool:
-                return sum(one or 0 for one in await stage.committed("events")) == read + 6
-
-            await until(finished, "the end of the topic")
+            await stage.commits("events", read + 6)
             assert counts(registry) == {("skipped", "ours"): 3}
     results = {one.result_id: one for one in await stage.results()}
     assert len(results) == 3

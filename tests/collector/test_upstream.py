@@ -1,4 +1,4 @@
-"""Traces that a Collector's sampler thinned out before they came here."""
+"""Traces that a Collector's sampler has sampled first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from judge.chat import ChatReply, ChatRequest
 from schemas import Usage
 from streams.intake.reading.otlp.requests.wire import heads
 from tests.collector.collector import KEYED, collector, to_kafka
-from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_traces import trace_ids
 from tests.integration.test_worker import Chat
@@ -28,7 +27,7 @@ OWN: Final = 0.5
 
 
 class Opinion(Chat):
-    """Gives 4 to what the thinned-out service answered, and 2 to the other."""
+    """A judge that scores 4 for an answer of the sampled service and 2 for one of the other."""
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         score = 4 if any("thinned" in one.content for one in request.messages) else 2
@@ -37,7 +36,7 @@ class Opinion(Chat):
 
 
 def asked(trace_id: str, answer: str, signal: str) -> bytes:
-    """Write a trace of one span, or of one log record."""
+    """A request with a trace of one span or one log record."""
     if signal == "logs":
         said = {"gen_ai.input.messages": "How?", "gen_ai.output.messages": answer}
         name = "gen_ai.client.inference.operation.details"
@@ -51,12 +50,12 @@ def asked(trace_id: str, answer: str, signal: str) -> bytes:
 
 
 def randomness(trace_id: str) -> float:
-    """Give R as a share: the low 56 bits of the trace id."""
+    """The randomness R of a trace id, its low 56 bits, as a fraction."""
     return int(trace_id[-14:], 16) / RANGE
 
 
 def total(registry: CollectorRegistry, name: str) -> float:
-    """Add up one of the sums that the published mean is made of."""
+    """The total of a counter."""
     wanted = f"judgestream_score_{name}_total"
     return sum(one.value for family in registry.collect() for one in family.samples if one.name == wanted)
 
@@ -64,20 +63,18 @@ def total(registry: CollectorRegistry, name: str) -> float:
 @pytest.mark.parametrize(
     ("signal", "mode", "upstream", "thinned"),
     [
-        ("traces", "proportional", "equalize", 0.25),  # the lower of both
+        ("traces", "proportional", "equalize", 0.25),  # the lower of the two rates
         ("traces", "equalizing", "equalize", 0.25),
-        ("traces", "equalizing", "proportional", 0.125),  # half of what came
-        ("traces", "proportional", "ignore", 0.5),  # ours alone, which is not what happened
-        ("traces", "hash_seed", "equalize", 0.25),  # the sampler's default
+        ("traces", "equalizing", "proportional", 0.125),  # half of what arrived
+        ("traces", "proportional", "ignore", 0.5),  # only our rate, although the sampler has dropped some
+        ("traces", "hash_seed", "equalize", 0.25),  # the sampler's default mode
         ("logs", "equalizing", "equalize", 0.25),
     ],
 )
-async def test_the_weights_know_of_a_collectors_sampler(
+async def test_weights_include_the_rate_of_a_collectors_sampler(
     bootstrap_servers: str, tmp_path: Path, signal: str, mode: str, upstream: str, thinned: float
 ) -> None:
-    """One service at 25%, one whole, our rate 50%: each is judged at the rate that both make, and the
-    published mean weighs by it.
-    """
+    """The sampling probability includes the Collector's rate, and the published mean is weighted by it."""
     changes = {
         "ingest.format": "otlp",
         "ingest.otlp": {"grace_seconds": 0.2, "idle_seconds": 1},
@@ -94,7 +91,7 @@ async def test_the_weights_know_of_a_collectors_sampler(
         ):
             await before.post(*(asked(one, "thinned", signal) for one in few), signal=signal)
             await past.post(*(asked(one, "whole", signal) for one in whole), signal=signal)
-        # A Collector that has ended has written everything.
+        # A stopped Collector has written everything.
         came = {head.trace_id for one in await stage.read("events") for head in heads(one.value)}
         if mode != "hash_seed":
             assert came & set(few) == {one for one in few if randomness(one) >= 1 - UPSTREAM}
@@ -102,11 +99,7 @@ async def test_the_weights_know_of_a_collectors_sampler(
         limit = max(1 - UPSTREAM, 1 - thinned)
         expected = {one for one in few if one in came and (mode == "hash_seed" or randomness(one) >= limit)}
         others = {one for one in whole if randomness(one) >= 1 - OWN}
-
-        async def judged() -> bool:
-            return len(await stage.read("observations")) >= len(expected) + len(others)
-
-        await until(judged, f"{len(expected)} and {len(others)} results")
+        await stage.holds(at_least=True, observations=len(expected) + len(others))
         results = await stage.results()
         sums = {name: total(registry, name) for name in ("weight", "weighted")}
     assert {one.event_id for one in results} == expected | others

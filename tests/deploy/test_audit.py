@@ -56,7 +56,7 @@ def test_all_answered_and_nothing_known(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_known_is_named(tmp_path: Path) -> None:
+def test_a_known_vulnerability_fails(tmp_path: Path) -> None:
     """A vulnerability fails with package, version, id and fixed version."""
     done = audited(tmp_path, FINE, BAD)
     assert done.returncode == 1

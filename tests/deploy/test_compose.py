@@ -42,7 +42,7 @@ def test_every_service_says_whether_it_is_well(services: dict[str, dict[str, Any
     assert {name for name, service in services.items() if "healthcheck" not in service} == {"worker"}
 
 
-def test_nothing_listens_beyond_this_machine(services: dict[str, dict[str, Any]]) -> None:
+def test_every_published_port_is_on_loopback(services: dict[str, dict[str, Any]]) -> None:
     """Every published port is bound to loopback."""
     ports = [port for service in services.values() for port in service.get("ports", ())]
     assert ports
@@ -57,7 +57,7 @@ def test_secrets_come_from_the_environment(services: dict[str, dict[str, Any]]) 
                 assert str(value).startswith("${"), name
 
 
-def test_what_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
+def test_every_mounted_file_exists(services: dict[str, dict[str, Any]]) -> None:
     """Every mounted file exists and is read-only; a missing one would become a folder."""
     mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
     sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
@@ -66,7 +66,7 @@ def test_what_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
     assert all(parts[-1] == "ro" for parts in mounts if parts[0].startswith("./"))
 
 
-def test_the_settings_hold_and_name_what_the_other_services_are(services: dict[str, dict[str, Any]]) -> None:
+def test_the_settings_name_the_other_services(services: dict[str, dict[str, Any]]) -> None:
     """The worker uses Kafka's inner listener, and Prometheus scrapes the worker's port."""
     settings = load_settings(_FOLDER / "judgestream.yaml", {})
     listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]

@@ -15,7 +15,7 @@ from tests.toolbox import run
 
 @pytest.mark.tools
 @pytest.mark.timeout(300)
-def test_it_lists_exactly_what_is_pinned() -> None:
+def test_it_lists_exactly_the_pinned_packages() -> None:
     """Every package is listed with version and licence; the tool validates the format."""
     run("make", "sbom", cwd=ROOT)
     document = json.loads((ROOT / "dist" / "judgestream.cdx.json").read_text(encoding="utf-8"))

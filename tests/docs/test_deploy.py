@@ -131,7 +131,7 @@ def test_systemd_objects_to_a_misspelt_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.tools
-def test_the_unit_takes_away_what_the_page_says(tmp_path: Path) -> None:
+def test_the_unit_has_the_documented_exposure(tmp_path: Path) -> None:
     """The tool systemd-analyze rates the exposure as the page says, at most 1.2 of 10."""
     said = run(
         tool("systemd-analyze"),

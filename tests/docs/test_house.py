@@ -23,14 +23,13 @@ def _rooms(folder: Path) -> list[str]:
 
 
 LEVELS = sorted(
-    {file.parent for package in PACKAGES for file in (ROOT / package).rglob("__init__.py")},
-    key=str,
+    {file.parent for package in PACKAGES for file in (ROOT / package).rglob("__init__.py")}, key=str
 )
 MODULES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_level_holds_at_most_fifteen_rooms_and_says_what_belongs_there(level: Path) -> None:
+def test_a_folder_has_at_most_fifteen_modules_and_a_docstring(level: Path) -> None:
     """A folder has at most 15 modules and a docstring."""
     assert len(_rooms(level)) <= MAX_ROOMS
     assert ast.get_docstring(ast.parse((level / "__init__.py").read_text(encoding="utf-8")))

@@ -51,7 +51,7 @@ def test_the_settings_make_metrics(text: str) -> None:
         assert build_metric(name, metric).name == name
 
 
-def test_the_function_gives_what_its_settings_say() -> None:
+def test_the_labels_of_the_function_are_on_its_scale() -> None:
     """Both labels of the example function are on its scale."""
     module: dict[str, Any] = {}
     exec(PYTHON[0], module)  # noqa: S102 - the page's own words

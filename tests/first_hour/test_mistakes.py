@@ -90,11 +90,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("config check five.yml", 2, "(No such file or directory); did you mean five.yaml?"),
         ("config", 2, "Usage: judgestream config"),
         ("wroker --config five.yaml", 2, "No such command 'wroker'. Did you mean 'worker'"),
-        (
-            "judge events.jsonl -m coverage -o events.jsonl",
-            2,
-            "--output events.jsonl: is the input file",
-        ),
+        ("judge events.jsonl -m coverage -o events.jsonl", 2, "--output events.jsonl: is the input file"),
         ("judge events.jsonl -m coverage -o table.jsonl", 2, "add --resume to continue it, or --overwrite"),
         ("judge array.jsonl -m coverage", 2, "is a JSON array, not JSON lines; add --format json"),
         ("judge table.jsonl -m coverage", 2, "a CSV header; add --format csv"),
@@ -163,9 +159,7 @@ def test_all_faults_are_named_in_one_go(folder: Path, capsys: pytest.CaptureFixt
         assert len([line for line in lines if line.startswith(f"  {path}")]) == 1, path
 
 
-def test_what_was_left_out_is_not_complained_about_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_pack_is_reported_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A metric with an invalid pack is reported once."""
     (folder / "one.yaml").write_text(f"metrics: {{tone: {{prompt_pack: [x], score_range: [1, 5]}}}}\n{JUDGE}")
     assert call("config", "check", "one.yaml") == 2

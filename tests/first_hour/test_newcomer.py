@@ -64,7 +64,7 @@ def terminal(tmp_path: Path, wheels: Path) -> Iterator[Terminal]:
         opened.close()
 
 
-def test_what_is_not_typed_is_named() -> None:
+def test_every_other_command_is_typed() -> None:
     """Every other command of README is typed."""
     assert {typed.command for typed in README} >= set(NOT_TYPED)
     assert len(README) - len(NOT_TYPED) >= 12

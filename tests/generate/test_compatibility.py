@@ -29,13 +29,13 @@ def test_released_messages_can_still_be_read(name: str) -> None:
 
 GROWN = {
     # A new failure type: readers of the last release refuse such results, which no mean includes.
-    "result": {"$.error_type: ['verification_timeout', 'metric_error', 'no_quorum'] may be written"},
+    "result": {"$.error_type: ['verification_timeout', 'metric_error', 'no_quorum'] may be written"}
 }
 """By message: values unknown to the last release, each with its reason."""
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES.keys() - {"qa_event"}))
-def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> None:
+def test_consumers_of_the_last_release_read_present_messages(name: str) -> None:
     """Present messages conform to the released schema and lack none of its fields."""
     found = unreadable(writer=json_schema(name), reader=_released(name))
     assert {problem.partition(", only ")[0] for problem in found} == GROWN.get(name, set())

@@ -14,7 +14,7 @@ def test_the_committed_files_are_current() -> None:
     assert generate.main(["--check"]) == 0
 
 
-def test_what_differs_is_missing_or_left_over_is_found(tmp_path: Path) -> None:
+def test_different_missing_and_surplus_files_are_stale(tmp_path: Path) -> None:
     """Missing, different and surplus files are stale."""
     made = {tmp_path / "same": "1", tmp_path / "other": "2", tmp_path / "gone": "3"}
     (tmp_path / "same").write_text("1", encoding="utf-8")

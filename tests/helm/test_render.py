@@ -82,7 +82,7 @@ def test_several_versions_of_kubernetes_accept_every_field(version: str) -> None
     assert checked > 80
 
 
-def test_the_schemas_refuse_what_they_do_not_know() -> None:
+def test_the_schemas_refuse_an_unknown_field() -> None:
     """A misspelt field in a list of a pod is an error."""
     (deployment, *_) = workers(rendered(CI_VALUES[0]))
     changed = json.loads(json.dumps(deployment))
@@ -156,7 +156,7 @@ def test_an_old_kubernetes_is_refused() -> None:
             "missing property 'valueFrom'"),
     ],
 )  # fmt: skip
-def test_helm_refuses_what_the_schema_refuses(values: str, said: str) -> None:
+def test_helm_checks_the_values_schema(values: str, said: str) -> None:
     """The message names the place and never a secret."""
     command: list[str | Path] = [tool("helm"), "template", "one", CHART, "--set", values]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -208,7 +208,7 @@ def test_judgestream_accepts_the_settings(values: Path, tmp_path: Path) -> None:
 
 
 @each_values
-def test_every_worker_gets_what_its_settings_name(values: Path) -> None:
+def test_every_worker_gets_the_variables_and_files_of_its_settings(values: Path) -> None:
     """The pods provide every variable and file that the settings name."""
     documents = rendered(values)
     (config,) = [one for one in of_kind(documents, "ConfigMap") if "config.yaml" in one["data"]][:1]

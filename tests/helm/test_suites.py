@@ -12,7 +12,7 @@ _DOCUMENT = Rendered({"t": "kind: Job\nspec: {list: [{a: 1, b: 2}, 3], text: one
 
 @pytest.mark.tools
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.suite}: {case.name}")
-def test_the_chart_does_what_its_cases_say(case: Case) -> None:
+def test_every_case_of_the_chart_holds(case: Case) -> None:
     """Every assertion of every case holds."""
     assert broken(case) == []
 
@@ -56,7 +56,7 @@ def test_a_check_can_fail(word: str, about: dict[str, object], holds: bool) -> N
     assert CHECKS[word](_DOCUMENT, ("t",), None, about) is holds
 
 
-def test_what_helm_refuses_holds_nothing_but_the_refusal() -> None:
+def test_a_refusal_of_helm_fails_every_other_check() -> None:
     """If Helm refuses the values, only `failedTemplate` passes."""
     refused = Rendered({}, "because: why")
     assert CHECKS["failedTemplate"](refused, ("t",), None, {"errorPattern": "why"})

@@ -143,7 +143,7 @@ def test_the_values_of_the_tests_are_valid(values: Path) -> None:
     assert _errors(load(values) or {}) == []
 
 
-def test_only_what_is_not_ours_is_open() -> None:
+def test_every_object_with_our_own_keys_is_closed() -> None:
     """Every object with our own keys is closed."""
     opened = [path for path, closed in _objects(schema()) if not closed and not path.startswith(_OVERRIDES)]
     assert sorted(opened) == sorted(_OPEN)

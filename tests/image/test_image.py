@@ -84,7 +84,7 @@ def test_hadolint_can_object(tmp_path: Path) -> None:
         run(tool("hadolint"), "--failure-threshold", "style", tmp_path / "Dockerfile")
 
 
-def test_it_says_what_it_is(image: Built) -> None:
+def test_it_has_labels_user_command_and_health_check(image: Built) -> None:
     """Labels, user, command and health check are set."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     labels = {
@@ -188,7 +188,7 @@ async def _ended(words: list[str]) -> int:
     return await process.wait()
 
 
-def test_it_has_exactly_what_is_pinned(image: Built) -> None:
+def test_it_has_exactly_the_pinned_packages(image: Built) -> None:
     """The image has exactly the packages of requirements/runtime.txt and the project."""
     listing = (
         "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in "
@@ -227,7 +227,7 @@ def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
     assert not any(one.st_mode & 0o022 for one in ours)
 
 
-def test_what_lies_around_stays_outside(image: Built) -> None:
+def test_no_layer_has_keys_or_history(image: Built) -> None:
     """No layer has the keys or the history of the project."""
     skipped = {"proc", "sys", "dev"}
     tops = [top for top in image.root.iterdir() if top.name not in skipped and not top.is_symlink()]
@@ -236,13 +236,10 @@ def test_what_lies_around_stays_outside(image: Built) -> None:
     assert STRAY not in json.dumps(dict(image.config))
 
 
-def test_where_there_is_no_wheel_the_compiled_parts_are_compiled(builder: Builder, context: Path) -> None:
+def test_without_a_wheel_the_extensions_are_compiled(builder: Builder, context: Path) -> None:
     """Without a wheel, as on arm64, the Cython parts of faust-streaming are compiled."""
     built = builder.build(
-        context,
-        tag="judgestream:compiled",
-        arguments={"PIP_NO_BINARY": "faust-streaming"},
-        target="build",
+        context, tag="judgestream:compiled", arguments={"PIP_NO_BINARY": "faust-streaming"}, target="build"
     )
     assert "Building wheel for faust-streaming" in built.log
     package = next(built.root.glob("opt/judgestream/lib/python3*/site-packages/faust"))

@@ -203,10 +203,7 @@ class ApacheKafka:
             time.sleep(0.05)  # poll
 
     def _answers(self) -> bool:
-        with (
-            contextlib.suppress(OSError),
-            WireClient(self.bootstrap_servers, timeout_seconds=5.0) as client,
-        ):
+        with contextlib.suppress(OSError), WireClient(self.bootstrap_servers, timeout_seconds=5.0) as client:
             error, _ = init_producer_id(client)  # the last request to work after a start
             return error == ErrorCode.NONE
         return False

@@ -214,9 +214,7 @@ class Stage:
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
         """The committed offset of the worker's group on each partition of a topic."""
         async with AIOKafkaConsumer(
-            **self._client_options,
-            group_id=group or self.settings.kafka.group_id,
-            enable_auto_commit=False,
+            **self._client_options, group_id=group or self.settings.kafka.group_id, enable_auto_commit=False
         ) as consumer:
             return [
                 await consumer.committed(TopicPartition(self.topic(topic), number))

@@ -160,7 +160,7 @@ async def test_a_waiting_reader_is_woken_by_a_record(
             assert record.value == b"%d" % number
 
 
-async def test_a_group_goes_on_where_it_committed(
+async def test_a_group_continues_at_its_committed_offset(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
     """The next member of a group starts at the committed offset and reads its metadata."""

@@ -198,10 +198,7 @@ async def test_many_members_come_and_go_and_nothing_is_lost(
                     await asyncio.sleep(0.015)  # the flow outlasts the members
 
     await asyncio.gather(
-        write(),
-        live(1.0, _vanish),
-        live(1.5, AIOKafkaConsumer.stop),
-        live(0.6, AIOKafkaConsumer.stop),
+        write(), live(1.0, _vanish), live(1.5, AIOKafkaConsumer.stop), live(0.6, AIOKafkaConsumer.stop)
     )
     async with _member(broker, topic, group) as last:
         reading = asyncio.create_task(read(last))

@@ -200,7 +200,7 @@ async def test_a_key_that_is_refused_ends_the_demo() -> None:
     assert "error: " in ended.err
 
 
-async def test_goes_on_until_it_is_interrupted() -> None:
+async def test_the_demo_runs_until_interrupted() -> None:
     """Without a number of events the demo prints plain lines until Ctrl-C, its normal end."""
     async with running("demo") as demo:
         lines = [await demo.line()]

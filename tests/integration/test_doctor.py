@@ -208,7 +208,7 @@ async def test_one_of_two_servers_is_down(topics: Stage) -> None:
     assert diagnosis.failures == ()
 
 
-async def test_what_is_wrong_with_the_worker_itself(topics: Stage) -> None:
+async def test_a_missing_key_and_a_used_port_fail(topics: Stage) -> None:
     """A missing key and a port in use fail; the broker is checked all the same."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -276,7 +276,7 @@ async def _end(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int:
     return end
 
 
-async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
+async def test_the_doctor_does_not_disturb_a_running_worker(topics: Stage) -> None:
     """Repeated runs beside a worker change neither the group nor the topics."""
     chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
     group = topics.settings.kafka.group_id

@@ -68,7 +68,7 @@ def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pyte
     return made
 
 
-async def test_topics_and_permissions_are_what_a_worker_needs(
+async def test_a_worker_needs_the_documented_topics_and_permissions(
     secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker with all agents may start only after the commands of docs/permissions.md."""

@@ -303,11 +303,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
             "judge.repair_attempts": 0,
         }
         stage = Stage(
-            broker.bootstrap_servers,
-            tmp_path,
-            partitions=_PARTITIONS,
-            base_url=base_url,
-            changes=changes,
+            broker.bootstrap_servers, tmp_path, partitions=_PARTITIONS, base_url=base_url, changes=changes
         )
         for topic in ("events", "tasks.coverage", "tasks.relevance", "scores", "dead"):
             broker.create_topic(stage.topic(topic), _PARTITIONS, max_message_bytes=_LARGE)

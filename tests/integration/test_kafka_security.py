@@ -251,7 +251,7 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
         assert sum(offset or 0 for offset in at) == 20, (topic, at)
 
 
-async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, staged: Staged) -> None:
+async def test_split_parts_need_only_their_own_permissions(kafka: SecureKafka, staged: Staged) -> None:
     """Three agents work with one user each and the permissions of their part.
 
     A missing DescribeConfigs is a warning.
@@ -274,7 +274,7 @@ async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, stage
             assert "DescribeConfigs" in text
 
 
-async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: Staged) -> None:
+async def test_a_worker_creates_topics_only_with_the_permission(kafka: SecureKafka, staged: Staged) -> None:
     """A worker creates its topics with Create; without it the error names the permission."""
     stage = staged("SCRAM", scram(kafka))
     settings, grants = stage.settings, stage.grants()
@@ -314,10 +314,7 @@ async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged
 
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
-async def test_a_refused_client_gets_the_reason(
-    kafka: SecureKafka,
-    fault: Fault,
-) -> None:
+async def test_a_refused_client_gets_the_reason(kafka: SecureKafka, fault: Fault) -> None:
     """A refused client gets one line with reason and remedy, without a secret."""
     settings = KafkaSettings.model_validate(fault.section(kafka))
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the types differ; the explanation counts
@@ -334,11 +331,7 @@ async def test_a_refused_client_gets_the_reason(
 @pytest.mark.parametrize(
     ("life_seconds", "audience", "expected"),
     [
-        (
-            -5.0,
-            "kafka",
-            r"token_file: the token in .* expired \d+ s ago; renew it \(the file is read again",
-        ),
+        (-5.0, "kafka", r"token_file: the token in .* expired \d+ s ago; renew it \(the file is read again"),
         (60.0, "others", r"refuses the token \(.*\); check its issuer, audience, scope and lifetime"),
     ],
 )

@@ -14,7 +14,7 @@ from tests.integration.deadlines import until
 from tests.integration.test_transport import Bench
 
 
-async def test_a_commit_under_way_does_not_stand_for_the_last_one(
+async def test_a_record_that_finishes_during_a_commit_is_committed(
     broker: RunningBroker, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A record that finishes during a commit is committed at the stop."""

@@ -15,7 +15,7 @@ from tests.integration.stage import Stage, event
 from tests.integration.test_worker import Chat
 
 
-async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBroker, tmp_path: Path) -> None:
+async def test_tasks_of_a_removed_metric_are_shown_and_drained(broker: RunningBroker, tmp_path: Path) -> None:
     """Of 8 tasks 2 are judged before the metric is removed: 6 are shown, and drained to dead letters."""
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=2, metrics=("tone", "style"))
     async with stage.worker(Chat()):

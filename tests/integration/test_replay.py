@@ -98,11 +98,7 @@ def events(first: int, count: int) -> list[bytes]:
     """Events with texts of different lengths."""
     return [
         json.dumps(
-            {
-                "event_id": f"e{number}",
-                "question": "Why? " * (1 + number * 7 % 50),
-                "answer": f"So {number}.",
-            }
+            {"event_id": f"e{number}", "question": "Why? " * (1 + number * 7 % 50), "answer": f"So {number}."}
         ).encode()
         for number in range(first, first + count)
     ]
@@ -158,7 +154,7 @@ async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
 
 
 @pytest.mark.kafka  # too slow for `make test`
-async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
+async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
     """After SIGKILL and --resume each sampled event has one result of the replay.
 
     The cost was estimated within 10%, both evaluators are compared on the same events, and live results and
@@ -208,7 +204,7 @@ async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, 
 
 
 @pytest.mark.kafka
-async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges: Judges) -> None:
+async def test_a_replay_does_not_delay_live_judging(stage: Stage, judges: Judges) -> None:
     """A replay with half of the limits delays no live event; in the long form live latency grows by at most a
     tenth.
     """
@@ -257,7 +253,9 @@ async def test_live_judging_keeps_its_pace_beside_a_replay(stage: Stage, judges:
 
 
 @pytest.mark.slow
-async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judges, tmp_path: Path) -> None:
+async def test_a_replay_prints_an_estimate_and_stops_at_its_budget(
+    stage: Stage, judges: Judges, tmp_path: Path
+) -> None:
     """A replay with the same evaluator is estimated from live results and ends at --max-usd.
 
     Ctrl-C ends it after its calls in flight; --resume completes all events of the file.

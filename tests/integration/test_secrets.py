@@ -280,7 +280,7 @@ def assert_clean(scan: Scan) -> None:
     assert not leaks, "\n".join(leaks)
 
 
-def test_the_scan_finds_what_it_looks_for() -> None:
+def test_the_scan_finds_each_encoding_of_a_secret() -> None:
     """The scan finds each encoding of each secret."""
     for name, secret in SECRETS.items():
         pair = f"user:{secret}".encode()
@@ -295,7 +295,7 @@ def test_the_scan_finds_what_it_looks_for() -> None:
     assert forms("abcdefgh")
 
 
-async def test_a_worker_in_trouble(tmp_path: Path) -> None:
+async def test_a_failing_worker_prints_no_secret(tmp_path: Path) -> None:
     """Debug logs, echoed keys, an internal error, dead letters, results, page and metrics have no secret."""
     key_file = tmp_path / "key"
     key_file.write_text(SECRETS["judge key by file"])

@@ -97,10 +97,7 @@ async def test_an_incident_is_sent_to_a_webhook(
             await stage.produce([one.model_dump_json().encode() for one in (drop, part)], topic="alerts")
             await until(lambda: len(told) == 1, "the incident")
         async with stage.worker(Chat(), agents=("sink",)):
-            ended = [
-                recovered,
-                alert("d" * 32, "recovered", metric="coverage", labels={"app": "docs"}),
-            ]
+            ended = [recovered, alert("d" * 32, "recovered", metric="coverage", labels={"app": "docs"})]
             ended[1] = ended[1].model_copy(update={"raised_at": began + timedelta(seconds=1)})
             await stage.produce([one.model_dump_json().encode() for one in ended], topic="alerts")
             await until(lambda: len(told) >= 2, "its end")

@@ -30,7 +30,7 @@ async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
         assert hands.places == [(0, 3), (0, 4)]
 
 
-async def test_what_comes_while_the_group_is_away_is_read(bench: Bench) -> None:
+async def test_records_that_arrive_while_the_group_is_away_are_read(bench: Bench) -> None:
     """Records that arrive while the group is away are read, even if it had read none."""
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")):
@@ -56,7 +56,7 @@ async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
         assert hands.places == [(1, 0), (1, 1)]
 
 
-async def test_a_new_group_begins_at_a_time(bench: Bench) -> None:
+async def test_a_new_group_starts_at_a_time(bench: Bench) -> None:
     """A start time 2.5 hours ago skips the record of 3 hours ago and reads those of 2 and 1."""
     now = datetime.now(UTC)
     async with AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers) as producer:

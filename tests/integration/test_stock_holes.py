@@ -241,9 +241,7 @@ def _add_stock_writer(rig: Rig, app: App, way: str, written: asyncio.Event) -> N
 
 def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
     output = Output(
-        lambda: app.producer,
-        Metrics(CollectorRegistry(), labels=(), max_label_values=1),
-        TopicSettings(),
+        lambda: app.producer, Metrics(CollectorRegistry(), labels=(), max_label_values=1), TopicSettings()
     )
 
     async def handle(_: Any) -> None:
@@ -366,7 +364,7 @@ async def _outputs(rig: Rig) -> list[bytes]:
 
 # The embedded broker has no transactions.
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
-async def test_what_is_done_twice_counts_once(rig: Rig, tmp_path: Path) -> None:
+async def test_repeated_work_counts_once(rig: Rig, tmp_path: Path) -> None:
     """A worker ends between write and commit and another repeats the work: readers count one output.
 
     With stock Faust they read committed records, as for `exactly_once`, but the target is not a topic that

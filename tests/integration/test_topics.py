@@ -63,7 +63,7 @@ async def test_a_dry_run_makes_nothing(broker: RunningBroker, topic_name: Callab
         assert [one.created for one in report.topics] == [True] * 8
 
 
-async def test_what_is_there_is_left_as_it_is(
+async def test_existing_topics_are_not_changed(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
     """Different partitions and retention are reported and not changed."""
@@ -87,7 +87,7 @@ def _run(file: Path, *arguments: str) -> None:
     app(["topics", "--config", str(file), *arguments], standalone_mode=False)
 
 
-def test_the_command_says_what_it_did(
+def test_the_command_prints_a_line_per_topic(
     broker: RunningBroker,
     topic_name: Callable[[str], str],
     tmp_path: Path,

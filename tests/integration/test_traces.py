@@ -96,7 +96,7 @@ async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
     assert await stage.dead_letters() == []
 
 
-async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage: Stage) -> None:
+async def test_a_worker_that_stops_during_traces_loses_none(stage: Stage) -> None:
     """The next worker reads open traces again and joins a root with children that were committed before."""
     ids = trace_ids(8, seed=2)
     async with stage.worker(Chat()) as (_, registry):
@@ -138,7 +138,7 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, endpoint: Endpoint) -> None:
+async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) -> None:
     """Three SIGKILLs amid traces with late children, repeated batches, lost roots and a child after the
     close. Every trace has its results under one id, and the last result is of the whole trace: records read
     again after a crash are joined with those committed before.
@@ -174,7 +174,7 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, end
 @pytest.mark.parametrize(
     ("kind", "unit", "codec"), [("", "span", None), ("_json", "span", "gzip"), ("_keyed", "trace", "zstd")]
 )
-async def test_what_a_collector_wrote_is_judged(
+async def test_recorded_batches_of_a_collector_are_judged(
     stage: Stage, kind: str, unit: Unit, codec: str | None
 ) -> None:
     """Records of the Collector's exporter on Apache Kafka are judged once a call or trace.

@@ -118,7 +118,7 @@ async def test_commits_go_up_to_the_first_unfinished_record(bench: Bench) -> Non
         await bench.commits(5)
 
 
-async def test_what_was_not_acknowledged_comes_again(bench: Bench) -> None:
+async def test_unacknowledged_records_are_read_again(bench: Bench) -> None:
     """A worker stops with record 1 of 4 unacknowledged; the next one reads from there."""
     await bench.produce(4)
     async with bench.app() as (_, hands):
@@ -179,7 +179,7 @@ async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -
     assert seen == list(range(100))
 
 
-async def test_a_topic_has_no_more_in_flight_than_its_room(bench: Bench) -> None:
+async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
     """A room of 7 holds at most 7 unfinished records over both partitions."""
     await bench.produce(50)
     await bench.produce(50, partition=1)
@@ -256,7 +256,7 @@ async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     assert client._coordinator.generation == -1, "the group was not left"
 
 
-async def test_a_group_that_does_not_let_go_is_left_all_the_same(
+async def test_a_stop_does_not_wait_for_the_leave_group_response(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The application and its connections end although the broker does not answer the LeaveGroup."""

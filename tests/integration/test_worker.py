@@ -133,7 +133,7 @@ async def test_an_event_that_cannot_be_judged_is_set_aside_whole(
     assert detail in letter.detail
 
 
-async def test_a_task_that_is_none_is_set_aside(stage: Stage) -> None:
+async def test_an_invalid_task_is_a_dead_letter(stage: Stage) -> None:
     """An invalid task and a task of another metric become dead letters."""
     stage.metrics = ("tone", "style")
     async with stage.worker(Chat()):
@@ -146,7 +146,7 @@ async def test_a_task_that_is_none_is_set_aside(stage: Stage) -> None:
     assert {letter.topic for letter in await stage.dead_letters()} == {stage.topic("tasks.tone")}
 
 
-async def test_intake_goes_on_while_the_judge_is_stuck(stage: Stage) -> None:
+async def test_intake_continues_while_all_judge_slots_are_taken(stage: Stage) -> None:
     """Intake reads every event while all judge slots are taken; afterwards all are judged."""
     stage.changes = {"judge.max_in_flight": 4}
     chat = Chat()

@@ -118,12 +118,7 @@ FAULTS = (
         lambda _: {"protocol": "SSL"},
         r"kafka\.security\.ca_file \(now unset: the system's authorities\)",
     ),
-    Fault(
-        "other host",
-        "ELSEWHERE",
-        tls,
-        "is for another host .* not valid for '127.0.0.1'",
-    ),
+    Fault("other host", "ELSEWHERE", tls, "is for another host .* not valid for '127.0.0.1'"),
     Fault(
         "the broker's certificate has expired",
         "EXPIRED",
@@ -184,12 +179,7 @@ FAULTS = (
         lambda _: {},
         r"requires a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",  # noqa: E501
     ),
-    Fault(
-        "no login with TLS",
-        "SCRAM",
-        tls,
-        r"requires a login .*; set the protocol to SASL_SSL",
-    ),
+    Fault("no login with TLS", "SCRAM", tls, r"requires a login .*; set the protocol to SASL_SSL"),
     Fault(
         "a login where none is asked for",
         "CLIENTS",

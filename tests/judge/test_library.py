@@ -123,7 +123,7 @@ def test_an_endpoint_needs_a_model_and_a_model_an_endpoint(arguments: dict[str, 
         Judge(**arguments)  # type: ignore[arg-type] # strings all
 
 
-def test_what_the_package_exports() -> None:
+def test_the_package_exports_judge() -> None:
     """The package exports `Judge`; an unknown name raises AttributeError."""
     assert "Judge" in judge_package.__all__
     assert judge_package.Judge is Judge
@@ -237,7 +237,7 @@ async def test_progress_is_reported() -> None:
     assert told == [1, 2, 3, 4, 5]
 
 
-async def test_what_a_table_holds_is_an_event() -> None:
+async def test_a_row_of_a_table_is_an_event() -> None:
     """A numeric id becomes text, and a time without an offset is read as UTC."""
     read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
     assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))

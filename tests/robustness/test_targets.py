@@ -37,7 +37,7 @@ def changed(draw: st.DrawFn, target: str) -> bytes:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_resembles_a_seed_breaks_nothing(target: str) -> None:
+def test_mutated_seeds_give_a_result_or_an_expected_error(target: str) -> None:
     """Mutated bytes give a result or an expected error."""
 
     @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)

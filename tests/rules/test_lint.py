@@ -28,7 +28,7 @@ each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
 
 
 @each_alert
-def test_an_alert_says_how_bad_it_is_and_what_it_means(alert: dict[str, Any]) -> None:
+def test_an_alert_has_a_severity_and_a_description(alert: dict[str, Any]) -> None:
     """An alert has a severity, a summary sentence, a description with a number, and its runbook."""
     name, notes = alert["alert"], alert["annotations"]
     assert alert["labels"]["severity"] in {"critical", "warning"}
@@ -81,7 +81,7 @@ def test_every_recorded_series_is_well_named() -> None:
 
 
 @pytest.mark.parametrize("file", ["rules.yaml", "alerts.yaml"])
-def test_rules_speak_of_what_exists(file: str) -> None:
+def test_rules_use_existing_series(file: str) -> None:
     """Rules use only metrics of the catalogue and recorded series."""
     known = CATALOGUED | recorded()
     for rule in rules(FILES / file):

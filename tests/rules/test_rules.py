@@ -29,7 +29,7 @@ def test_promtool_refuses_a_broken_rule(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.stem)
-def test_rules_do_what_their_tests_say(path: Path) -> None:
+def test_the_promtool_tests_pass(path: Path) -> None:
     """The promtool tests pass: numbers derived by hand, and alerts that fire, stay silent and recover."""
     run(tool("promtool"), "test", "rules", path)
 

@@ -31,7 +31,7 @@ def test_pages_by_name(given: Any, pages: dict[str, str] | None) -> None:
 
 
 @pytest.mark.parametrize("given", [[1], [None], [{"id": "x"}], {"a": 3}, {"a": {"title": "t"}}, "text", 7])
-def test_what_has_no_text_is_refused(given: Any) -> None:
+def test_a_page_without_text_is_refused(given: Any) -> None:
     """A page without text is refused; the error names the field."""
     with pytest.raises(ValidationError, match="context"):
         QAEvent.model_validate({**EVENT, "context": given})

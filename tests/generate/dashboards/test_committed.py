@@ -111,7 +111,7 @@ def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
 
 
 @each_dashboard
-def test_expressions_speak_of_what_exists(path: Path) -> None:
+def test_expressions_use_existing_series(path: Path) -> None:
     """Expressions use only metrics of the catalogue, recorded series and series of Prometheus."""
     recorded = {rule["record"] for rule in rules("rules.yaml")}
     for expr in _ready(_load(path)):

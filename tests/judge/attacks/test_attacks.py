@@ -93,7 +93,7 @@ async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, me
 
 @each_attack_at_length
 @each_metric
-async def test_an_attack_gains_nothing_with_a_judge_that_lies(attack: Attack, metric: Metric) -> None:
+async def test_an_attack_gains_nothing_with_a_lying_judge(attack: Attack, metric: Metric) -> None:
     """Verification limits a lying judge's score to 1.
 
     The exception is words of the page without a statement, which code cannot detect.
@@ -107,7 +107,7 @@ def _is_out_of_reach(attack: Attack, metric: Metric) -> bool:
     return attack.kind == PAGE_WORDS and metric.name == "relevance"
 
 
-async def test_the_liar_can_do_its_work() -> None:
+async def test_the_lying_judge_scores_a_correct_answer() -> None:
     """The lying judge gives a correct answer at least 4, so its failures above are verification's."""
     answer = (
         "The Eiffel Tower stands in Paris, on the Champ de Mars. [Page 1]\n"

@@ -59,7 +59,7 @@ def test_structures_of_a_reply_that_hold_no_text_are_not_built(where: str, what:
     assert (completion.text, completion.model) == ("", "m")
 
 
-def test_lone_surrogates_are_replaced_wherever_they_stand() -> None:
+def test_lone_surrogates_are_replaced_in_every_field() -> None:
     """Lone surrogates are replaced in every field; pairs and escaped backslashes stay."""
     raw = rb'{"id": "\ud800", "model": "\uDFFFm", "choices": [{"finish_reason": "\ud800stop", '
     raw += rb'"message": {"content": "\\\\ud800 \ud83d\ude00 \ud83d"}}]}'

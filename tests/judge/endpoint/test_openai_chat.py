@@ -146,7 +146,7 @@ async def test_odd_but_readable_replies_are_read(answer: Answer, text: str, usag
         (Answer(b"", status=422), "rejected_request"),
     ],
 )
-async def test_what_is_wrong_with_one_event_is_an_event_error(answer: Answer, error_type: str) -> None:
+async def test_an_error_of_one_request_is_an_event_error(answer: Answer, error_type: str) -> None:
     """A refusal, filter, cut or rejection of one request raises `EventError` with its type."""
     async with chat_with(answer) as (chat, _):
         with pytest.raises(EventError) as caught:
@@ -237,7 +237,7 @@ async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> No
         assert (await chat.complete(ASK)).text == '{"score": 5}'
 
 
-async def test_lone_surrogates_are_replaced_on_the_way_out() -> None:
+async def test_lone_surrogates_are_replaced_before_sending() -> None:
     """A lone surrogate in a message is replaced before it is sent."""
     async with chat_with() as (chat, fake):
         await chat.complete(ChatRequest(messages=(ChatMessage("user", "a\ud800b"),)))

@@ -8,7 +8,7 @@ from judge.chat import QuotaReport, RateLimits
 from judge.endpoint.rate_headers import duration_seconds, rate_limits
 
 
-def test_what_openai_sends() -> None:
+def test_openais_rate_headers_are_read() -> None:
     """Request and token limits are read in the forms of OpenAI's documentation; other headers are ignored."""
     headers = [
         (b"content-type", b"application/json"),

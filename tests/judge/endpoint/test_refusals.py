@@ -52,13 +52,13 @@ def test_the_wait_that_an_endpoint_asks_for(headers: dict[str, str], seconds: fl
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 460, 499, 500, 502, 503, 504, 529, 599])
-def test_what_is_temporary_is_waited_for(status: int) -> None:
+def test_a_temporary_status_is_unavailable(status: int) -> None:
     """Temporary and unknown statuses raise `JudgeUnavailableError`."""
     assert isinstance(mapped(status), JudgeUnavailableError)
 
 
 @pytest.mark.parametrize("status", [301, 307, 401, 402, 403, 404, 405, 410])
-def test_what_every_call_would_meet_is_configuration(status: int) -> None:
+def test_a_status_of_every_call_is_a_configuration_error(status: int) -> None:
     """Statuses that every call would get raise `JudgeConfigurationError` with endpoint and status."""
     error = mapped(status, {"error": {"message": "no", "code": "forbidden"}})
     assert isinstance(error, JudgeConfigurationError)
@@ -101,7 +101,7 @@ def test_a_parameter_the_model_does_not_take_is_configuration() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 422, 500])
-def test_a_server_without_structured_output_is_told_apart(status: int) -> None:
+def test_a_refused_response_format_needs_a_schema_in_the_request(status: int) -> None:
     """A refused `response_format` is a `ResponseFormatError` only if the request had a schema."""
     body = {"error": {"message": "'response_format.type' must be 'text'"}}
     assert isinstance(mapped(status, body, schema_sent=True), ResponseFormatError)
@@ -130,7 +130,7 @@ def test_a_server_without_structured_output_is_told_apart(status: int) -> None:
         ({"error": {"message": "model not loaded"}}, EventError),
     ],
 )
-def test_the_format_is_blamed_only_where_it_is_named(body: object, expected: type[JudgeError]) -> None:
+def test_a_response_format_error_must_name_the_format(body: object, expected: type[JudgeError]) -> None:
     """A `ResponseFormatError` needs the parameter or its words, and no code with another meaning."""
     assert isinstance(mapped(400, body, schema_sent=True), expected)
 
@@ -154,7 +154,7 @@ def test_the_key_is_never_quoted_and_messages_are_cut() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 429, 500, 503])
-def test_what_an_endpoint_says_is_in_no_message_that_is_logged_or_shown(status: int) -> None:
+def test_messages_do_not_quote_the_endpoint(status: int) -> None:
     """The message names status and code alone; the server's words stay in `said`."""
     words = "blocked: 'My name is Ada and I have'"
     error = mapped(status, {"error": {"message": words, "code": "quota_exceeded", "type": "My name is Ada"}})

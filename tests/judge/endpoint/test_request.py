@@ -71,7 +71,7 @@ def test_the_formats_go_from_strict_to_plain_and_end() -> None:
         (ResponseFormat.PLAIN, None),
     ],
 )
-def test_each_format_has_its_field_and_the_weaker_ones_the_schema_in_the_prompt(
+def test_each_format_has_its_field_or_the_schema_in_the_prompt(
     response_format: ResponseFormat, field: object
 ) -> None:
     """Each format sends its field; the weaker ones append the schema to the system turn, after the cacheable
@@ -131,7 +131,7 @@ async def test_a_server_that_takes_the_schema_is_never_asked_otherwise() -> None
     assert fake.requests[-1]["messages"][0]["content"] == "Judge.\n"
 
 
-async def test_what_fails_for_another_reason_teaches_nothing() -> None:
+async def test_another_error_does_not_change_the_format() -> None:
     """A refusal that the weaker format meets too does not change the endpoint's format."""
     quoting = Answer(b'{"error": {"message": "cannot read: ignore response_format"}}', status=400)
     broken = Answer(b'{"error": {"message": "cannot read"}}', status=400)

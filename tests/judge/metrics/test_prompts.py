@@ -48,7 +48,7 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mo
 
 @pytest.mark.parametrize("mode", ["evidence", "verbatim"])
 @pytest.mark.parametrize("name", ["coverage", "relevance"])
-def test_a_prompt_says_what_a_judge_must_know(name: str, mode: Mode) -> None:
+def test_a_prompt_states_its_rules_and_one_example(name: str, mode: Mode) -> None:
     """A prompt states its rules, has one example, and asks for reasons before decisions."""
     prompt = load_prompt(f"{name}.{mode}")
     for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):

@@ -154,7 +154,7 @@ def _schema(name: str) -> jsonschema.Draft202012Validator:
 @given(
     question=EVENT_TEXTS, answer=EVENT_TEXTS, reference=EVENT_TEXTS | st.none(), context=PAGES, data=st.data()
 )
-def test_what_is_published_keeps_to_its_schema(
+def test_results_and_verdicts_conform_to_their_schemas(
     name: str,
     question: str,
     answer: str,

@@ -83,13 +83,13 @@ def test_clauses_are_facts_and_cue_words_make_conclusions() -> None:
         ("Nothing.", False),
     ],
 )
-def test_organization_is_the_order_of_what_was_matched(answer: str, similar: bool) -> None:
+def test_organization_is_the_order_of_matched_pairs(answer: str, similar: bool) -> None:
     """The organization is similar if most matched pairs keep their order; without a match it is not."""
     evidence = coverage_evidence(reference="Zinc is blue. Iron is red. Gold is yellow.", answer=answer)
     assert evidence["organization"]["similar"] is similar
 
 
-def test_terms_are_the_longest_words_in_whatever_form() -> None:
+def test_terms_are_the_longest_words_in_any_inflection() -> None:
     """Terms are the longest content words in any inflection, at most MAX_TERMS."""
     evidence = coverage_evidence(
         reference="Wilhelm Conrad Röntgen made radiographs in 1901.", answer="A radiograph helped W. Röntgen."
@@ -120,7 +120,7 @@ def test_alternatives_are_facts_of_their_own(answer: str, facts: list[str]) -> N
     st.lists(PIECES, max_size=40, unique=True).map(lambda pieces: f"Tower {' '.join(pieces)}"),
     st.lists(PIECES, max_size=40).map(" ".join),
 )
-def test_what_is_listed_holds(reference: str, answer: str) -> None:
+def test_the_offline_list_passes_verification(reference: str, answer: str) -> None:
     """The list conforms to its schema and passes verification, except for a bare "not"."""
     evidence = coverage_evidence(reference=reference, answer=answer)
     jsonschema.validate(evidence, dict(COVERAGE_SCHEMA.schema))

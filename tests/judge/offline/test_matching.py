@@ -73,7 +73,7 @@ def test_a_name_of_stop_words_is_known_by_them() -> None:
     assert match.share == 1
 
 
-def test_nothing_is_found_where_no_word_is_shared() -> None:
+def test_without_a_shared_word_there_is_no_match() -> None:
     """Without a shared word there is no match."""
     assert best("Grey towers", "Green boats.") is None
     assert best("Grey towers", "") is None

@@ -36,7 +36,7 @@ def supported(answer: str, pages: dict[int, str] | None = None) -> list[bool]:
     return [claim.supported for claim in claims]
 
 
-def test_a_claim_is_held_against_the_page_that_it_cites() -> None:
+def test_only_a_cited_page_supports_a_claim() -> None:
     """A claim is supported only by a page that it cites."""
     answer = "The tower is 330 metres tall. Evidence: [Page {}]"
     assert supported(answer.format(7)) == [True]
@@ -54,7 +54,7 @@ def test_a_claim_is_held_against_the_page_that_it_cites() -> None:
         "Boats are cheap at weekends. [Page 7]",
     ],
 )
-def test_what_a_page_does_not_say_is_unsupported(claim: str) -> None:
+def test_a_claim_that_differs_from_its_page_is_unsupported(claim: str) -> None:
     """Another number, a negation, a missing page, no citation and other words leave a claim unsupported, with
     a reason.
     """
@@ -82,7 +82,7 @@ def test_the_evidence_names_the_page_and_its_words() -> None:
     assert evidence["score"] == 3
 
 
-def test_relevant_is_what_shares_a_word_with_the_question_or_goes_on() -> None:
+def test_a_relevant_claim_shares_a_word_with_the_question() -> None:
     """A claim is relevant if it shares a word with the question or a relevant claim, or continues with a
     pronoun.
     """
@@ -126,7 +126,7 @@ def test_the_list_is_bounded() -> None:
 
 
 @given(st.lists(PIECES, max_size=12, unique=True).map(" ".join))
-def test_what_is_listed_holds(answer: str) -> None:
+def test_the_offline_list_passes_verification(answer: str) -> None:
     """The list conforms to its schema and passes verification, except for "not ?" as a claim."""
     evidence = relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)
     jsonschema.validate(evidence, dict(RELEVANCE_SCHEMA.schema))

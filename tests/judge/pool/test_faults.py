@@ -112,7 +112,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING.keys())
-async def test_what_passes_is_tried_again(fault: Answer) -> None:
+async def test_temporary_failures_are_retried(fault: Answer) -> None:
     """After two temporary failures the third call gives the verdict, and the result counts three tries."""
     async with fake_openai(fault, fault, GOOD) as server, judging(server) as (judge, pool):
         (result,) = await judged(judge, "a")
@@ -130,7 +130,7 @@ FAULT_SECONDS = 1.5
 
 
 @pytest.mark.slow
-async def test_what_stays_costs_few_calls_and_no_event() -> None:
+async def test_a_lasting_fault_costs_few_calls_and_no_event() -> None:
     """During each lasting fault the calls are bounded and no event gets a result; afterwards every event is
     scored.
     """
@@ -191,9 +191,7 @@ FINAL = {
 
 
 @pytest.mark.parametrize(("answer", "error_type", "calls"), FINAL.values(), ids=FINAL.keys())
-async def test_what_is_wrong_with_one_event_is_its_result(
-    answer: Answer, error_type: str, calls: int
-) -> None:
+async def test_an_error_of_one_event_is_its_result(answer: Answer, error_type: str, calls: int) -> None:
     """The event fails with its reason after exactly this many calls, and the breaker stays closed."""
     async with fake_openai(answer) as server, judging(server) as (judge, pool):
         (result,) = await judged(judge, "a")

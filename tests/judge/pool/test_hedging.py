@@ -108,18 +108,16 @@ def test_the_first_may_still_be_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "answers",
-    [((7.0, BROKEN), (10.0, None)), ((15.0, None), (2.0, BROKEN))],
-    ids=["the first", "the second"],
+    "answers", [((7.0, BROKEN), (10.0, None)), ((15.0, None), (2.0, BROKEN))], ids=["the first", "the second"]
 )
-def test_where_one_breaks_off_the_other_is_waited_for(answers: tuple[Answered, Answered]) -> None:
+def test_if_one_call_fails_the_other_decides(answers: tuple[Answered, Answered]) -> None:
     """If one of the calls fails, the other decides: the verdict comes at 15 s, without a third call."""
     (result,), sent, over, _ = judged(Server(*answers))
     assert result.status == "scored"
     assert (sent, over) == ([0.0, 5.0], 15.0)
 
 
-def test_where_both_break_off_it_is_tried_again_as_ever() -> None:
+def test_if_both_calls_fail_a_third_follows() -> None:
     """If both calls fail, a third one follows after a pause of 1 s."""
     (result,), sent, _, _ = judged(Server((7.0, BROKEN), (3.0, BROKEN), (1.0, None)))
     assert isinstance(result, Scored)

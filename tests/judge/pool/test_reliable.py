@@ -260,7 +260,7 @@ async def test_tokens_a_minute_are_kept_to() -> None:
 
 
 @virtually
-async def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
+async def test_without_retry_after_all_calls_pause_together() -> None:
     """Without `Retry-After` all calls pause together for 0.5, 1, 2 ... s."""
     back = now() + 60
     server = Server(until(back, JudgeUnavailableError("429", kind="rate_limited")))
@@ -316,7 +316,7 @@ async def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_i
 
 
 @virtually
-async def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
+async def test_refusals_do_not_reduce_the_time_budget() -> None:
     """Ten refusals of 2 s each do not reduce the time budget of 10 s of the granted call."""
     server = Server(lambda *_: 4.0)
     answer = server.complete
@@ -403,7 +403,7 @@ async def test_an_event_that_fails_in_an_outage_is_never_given_up() -> None:
 
 
 @virtually
-async def test_a_call_gets_no_more_time_than_the_budget_has_left() -> None:
+async def test_a_call_is_cut_at_the_end_of_the_time_budget() -> None:
     """The first call takes 20 of 30 s; the second is cut after the 9.5 s that a pause of 0.5 s leaves."""
     server = Server(lambda *_: 1.0)
     judge, _, _ = pooled(server, timeout_seconds=30)
@@ -471,7 +471,7 @@ async def test_a_refusal_of_one_event_is_its_result_and_no_failure_of_the_endpoi
 
 
 @virtually
-async def test_what_needs_no_call_is_decided_during_an_outage() -> None:
+async def test_a_blank_answer_is_unscored_during_an_outage() -> None:
     """A blank answer is unscored without a call, also during an outage."""
     server = Server(lambda *_: DOWN)
     judge, pool, _ = pooled(server, breaker_failures=1)
@@ -549,7 +549,7 @@ def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
 
 
 @virtually
-async def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
+async def test_the_result_adds_the_usage_of_failed_calls() -> None:
     """The result adds the usage of failed calls: 100 + 100 tokens at 1 USD and 100 at 10 USD a million."""
     judge, notes = paid_pool(Paid("primary", ["?", DOWN, "?", DOWN]), Paid("spare", ['{"score": 3}']))
     result = await judge.judge(task())
@@ -562,7 +562,7 @@ async def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> Non
 
 
 @virtually
-async def test_what_an_error_says_was_used_is_counted_once() -> None:
+async def test_the_usage_of_an_error_is_counted_once() -> None:
     """The usage of errors is counted once: 5 tokens of an empty reply and 40 of a cut one."""
 
     def reply(tokens: int) -> ChatReply:
@@ -580,7 +580,7 @@ async def test_what_an_error_says_was_used_is_counted_once() -> None:
 
 
 @virtually
-async def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
+async def test_an_abandoned_event_carries_its_usage_without_neutral_calls() -> None:
     """An abandoned event carries 100 tokens an attempt, but not the 7 tokens of each neutral call."""
     script: list[Any] = ["?", DOWN] * 50
     judge, notes = paid_pool(Paid("primary", script))

@@ -26,7 +26,7 @@ class NotedCache(MemoryCache):
         self.closed = True
 
 
-async def test_what_was_opened_is_closed_and_what_was_lent_is_not() -> None:
+async def test_the_stack_closes_only_its_own_endpoints() -> None:
     """The stack closes its endpoints and cache, and leaves a borrowed endpoint open."""
     own, lent, cache = ScriptedChat([]), ScriptedChat([], endpoint="lent"), NotedCache(1)
     async with JudgingStack([Endpoint(own), Endpoint(lent, borrowed=True)], cache=cache):

@@ -70,11 +70,7 @@ async def test_one_in_twenty_hanging_delays_no_other() -> None:
     """120 of 2,400 events (10 a second) hang forever: after 244 s the other 2,280 are scored, and the hanging
     ones end as `no_answer`.
     """
-    async with judging(by_word(HANG), timeout_seconds=TIMEOUT_SECONDS) as (
-        judge,
-        pool,
-        _,
-    ):
+    async with judging(by_word(HANG), timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, _):
         tasks = await paced(judge, words(2_400, 20, "slow"), a_second=10)
         await asyncio.sleep(4)
         done = [one for one in tasks["good"] if one.done()]
@@ -105,11 +101,7 @@ async def test_a_burst_of_hanging_events_holds_the_rest_up_for_a_minute_at_most(
 @virtually
 async def test_events_that_take_longer_than_the_time_out_come_to_an_end() -> None:
     """Events that take 1.5 times the timeout (1 in 50) end as `no_answer`, and the endpoint is not down."""
-    async with judging(by_word(1.5 * TIMEOUT_SECONDS), timeout_seconds=TIMEOUT_SECONDS) as (
-        judge,
-        pool,
-        _,
-    ):
+    async with judging(by_word(1.5 * TIMEOUT_SECONDS), timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, _):
         tasks = await paced(judge, words(1_200, 50, "slow"), a_second=10)
         ended = await asyncio.wait_for(asyncio.gather(*tasks["slow"]), 600)
         assert {kind_of(one) for one in ended} == {"no_answer"}
@@ -118,7 +110,7 @@ async def test_events_that_take_longer_than_the_time_out_come_to_an_end() -> Non
 
 
 @virtually
-async def test_a_process_that_stood_still_holds_nothing_against_the_endpoint() -> None:
+async def test_late_calls_of_a_stopped_process_are_no_failures() -> None:
     """After the process was stopped for a minute, its late calls are not failures of the endpoint."""
     began, stopped = now(), 0.0
     async with judging(lambda *_: HANG if now() < began + 1 else 0.1) as (judge, pool, _):
@@ -165,7 +157,7 @@ async def test_while_others_wait_those_that_timed_out_have_a_tenth_of_the_slots(
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404])
 @virtually
-async def test_one_refusal_after_good_replies_is_a_hiccup(status: int) -> None:
+async def test_one_refusal_after_good_replies_is_retried(status: int) -> None:
     """After 29 good replies a single refusal is retried, and the endpoint is not down."""
     refusal = JudgeConfigurationError(f"answered {status}")
     async with judging(lambda one, _: refusal if len(one.calls) == 30 else 0.1) as (judge, pool, _):
@@ -234,11 +226,7 @@ async def test_a_refusal_of_everything_after_good_replies_is_an_outage() -> None
     """
     began = now()
     refusal = JudgeConfigurationError("answered 401: expired")
-    async with judging(lambda *_: refusal if 5 <= now() - began < 3_605 else 0.1) as (
-        judge,
-        pool,
-        server,
-    ):
+    async with judging(lambda *_: refusal if 5 <= now() - began < 3_605 else 0.1) as (judge, pool, server):
         tasks = (await paced(judge, ["a"] * 100, a_second=10))["a"]
         await asyncio.sleep(1_000)
         assert pool.trouble is not None
@@ -300,7 +288,7 @@ async def test_an_endpoint_that_fails_nearly_all_decides_few_events() -> None:
 
 
 @virtually
-async def test_the_trouble_says_how_verdicts_failed_and_how_many_were_published() -> None:
+async def test_the_pools_trouble_names_and_counts_the_failures() -> None:
     """The pool's trouble names the failure, its detail and the number of published failures."""
     wrong = EventError("rejected_request", "answered 400: no")
     async with judging(lambda *_: wrong) as (judge, pool, _):
@@ -329,7 +317,7 @@ async def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) 
 
 
 @virtually
-async def test_calls_under_way_when_it_goes_down_do_not_put_off_the_first_probe() -> None:
+async def test_failures_of_calls_in_flight_do_not_delay_the_first_probe() -> None:
     """Failures of calls in flight do not delay the first neutral call, which follows the open breaker within
     a second.
     """
@@ -350,7 +338,7 @@ async def test_calls_under_way_when_it_goes_down_do_not_put_off_the_first_probe(
 
 
 @virtually
-async def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
+async def test_draining_abandons_unsent_events() -> None:
     """Draining abandons the eight waiting events; the two in flight end with their verdicts, and later ones
     are judged.
     """
@@ -378,7 +366,7 @@ async def test_a_closed_pool_starts_nothing() -> None:
 
 
 @virtually
-async def test_a_closed_pool_gives_up_what_comes_while_an_endpoint_is_away() -> None:
+async def test_a_closed_pool_abandons_waiting_tasks() -> None:
     """A closed pool abandons tasks that wait for an endpoint."""
     async with judging(lambda *_: JudgeUnavailableError("gone")) as (judge, pool, _):
         first = asyncio.create_task(judge.judge(task("first")))
@@ -390,7 +378,7 @@ async def test_a_closed_pool_gives_up_what_comes_while_an_endpoint_is_away() -> 
 
 
 @virtually
-async def test_a_drained_pool_gives_up_what_waits_for_an_endpoint() -> None:
+async def test_draining_abandons_tasks_that_wait_for_an_endpoint() -> None:
     """Draining abandons tasks that wait for an endpoint that is down."""
     async with judging(lambda *_: JudgeUnavailableError("gone")) as (judge, pool, _):
         tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(20)]

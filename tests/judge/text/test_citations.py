@@ -52,14 +52,14 @@ def test_the_forms_that_are_read(tag: str, pages: tuple[int, ...]) -> None:
         ("(page 7 of the novel)", ()), ("[see appendix]", ()),
      ("(source: unknown)", ("(source: unknown)",))],
 )  # fmt: skip
-def test_what_is_not_understood(text: str, unread: tuple[str, ...]) -> None:
+def test_an_unreadable_citation_is_reported(text: str, unread: tuple[str, ...]) -> None:
     """A bracket that resembles a citation is reported as unread."""
     answer = f"The tower is tall. {text}"
     assert tagged_claims(answer) == ()
     assert unread_citations(answer) == unread
 
 
-def test_numbers_beside_page_tags_are_footnotes_of_something_else() -> None:
+def test_numbers_beside_page_tags_cite_no_page() -> None:
     """Bare numbers cite pages only if the answer has no page tags."""
     assert cited_pages("A is b [4]. [Page 1] C is d [5]. [Page 2]") == (1, 2)
 

@@ -42,7 +42,7 @@ from tests.judge.messy import MESSY
         ("half \ud800 pair", "half \ufffd pair", "half \ud800 pair"),
     ],
 )  # fmt: skip
-def test_a_span_is_found_whatever_its_form(text: str, span: str, found: str) -> None:
+def test_a_span_is_found_in_any_typographic_form(text: str, span: str, found: str) -> None:
     """Case, white space, invisible characters, quotes, dashes and Unicode form do not matter.
 
     Offsets refer to the original text.
@@ -87,7 +87,7 @@ def test_all_places_are_found_and_none_overlaps() -> None:
 
 
 @given(MESSY, MESSY, MESSY)
-def test_what_is_in_a_text_is_found_at_its_place(before: str, span: str, after: str) -> None:
+def test_a_span_of_a_text_is_found_at_its_place(before: str, span: str, after: str) -> None:
     """A span between spaces is found at a place with the same normal form."""
     # A leading accent would combine with the space before it.
     assume(not unicodedata.combining(normalise(span)[:1] or "x"))
@@ -152,7 +152,7 @@ def test_hostile_repetition_is_dealt_with(text: str) -> None:
         ("🙂", False),
     ],
 )
-def test_blank_is_what_shows_nothing(text: str | None, blank: bool) -> None:
+def test_invisible_text_is_blank(text: str | None, blank: bool) -> None:
     """Only white space, NUL, invisible and broken characters make a text blank."""
     assert is_blank(text) is blank
 

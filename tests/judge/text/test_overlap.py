@@ -66,7 +66,7 @@ def test_how_many_words_are_needed() -> None:
     assert [needed(count) for count in (1, 8, 9, 16, 17)] == [1, 1, 2, 2, 3]
 
 
-def test_own_words_are_what_the_question_does_not_say() -> None:
+def test_own_words_exclude_words_of_the_question() -> None:
     """Own words exclude words of the question, yes and no, and footnote marks."""
     known = Vocabulary(["where", "tower"])
     own = own_words("Yes, the towers [5] stand in Paris since 1889.", known)
@@ -227,7 +227,7 @@ def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
     assert outcome.evidence["conclusions"] == []
 
 
-def test_what_repeats_the_question_counts_beside_what_says_more() -> None:
+def test_words_of_the_question_count_beside_other_words() -> None:
     """Words of a yes-or-no question count only if the answer also says more."""
     reference = "The tower is in Paris. It weighs 7300 tonnes."
     question = "Is the tower in Paris?"
@@ -267,7 +267,7 @@ def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUEST
         ("In Paris robots dance all night through the streets. [Page 1]", "Paris", 3),
     ],
 )
-def test_a_page_must_bear_a_claim_out(answer: str, claim: str, score: int) -> None:
+def test_a_page_must_support_a_claim(answer: str, claim: str, score: int) -> None:
     """Support needs words beyond the question in the sentences around the quotation."""
     assert _relevance(answer, claim, "The tower stands on the Champ de Mars in Paris.").score == score
 

@@ -75,7 +75,7 @@ def test_other_results_say_their_reason() -> None:
     assert reason_of(failed(1)) == "content_refused: the filter said no"
 
 
-def test_a_verdict_of_another_form_has_none() -> None:
+def test_a_verdict_without_a_justification_has_an_empty_reason() -> None:
     """A verdict without a justification has an empty reason."""
     values = scored(1, 3).model_dump() | {"verdict": {"score": 3}}
     assert reason_of(Scored.model_validate(values)) == ""

@@ -91,7 +91,7 @@ def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
         "the dog ate my homework today",
     ],
 )
-def test_what_stands_nowhere(quotation: str) -> None:
+def test_an_invented_quotation_is_not_found(quotation: str) -> None:
     """An invented quotation is not found, even if it is similar."""
     assert Quotable(PAGE).find(quotation) is None
 

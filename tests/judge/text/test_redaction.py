@@ -32,7 +32,7 @@ from judge.text.redaction import KINDS, Kind, Redactor
         ("secrets", "The secret of a good bread is time.", "The secret of a good bread is time."),
     ],
 )  # fmt: skip
-def test_what_is_replaced(kind: Kind, text: str, redacted: str) -> None:
+def test_only_data_of_its_kind_is_replaced(kind: Kind, text: str, redacted: str) -> None:
     """A redactor replaces data of its own kind, and nothing that only resembles it."""
     assert Redactor([kind]).redact(text) == redacted
 
@@ -56,7 +56,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map(" ".join))
-def test_twice_is_once(text: str) -> None:
+def test_redaction_is_idempotent(text: str) -> None:
     """Redaction is idempotent, because tasks are redacted when built and when judged."""
     redactor = Redactor(KINDS)
     once = redactor.redact(text)

@@ -29,7 +29,7 @@ def _leaks(data: str, redacted: str) -> bool:
     return any(wanted[start : start + size] in left for start in range(len(wanted) - size + 1))
 
 
-def test_the_corpus_is_what_the_page_says() -> None:
+def test_the_corpus_has_the_documented_size() -> None:
     """The corpus has 300 different texts of each sort, with every kind of data."""
     assert len({text for _, _, text in POSITIVES}) == len(set(NEGATIVES)) == 300
     assert {kind for kind, _, _ in POSITIVES} == set(KINDS)
@@ -41,13 +41,13 @@ def test_data_is_found_however_it_is_written() -> None:
     assert len(missed) <= MOST_MISSED, missed
 
 
-def test_what_only_looks_like_data_stays() -> None:
+def test_texts_without_data_are_not_changed() -> None:
     """At most 3 of 300 texts without data are changed."""
     mistaken = [text for text in NEGATIVES if REDACTOR.redact(text) != neutralize(text)]
     assert len(mistaken) <= MOST_MISTAKEN, mistaken
 
 
-def test_what_was_held_out_is_found_and_stays() -> None:
+def test_held_out_texts_are_redacted_as_documented() -> None:
     """At most 10 of 561 held-out texts leak data, and none of 604 without data is changed, as
     docs/robustness.md states.
     """

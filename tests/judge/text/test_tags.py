@@ -84,7 +84,7 @@ def test_the_forms_people_write(tag: str, pages: tuple[int, ...]) -> None:
     "text", ["[Page]", "[Page one]", "[pageant 3]", "(Page 7a)", "[Page 7a]", "(page 7 of the novel)",
         "[2019]", "(7)", "[Page 7", "Page 7]"]
 )  # fmt: skip
-def test_what_is_no_tag(text: str) -> None:
+def test_other_brackets_are_text(text: str) -> None:
     """Other brackets stay text."""
     assert _tagged(f"The tower is tall. {text}") == []
     assert len(_untagged(f"The tower is tall. {text}")) == 1
@@ -179,7 +179,7 @@ def test_hostile_repetition_is_dealt_with(answer: str) -> None:
 
 
 @given(PIECES | st.text())
-def test_every_claim_stands_where_it_says(answer: str) -> None:
+def test_every_claim_has_its_offsets(answer: str) -> None:
     """Claims are ordered, disjoint, verbatim and never blank; only tagged ones have pages."""
     tagged, untagged = tagged_claims(answer), untagged_segments(answer)
     both = sorted((*tagged, *untagged), key=lambda claim: claim.start)

@@ -58,6 +58,6 @@ def _are_forms(one: str, other: str) -> bool:
 
 
 @given(st.lists(WORDS, max_size=8), WORDS)
-def test_a_vocabulary_finds_what_comparing_all_words_finds(words: list[str], word: str) -> None:
+def test_a_vocabulary_equals_a_comparison_of_all_words(words: list[str], word: str) -> None:
     """The look-up by stems equals a comparison with every word."""
     assert (word in Vocabulary(words)) is any(_are_forms(word, other) for other in words)

@@ -27,7 +27,7 @@ def test_words(text: str, expected: list[str]) -> None:
     ]
 
 
-def test_content_words_leave_out_what_says_nothing() -> None:
+def test_content_words_exclude_stop_words() -> None:
     """Stop words and single letters are dropped; numbers, negations and Han characters stay."""
     text = "It is not a cat of 7 and 中 x B."
     assert [(word.text, text[word.start : word.end]) for word in content_words(text)] == [

@@ -54,7 +54,7 @@ async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
     assert await aside.read(LONG, 20, _pid) != os.getpid()
 
 
-async def test_what_a_function_raises_comes_back() -> None:
+async def test_errors_of_a_function_are_returned() -> None:
     """An `InvalidVerdictError` keeps its detail, any other error its type."""
     with pytest.raises(InvalidVerdictError, match="score is missing"):
         await aside.read(LONG, 20, _refused, "score is missing")
@@ -82,14 +82,14 @@ async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
 
 
 @pytest.mark.slow
-async def test_a_child_that_has_held_much_is_replaced() -> None:
+async def test_a_child_that_held_much_memory_is_replaced() -> None:
     """A child that has held much memory is replaced."""
     before = await aside.read(LONG, 20, _pid)
     assert await aside.read(LONG, 20, _hold, aside.KEPT_BYTES) == aside.KEPT_BYTES
     assert await aside.read(LONG, 20, _pid) != before
 
 
-async def test_what_cannot_be_sent_is_bounded_too() -> None:
+async def test_a_function_that_cannot_be_pickled_has_the_same_time_limit() -> None:
     """A function that cannot be pickled runs in a thread, with the same time limit."""
     assert await aside.read(LONG, 20, lambda: os.getpid()) == os.getpid()  # noqa: PLW0108 - a lambda is the point
     with pytest.raises(EventError, match="longer than"):

@@ -32,7 +32,7 @@ def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VerdictCac
     made.close()
 
 
-def test_what_was_put_is_there_and_nothing_else(cache: VerdictCache) -> None:
+def test_get_returns_the_last_entry_of_a_key(cache: VerdictCache) -> None:
     """`get` returns the last entry of a key, or None."""
     assert cache.get("a") is None
     cache.put("a", b"1")
@@ -258,7 +258,7 @@ async def test_another_evaluator_has_other_entries(cache: VerdictCache) -> None:
 @pytest.mark.parametrize(
     "entry", [b"", b"{", b"[]", b"null", b'{"status": "scored"}', b'{"judge": {}}', b"\xff"]
 )
-async def test_an_entry_that_cannot_be_read_is_as_good_as_none(cache: VerdictCache, entry: bytes) -> None:
+async def test_an_unreadable_entry_is_a_miss(cache: VerdictCache, entry: bytes) -> None:
     """An unreadable entry is a miss and is replaced."""
     judge, chat = judge_with(cache, REPLY)
     task = task_for(judge.metric)
@@ -283,7 +283,7 @@ TASKS = st.builds(
 
 
 @given(TASKS, TASKS)
-def test_keys_are_equal_exactly_where_the_texts_are(one: JudgeTask, other: JudgeTask) -> None:
+def test_keys_are_equal_exactly_if_the_inputs_are(one: JudgeTask, other: JudgeTask) -> None:
     """Keys are equal exactly if texts, page order, fingerprint and context window are equal."""
 
     def key(task: JudgeTask, **changes: Any) -> str:

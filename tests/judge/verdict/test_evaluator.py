@@ -44,7 +44,7 @@ def judge_with(metric: PackMetric, *lines: Line, **arguments: Any) -> tuple[Judg
     return Judge(metric, chat, clock=lambda: NOW, **arguments), chat
 
 
-async def test_a_scored_result_says_who_judged_when_and_at_what_cost() -> None:
+async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
     """A scored result carries the task's data and the call's judge, usage, cost and times."""
     reply = ChatReply(
         text='{"score": 4}',
@@ -174,7 +174,7 @@ async def test_an_invalid_outcome_is_an_internal_error() -> None:
 
 
 @pytest.mark.parametrize("error", [JudgeUnavailableError("down"), JudgeConfigurationError("no key")])
-async def test_what_concerns_every_event_is_raised(error: JudgeError) -> None:
+async def test_outages_and_configuration_errors_are_raised(error: JudgeError) -> None:
     """Outages and configuration errors are raised."""
     judge, _ = judge_with(pack_metric(), error)
     with pytest.raises(type(error)):
@@ -206,7 +206,7 @@ async def test_a_task_of_another_metric_is_refused() -> None:
         await judge.judge(task_for(Told(lambda: UnscoredOutcome("no_claims"))))
 
 
-def test_the_fingerprint_changes_with_whatever_makes_a_number() -> None:
+def test_the_fingerprint_depends_on_the_evaluator_only() -> None:
     """The fingerprint depends on prompt, name, range, model and parameters, and on nothing else."""
 
     def fingerprint(metric: PackMetric, *, model: str = "m", **parameters: Any) -> str:

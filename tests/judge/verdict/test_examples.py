@@ -83,7 +83,7 @@ def test_examples_of_coverage(score: int, counts: list[str], told: str | None) -
 
 
 @pytest.mark.parametrize(("quote", "fine"), [("In 2021", True), ("In 1999", False)])
-def test_examples_of_ones_own_metric(quote: str, fine: bool) -> None:
+def test_a_quotation_of_an_example_must_be_in_its_texts(quote: str, fine: bool) -> None:
     """A quotation of an example must be in its texts."""
     example = {"question": "When?", "answer": "In 2021.", "reply": {"score": True, "words": quote}}
     given = pack("{question} {answer}", example, result="boolean", quotes={"words": "answer"})

@@ -83,7 +83,7 @@ SENTENCES = [f"Sentence number {name} says {words(12, name)}."
 TEXT = " ".join(SENTENCES)
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_a_request_within_the_limit_is_not_cut() -> None:
     """A request of exactly the limit is not cut."""
     task = task_for(Coverage(), reference=TEXT)
     request = plain(task)
@@ -144,7 +144,7 @@ def test_pages_that_no_claim_cites_keep_their_beginning() -> None:
 
 
 @pytest.mark.parametrize("reference", ["Short. " * 3, "x" * 9000, TEXT])
-def test_what_cannot_be_cut_to_fit_is_too_long(reference: str) -> None:
+def test_an_event_that_cannot_be_cut_is_too_long(reference: str) -> None:
     """Questions, answers and single sentences are not cut; the error names the remedy."""
     task = task_for(Coverage(), question="why? " * 500, reference=reference)
     with pytest.raises(EventError, match="context_tokens") as caught:
@@ -152,12 +152,8 @@ def test_what_cannot_be_cut_to_fit_is_too_long(reference: str) -> None:
     assert caught.value.error_type == "context_too_long"
 
 
-@given(
-    st.lists(st.text(max_size=400), max_size=4),
-    st.none() | st.text(max_size=400),
-    st.integers(1, 400),
-)
-def test_whatever_the_texts_the_request_fits_or_the_event_is_too_long(
+@given(st.lists(st.text(max_size=400), max_size=4), st.none() | st.text(max_size=400), st.integers(1, 400))
+def test_every_request_fits_or_is_too_long(
     pages: list[str], reference: str | None, limit_tokens: int
 ) -> None:
     """Any request fits its limit after cutting, or the event fails with `context_too_long`."""
@@ -190,7 +186,7 @@ def judge_of(metric: Metric, reply: str, context_tokens: int | None) -> tuple[Ju
     return Judge(metric, chat, context_tokens=context_tokens, max_output_tokens=500, repair_attempts=0), chat
 
 
-async def test_a_cut_reference_is_judged_for_what_was_sent() -> None:
+async def test_only_the_sent_part_of_a_reference_is_verified() -> None:
     """Only the sent part of a reference is verified, and the result records the cut."""
     reference = f"The tower is green. {words(1500, 'Filler')}. {words(1500, 'Other')}."
     judge, chat = judge_of(Coverage(), GREEN, 3000)

@@ -38,7 +38,7 @@ def test_a_task_is_made_of_redacted_texts() -> None:
     assert guarded(Coverage(), redact=False).select(EVENT) == Coverage().select(EVENT)
 
 
-def test_what_redaction_leaves_is_a_task_still() -> None:
+def test_redacted_tasks_conform_to_their_schema() -> None:
     """Redacted roles and names stay within the limits of the task's schema."""
     turns = [ChatMessage(role=role, content="Hi") for role in ("\u200b", "::1 " * 8)]
     calls = (ToolCall(name="::1 " * 50),)
@@ -58,7 +58,7 @@ def test_a_task_of_an_older_worker_is_redacted_before_it_is_sent() -> None:
     assert parse_fenced(request.messages[1].content)["answer"] == "Ada is reached at [email]. [Page 1]"
 
 
-async def test_spans_are_verified_against_what_was_sent() -> None:
+async def test_quotations_are_verified_against_redacted_texts() -> None:
     """Quotations are verified against the redacted texts, and the result holds no other."""
     answer, reference = EVENT.answer, EVENT.reference or ""
     redact = Redactor(KINDS).redact

@@ -66,7 +66,7 @@ def _load() -> None:
     _held.append(bytes(3 * aside.KEPT_BYTES))
 
 
-async def test_what_a_model_holds_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_of_a_loaded_model_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory of a loaded model does not count against the limit of a text."""
     monkeypatch.setattr(aside, "_kept_loaded", [_load])
     child = aside.Aside()

@@ -37,7 +37,7 @@ def test_more_cached_tokens_than_input_are_no_error() -> None:
         ("gpt-4.1-mini", "https://gateway.example/v1"),
     ],
 )
-def test_what_is_not_listed_has_no_price(model: str, base_url: str) -> None:
+def test_an_unlisted_model_has_no_price(model: str, base_url: str) -> None:
     """An unknown model, and a known name at another host, have no price."""
     assert listed_price(model, base_url=base_url) is None
 

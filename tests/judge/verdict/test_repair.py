@@ -45,7 +45,7 @@ async def test_a_repaired_reply_counts_all_its_calls(wrong_replies: int) -> None
     assert result.cost_usd == pytest.approx(110e-6 * calls)
 
 
-async def test_a_repair_turn_carries_the_reply_and_what_is_wrong_with_it() -> None:
+async def test_a_repair_turn_appends_the_reply_and_its_defect() -> None:
     """A repair turn appends the last reply and its defect to the unchanged request, whose start stays
     cacheable.
     """
@@ -90,7 +90,7 @@ async def test_an_event_that_fits_but_whose_repair_does_not_is_an_invalid_verdic
     assert result.error_type == "context_too_long"
 
 
-async def test_other_errors_of_a_repair_turn_are_what_they_are() -> None:
+async def test_other_errors_of_a_repair_turn_keep_their_kind() -> None:
     """A refusal of the repair turn is `content_refused`; an outage is raised."""
     result, _ = await judged(said("bad"), EventError("content_refused", "no"))
     assert isinstance(result, Failed)
@@ -100,7 +100,7 @@ async def test_other_errors_of_a_repair_turn_are_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("reply", ["", " \n", "{" * 100_000, "\x00", "short"])
-def test_what_is_sent_back_is_bounded_and_never_empty(reply: str) -> None:
+def test_the_quoted_reply_is_bounded_and_never_empty(reply: str) -> None:
     """The quoted reply is bounded and never empty, because chat templates refuse empty turns."""
     request = ChatRequest((ChatMessage("user", "judge"),))
     repair = repair_request(request, reply, InvalidVerdictError("wrong " * 1000))

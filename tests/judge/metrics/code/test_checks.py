@@ -132,7 +132,7 @@ def test_a_hostile_pattern_takes_linear_time() -> None:
     assert found.value is False
 
 
-def test_a_schema_that_is_none_is_refused() -> None:
+def test_an_invalid_json_schema_is_refused() -> None:
     """An invalid JSON Schema is refused at configuration."""
     for schema in ('{"type": 7}', "{", "[]"):
         with pytest.raises(JudgeConfigurationError, match="schema is not a JSON Schema"):
@@ -147,7 +147,7 @@ def test_a_schema_that_points_elsewhere_fetches_nothing() -> None:
     assert caught.value.error_type == "metric_error"
 
 
-def test_only_what_the_check_looks_at_travels() -> None:
+def test_a_check_selects_only_the_texts_that_it_reads() -> None:
     """A check selects only the texts that it reads."""
     event = QAEvent(event_id="e", question="q", answer="a", reference="r", context={"p": "t"})
     taken = CodeMetric("x", FromLabel("latency", (0, 60))).select(event)

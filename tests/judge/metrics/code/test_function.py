@@ -27,7 +27,7 @@ UNIT = Scale((0.0, 1.0))
         (read_scale({"polite": 3, "curt": 1}, (0, 1)), "curt", "label", 1, "curt"),
     ],
 )
-def test_what_a_function_may_give(
+def test_values_of_a_function_are_scored_on_their_scale(
     scale: Scale, value: object, kind: str, score: int, published: object
 ) -> None:
     """Numbers, integers, booleans and labels are scored on their scale; the best of 3 labels is 2, the worst
@@ -66,7 +66,7 @@ def test_a_decimal_is_a_number() -> None:
     assert outcome.value == 0.25
 
 
-def test_a_scale_that_is_none_is_refused() -> None:
+def test_a_scale_with_one_label_is_refused() -> None:
     """A scale with one label is refused."""
     with pytest.raises(PromptPackError, match="2 to 20 different labels"):
         read_scale(["only"], (0, 1))

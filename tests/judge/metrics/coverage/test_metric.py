@@ -127,7 +127,7 @@ def test_an_item_that_the_reference_does_not_have_is_dropped() -> None:
 @pytest.mark.parametrize(
     "answer_span", [None, "completed in 1889", "", "  ", "\u200b", "is", "in", ",", "art", "188"]
 )  # fmt: skip
-def test_a_match_that_the_answer_does_not_bear_out_is_none(answer_span: str | None) -> None:
+def test_an_unsupported_match_is_unmatched(answer_span: str | None) -> None:
     """A missing, invented, partial-word or stop-word answer span leaves the fact unmatched."""
     reply = json.loads(_reply(facts=[IN_PARIS], terms=[TERM]))
     reply["facts"].append(listed_item("It was completed in 1889.", answer_span, matched=True))
@@ -146,7 +146,7 @@ def test_a_match_that_the_answer_does_not_bear_out_is_none(answer_span: str | No
         ("Paris has it.", "The Eiffel Tower is in Paris.", None),
     ],
 )
-def test_what_is_a_fact_is_no_conclusion(conclusion: Given) -> None:
+def test_a_fact_is_not_also_a_conclusion(conclusion: Given) -> None:
     """An item or span listed as fact and conclusion counts as a fact."""
     outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], conclusions=[conclusion], terms=[TERM]))
     assert _kinds(outcome) == ["both_fact_and_conclusion"]
@@ -183,7 +183,7 @@ def test_two_facts_may_rest_on_one_sentence() -> None:
 @pytest.mark.parametrize(
     "term", ["1889", "1,889.5", "in 1889", "the", "It was", "", " ", "\u200b", "1880s", "3rd", "…"]
 )
-def test_what_is_no_term_is_dropped(term: str) -> None:
+def test_numbers_and_stop_words_are_no_terms(term: str) -> None:
     """Numbers, stop words and blanks are dropped from the terms."""
     outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], terms=[TERM, (term, "1889", None)]))
     assert _kinds(outcome) == ["not_a_term"]
@@ -261,7 +261,7 @@ def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
     assert outcome.corrections == ()
 
 
-def test_what_the_judge_leaves_out_is_added() -> None:
+def test_an_omitted_fact_is_added() -> None:
     """A fact that the judge omits is added as unmatched."""
     honest = _judge(
         _reply(facts=[IN_PARIS, ("It was completed in 1889.", "It was completed in 1889.", None)])
@@ -295,7 +295,7 @@ def test_half_of_a_sentence_accounts_for_it() -> None:
     assert _kinds(twice) == ["reference_not_accounted"]  # the same two words
 
 
-def test_a_span_accounts_for_every_place_it_stands_at() -> None:
+def test_a_span_accounts_for_all_its_repetitions() -> None:
     """One item accounts for every repetition of its span in the reference."""
     reference = "Paris is big and old. So we say: Paris is big and old."
     assert _judge(_reply(facts=[("a", "Paris is big and old", None)]), reference=reference).corrections == ()
@@ -368,8 +368,7 @@ _BLANK = ("", " \n", "\x00", "\u200b\ufeff", "\ud800")
 
 
 @pytest.mark.parametrize(
-    ("field", "blank"),
-    [*product(("question", "answer", "reference"), _BLANK), ("reference", None)],
+    ("field", "blank"), [*product(("question", "answer", "reference"), _BLANK), ("reference", None)]
 )
 def test_missing_input_is_not_asked_about(field: str, blank: str | None) -> None:
     """A blank text or a missing reference is unscored with the forced verdict, without a call."""

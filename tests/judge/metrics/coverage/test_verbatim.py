@@ -87,7 +87,7 @@ def test_the_judges_own_counts_are_recomputed(facts: str, organization: str, sco
         (4, "Organization: mismatched"),
     ],
 )
-def test_counts_that_say_two_things_or_none_are_sent_back(line: int, instead: str) -> None:
+def test_ambiguous_or_missing_counts_are_invalid(line: int, instead: str) -> None:
     """Ambiguous or missing counts are invalid; the error shows the expected form."""
     reply = json.loads(_own(5))
     reply["rationale"][line] = instead
@@ -145,7 +145,7 @@ def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: st
     assert _kinds(outcome) == kinds
 
 
-def test_a_reference_has_facts_whatever_the_judge_counts() -> None:
+def test_a_count_of_no_facts_is_corrected() -> None:
     """The counts "0 of 0" become 0 of the 2 sentences; 5 * 0.21 for the term remains."""
     outcome = _verbatim(_own(5, facts="0 of 0"), answer="The Eiffel Tower is green.")
     assert _lines(outcome)[0] == "Fact: 0 of 2 facts correctly matched."

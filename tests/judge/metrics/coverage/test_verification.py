@@ -91,7 +91,7 @@ def test_an_invented_quotation_is_shown(verification: Verification) -> None:
 
 
 @pytest.mark.parametrize("verification", STRENGTHS)
-def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: Verification) -> None:
+def test_an_invented_reference_span_is_unmatched(verification: Verification) -> None:
     """An item with an invented reference span counts as unmatched instead of being dropped."""
     facts = [
         listed_item("The Eiffel Tower is in Paris.", "in Paris"),
@@ -104,7 +104,7 @@ def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: V
     assert outcome.verdict["rationale"][0].startswith("Fact: 1 of ")
 
 
-def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
+def test_an_inexact_quotation_is_published_verbatim_and_marked() -> None:
     """An inexact quotation is published as the answer has it and marked `inexact`."""
     answer = "It was **completed** in [1889](https://example.org)."
     outcome = _judge([listed_item("It was completed in 1889.", "It was completed in 1889.")], answer=answer)
@@ -116,7 +116,7 @@ def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
     assert fact["inexact"] is True
 
 
-def test_what_was_copied_exactly_has_no_mark() -> None:
+def test_an_exact_quotation_has_no_mark() -> None:
     """An exact quotation has no `inexact` mark."""
     outcome = _judge(
         [listed_item("It was completed in 1889.", "completed in 1889")], answer="Yes, completed in 1889."
@@ -124,7 +124,7 @@ def test_what_was_copied_exactly_has_no_mark() -> None:
     assert "inexact" not in outcome.evidence["facts"][0]
 
 
-def test_what_a_list_leaves_out_is_a_suspicion() -> None:
+def test_an_omitted_sentence_is_a_suspicion() -> None:
     """With `marks` an omitted sentence is a suspicion and adds no item."""
     outcome = _judge([listed_item("The Eiffel Tower is in Paris.", "in Paris")], answer="It is in Paris.")
     assert outcome.score == 5
@@ -162,7 +162,7 @@ def test_conclusions_without_facts_have_the_neutral_ratio() -> None:
 
 
 @pytest.mark.parametrize(("answer", "matched"), [("It has two lifts.", 2), ("It was completed in 1898.", 1)])
-def test_a_judges_own_counts_leave_out_what_the_answer_contradicts(answer: str, matched: int) -> None:
+def test_contradicted_sentences_lower_the_judges_own_counts(answer: str, matched: int) -> None:
     """In verbatim mode each contradicted sentence of the reference lowers the matched facts by one."""
     lines = ["Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 0 of 0", "Organization: matched", "Score: 5"]
     task = make_task("coverage", reference=REFERENCE, answer=f"It is in Paris. {answer}")

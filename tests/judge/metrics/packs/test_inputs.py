@@ -20,10 +20,7 @@ from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from judge.verdict.neutral import neutral_task
 from tests.judge.built_tasks import OCCURRED, task_for
 
-MESSAGES = [
-    {"role": "system", "content": "Answer in French."},
-    {"role": "user", "content": "Where is it?"},
-]
+MESSAGES = [{"role": "system", "content": "Answer in French."}, {"role": "user", "content": "Where is it?"}]
 CALLS = [{"name": "search", "arguments": '{"q": "tower"}', "result": "Paris"}]
 EVENT: dict[str, Any] = {
     "answer": "À Paris.",
@@ -73,7 +70,7 @@ def test_each_input_is_shown_in_both_dialects(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_a_metric_does_not_show_does_not_travel(name: str) -> None:
+def test_a_task_holds_only_the_inputs_of_its_metric(name: str) -> None:
     """A task holds only the inputs, fields and labels that its metric uses."""
     task = task_for(metric_showing(name), **EVENT)
     carried = {
@@ -85,10 +82,7 @@ def test_what_a_metric_does_not_show_does_not_travel(name: str) -> None:
     if "." in name:
         assert (
             carried["fields"]
-            == {
-                "fields.policy": {"policy": "Be brief."},
-                "labels.app": {"labels.app": "guide"},
-            }[name]
+            == {"fields.policy": {"policy": "Be brief."}, "labels.app": {"labels.app": "guide"}}[name]
         )
     assert "No judge sees this." not in task.model_dump_json()
 

@@ -70,7 +70,7 @@ def test_a_number_has_a_rounded_score(said: object, number: float, score: int, e
 
 
 @pytest.mark.parametrize("said", [1.01, -0.1, True, "much", None, "1e400", [0.5]])
-def test_what_is_no_number_of_the_scale_is_refused(said: object) -> None:
+def test_a_number_outside_the_scale_is_refused(said: object) -> None:
     """The error names the scale."""
     result = judged(json.dumps({"score": said}), result="number", score_range=[0, 1])
     assert isinstance(result, Failed)
@@ -78,7 +78,7 @@ def test_what_is_no_number_of_the_scale_is_refused(said: object) -> None:
 
 
 @pytest.mark.parametrize("said", [1, 0, "true", "yes", None, "Answered", 1.0, ["answered"]])
-def test_what_is_no_choice_is_refused(said: object) -> None:
+def test_an_unknown_choice_is_refused(said: object) -> None:
     """The error names the choices; 1 is not accepted as true."""
     boolean, labels = read_choice("boolean"), read_choice(["answered", "refused"])
     with pytest.raises(InvalidVerdictError, match="one of true, false"):

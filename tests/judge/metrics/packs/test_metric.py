@@ -89,7 +89,7 @@ def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:
 
 
 @pytest.mark.parametrize("score", [0, 6, 4.5, "four", "4/5", "4,0", "٤", True, None, [4], -1, 1e300])
-def test_a_score_that_is_none_is_refused(score: object) -> None:
+def test_an_invalid_score_is_refused(score: object) -> None:
     """The error names the range of the score."""
     with pytest.raises(InvalidVerdictError, match="whole number from 1 to 5"):
         METRIC.interpret(task_for(METRIC), json.dumps({"score": score}))

@@ -171,7 +171,7 @@ def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | Non
         ("---\nauthor: me\n---\n{{ item.output_text }}", "known are name, score_range"),
     ],
 )
-def test_what_is_odd_in_markdown_is_warned_of(text: str, warning: str) -> None:
+def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning: str) -> None:
     """Text before the first role and unknown keys give a warning."""
     assert warning in markdown(text).warnings[0]
 

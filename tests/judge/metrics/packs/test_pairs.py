@@ -39,7 +39,7 @@ def likes_paris(prompt: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("event_id", "first"), [(STRAIGHT, "answer"), (SWAPPED, "other")])
-def test_the_better_answer_is_named_wherever_it_stood(event_id: str, first: str) -> None:
+def test_the_better_answer_is_named_in_either_order(event_id: str, first: str) -> None:
     """The result names the better answer, and in `first` the answer that was shown first."""
     result = judged(event_id, likes_paris)
     assert isinstance(result, Scored), result
@@ -89,7 +89,7 @@ def test_the_documented_pack_can_be_used() -> None:
 
 
 @pytest.mark.parametrize("said", ["answer", "First", 1, True, None])
-def test_what_names_no_place_is_refused(said: object) -> None:
+def test_a_score_that_is_no_place_is_refused(said: object) -> None:
     """The error names the allowed values."""
     result = judged(STRAIGHT, lambda _: {"score": said})
     assert isinstance(result, Failed)
@@ -103,7 +103,7 @@ def test_without_another_answer_there_is_nothing_to_compare() -> None:
 
 
 @pytest.mark.parametrize("event_id", [STRAIGHT, SWAPPED])
-def test_quotations_are_looked_up_where_the_judge_saw_them(event_id: str) -> None:
+def test_quotations_are_looked_up_in_the_order_shown(event_id: str) -> None:
     """In `quotes`, `answer` is the text that was shown in the place of the answer."""
 
     def quoting(prompt: str) -> dict[str, Any]:

@@ -230,7 +230,9 @@ def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: st
         ("tone.yaml", '{"score": 2} or {"score": 3}', None),
     ],
 )
-def test_packs_of_ones_own(tmp_path: Path, pack: str, reply: str, score: int | None) -> None:
+def test_a_custom_packs_score_fits_its_range(
+    tmp_path: Path, pack: str, reply: str, score: int | None
+) -> None:
     """A custom pack's score must fit its range and schema."""
     result, _ = judged(tmp_path, pack, MEDICATIONS, reply)
     if score is None:

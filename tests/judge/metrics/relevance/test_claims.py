@@ -30,7 +30,7 @@ from judge.metrics.relevance.claims import claiming_parts, claims_nothing, claim
         "\u0647\u0644 \u062a\u0631\u064a\u062f \u0627\u0644\u0645\u0632\u064a\u062f\u061f",
     ],
 )  # fmt: skip
-def test_what_surely_claims_nothing(sentence: str) -> None:
+def test_parts_without_a_claim(sentence: str) -> None:
     """Greetings, headings, introductions, questions, offers and disclaimers are no claims."""
     assert claims_nothing(sentence)
     assert not claims_surely(sentence)
@@ -54,7 +54,7 @@ def test_what_surely_claims_nothing(sentence: str) -> None:
             "\u305d\u306e\u5854\u306f1950\u5e74\u306b\u9752\u304f\u5857\u3089\u308c\u307e\u3057\u305f\u3002",
     ],
 )  # fmt: skip
-def test_what_surely_claims_something(sentence: str) -> None:
+def test_parts_with_a_claim(sentence: str) -> None:
     """Statements of fact are certain claims."""
     assert claims_surely(sentence)
     assert not claims_nothing(sentence)
@@ -63,14 +63,14 @@ def test_what_surely_claims_something(sentence: str) -> None:
 @pytest.mark.parametrize(
     "sentence", ["Alexander Graham Bell.", "Very heavy.", "We appreciate your patience during this time."]
 )
-def test_what_is_in_doubt(sentence: str) -> None:
+def test_doubtful_parts(sentence: str) -> None:
     """A doubtful sentence is neither certainly a claim nor certainly none."""
     assert not claims_nothing(sentence)
     assert not claims_surely(sentence)
 
 
 @given(st.text(max_size=80))
-def test_what_is_sure_is_no_nothing(text: str) -> None:
+def test_certain_claims_are_claiming_parts(text: str) -> None:
     """The certain claims are a subset of all claiming parts, which lie within the text."""
     sure = claiming_parts(text, surely=True)
     assert set(sure) <= set(claiming_parts(text, surely=False))

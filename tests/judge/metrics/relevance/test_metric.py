@@ -380,7 +380,7 @@ def test_only_cited_pages_travel(context: dict[str, str] | None, selected: dict[
     assert Relevance().select(event) == Inputs(question="q", answer=ANSWER, context=selected)
 
 
-def test_many_pages_are_no_burden() -> None:
+def test_only_the_cited_one_of_many_pages_is_selected() -> None:
     """Of 2,000 pages only the cited one is selected."""
     context = {f"Page-{n}": f"Text {n}." for n in range(2000)}
     event = QAEvent(event_id="e", question="q", answer="A. [Page 1234]", context=context)
@@ -479,7 +479,7 @@ def _verbatim(score: Any, *, answer: str = ANSWER, context: dict[str, str] | Non
         ("The tower stands in Paris.", 1),  # no claim cites anything
     ],
 )
-def test_what_the_tags_rule_out_is_lowered(answer: str, cap: int) -> None:
+def test_missing_pages_and_uncited_claims_lower_the_score(answer: str, cap: int) -> None:
     """Missing pages and uncited claims lower the judge's own score."""
     outcome = _verbatim(5, answer=answer)
     assert isinstance(outcome, ScoredOutcome)
@@ -507,14 +507,14 @@ def test_no_claims_can_be_said() -> None:
         ("The tower is 330 metres tall. Bananas are yellow. [Page 1]", 5),  # may support a part
     ],
 )
-def test_claims_that_no_page_can_bear_out_lower_a_score_of_the_judges_own(answer: str, cap: int) -> None:
+def test_unsupportable_claims_lower_the_judges_own_score(answer: str, cap: int) -> None:
     """A claim that shares no words with its pages lowers the judge's own score."""
     outcome = _verbatim(5, answer=answer)
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.score == cap
 
 
-def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -> None:
+def test_an_answer_on_another_subject_scores_1() -> None:
     """An answer that shares hardly a word with the question scores 1, even if its pages support it."""
     task = make_task("relevance", question="How do yeast cells feed on sugars?", answer=ANSWER, context=PAGES)
     reply = json.dumps({"score": 5, "justification": "Good."})

@@ -70,7 +70,7 @@ def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int
         ('{"score": 4, "inner": {"score": 1}, oops}', "cannot be read"),
     ],
 )
-def test_rubbish_is_refused_with_a_reason(reply: str, word: str) -> None:
+def test_a_malformed_reply_is_refused_with_the_defect(reply: str, word: str) -> None:
     """The error names the defect, so that a judge can repair it."""
     with pytest.raises(InvalidVerdictError, match=word):
         extract_verdict(reply)
@@ -105,7 +105,7 @@ def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
 
 
 @given(JSON, st.text("ab {}[]\n`\"'", max_size=20), st.text("ab }[]\n`\"'", max_size=20))
-def test_what_was_written_as_json_is_read_back(extra: Any, before: str, after: str) -> None:
+def test_json_within_prose_is_read_back(extra: Any, before: str, after: str) -> None:
     """A JSON object is read back from within prose."""
     verdict = {"score": 3, "extra": extra}
     # A brace followed by a quote would start another object, so quotes are removed.

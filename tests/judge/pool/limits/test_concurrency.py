@@ -82,7 +82,7 @@ def setting_out(start: GentleStart, *, most: int, seconds: float, until: float) 
     return sent
 
 
-def test_a_few_calls_set_out_until_the_first_reply() -> None:
+def test_at_most_a_few_calls_are_sent_before_the_first_reply() -> None:
     """Four calls are sent at once; the next one follows the first reply."""
     sent = setting_out(GentleStart(), most=64, seconds=0.7, until=2)
     assert sent[FIRST_CALLS - 1] == 0
@@ -104,14 +104,14 @@ def test_calls_set_out_in_proportion_to_those_before() -> None:
     assert all(later - now > 0 for now, later in itertools.pairwise(sent[FIRST_CALLS::4]))
 
 
-def test_all_are_under_way_after_a_few_rounds() -> None:
+def test_all_calls_are_in_flight_within_seven_seconds() -> None:
     """The rate grows from 4 to 256 by e a second, ln(64) = 4.2 s; 256 calls are in flight within 7 s."""
     sent = setting_out(GentleStart(), most=256, seconds=1, until=8)
     under_way = [sum(moment - 1 < one <= moment for one in sent) for moment in range(1, 9)]
     assert next(round_ for round_, calls in enumerate(under_way, start=1) if calls >= 250) <= 7
 
 
-def test_an_instant_endpoint_is_not_held_up() -> None:
+def test_an_instant_endpoint_is_not_throttled() -> None:
     """At 5 ms a call, 1,000 calls are sent within 0.1 s."""
     sent = setting_out(GentleStart(), most=256, seconds=0.005, until=0.1)
     assert len(sent) >= 1_000

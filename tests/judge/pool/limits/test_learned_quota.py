@@ -11,7 +11,7 @@ from judge.chat import QuotaReport
 from judge.pool.limits.quota import LearnedQuota
 
 
-def test_a_refusal_teaches_what_was_granted_before_it() -> None:
+def test_a_refusal_sets_the_limit_to_the_granted_calls() -> None:
     """Of ten calls the last two are refused, with a pause of 50 s after 10 s: eight a minute.
 
     A refusal directly after it changes nothing.
@@ -27,7 +27,7 @@ def test_a_refusal_teaches_what_was_granted_before_it() -> None:
     assert quota.per_minute == 8
 
 
-def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
+def test_an_endpoint_that_grants_nothing_sets_no_limit() -> None:
     """Refusals of every call teach no limit."""
     quota = LearnedQuota()
     for _ in range(4):
@@ -39,9 +39,7 @@ def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
 
 
 @pytest.mark.parametrize(("answered_between", "limit"), [(False, None), (True, 10)])
-def test_refusals_that_no_pause_helps_against_teach_nothing(
-    answered_between: bool, limit: float | None
-) -> None:
+def test_refusals_that_no_pause_ends_set_no_limit(answered_between: bool, limit: float | None) -> None:
     """If pauses do not end the refusals, the limit from before them is restored: none, or that of a minute
     with an answer.
     """
@@ -62,7 +60,7 @@ def test_refusals_that_no_pause_helps_against_teach_nothing(
     assert quota.per_minute == limit
 
 
-def test_a_rare_refusal_teaches_nothing() -> None:
+def test_a_rare_refusal_sets_no_limit() -> None:
     """Two refusals of 200 calls teach nothing; four teach a limit: 196 granted in 50 s and a pause of 1 s."""
     quota = LearnedQuota()
     for call in range(200):

@@ -38,7 +38,7 @@ def test_a_configured_limit_is_used_evenly() -> None:
     assert len(sent) in {582, 583}
 
 
-def test_what_was_left_unused_for_a_moment_is_made_up_for() -> None:
+def test_one_second_of_unused_quota_is_granted_later() -> None:
     """After a minute without calls a quota of 600 a minute (9.7 a second) grants one second's calls."""
     quota = Quota(600)
     quota.take(0.0, 1)
@@ -56,7 +56,7 @@ def test_a_large_call_is_paid_for_afterwards() -> None:
     assert quota.wait_seconds(0.0, 1) == pytest.approx(9)
 
 
-def test_what_the_endpoint_tells_is_kept_to() -> None:
+def test_the_lower_of_configured_and_reported_limit_applies() -> None:
     """The lower of the configured and the reported limit applies."""
     quota = Quota(600)
     quota.report(0.0, quota.take(0.0, 1), QuotaReport(limit=60))
@@ -65,7 +65,7 @@ def test_what_the_endpoint_tells_is_kept_to() -> None:
     assert quota.per_minute == 600
 
 
-def test_no_more_is_sent_than_is_left() -> None:
+def test_calls_stay_within_the_reported_remainder() -> None:
     """With 2 left as of the first reply and one call sent since, one more is sent; the next waits for the
     reset.
     """

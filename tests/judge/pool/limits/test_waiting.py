@@ -5,7 +5,7 @@ import asyncio
 from judge.pool.limits.waiting import Turns
 
 
-async def test_what_is_ready_runs_between_two_turns() -> None:
+async def test_ready_callbacks_run_between_two_turns() -> None:
     """Ready callbacks of the loop run between two turns."""
     turns = Turns()
     log: list[str] = []

@@ -87,7 +87,7 @@ def test_a_failed_member_has_no_vote() -> None:
     assert decide([FAILED, FAILED], quorum=1, score_range=(1, 5)) is None
 
 
-def test_what_most_members_cannot_score_is_unscored() -> None:
+def test_a_majority_without_a_score_is_unscored() -> None:
     """The result is unscored if most members say so; in a tie the number is kept, with an agreement of one
     half.
     """
@@ -114,7 +114,7 @@ def test_the_order_of_the_panel_does_not_matter_to_a_number(scores: list[int], r
     assert 0 <= one.agreement <= 1
 
 
-def test_a_vote_says_what_its_member_said() -> None:
+def test_a_vote_records_score_value_or_reason() -> None:
     """A vote records score, value or reason."""
     assert vote_of(number(3), endpoint="a", model="m").score == 3
     assert vote_of(label("good", 2), endpoint="a", model="m").value == "good"

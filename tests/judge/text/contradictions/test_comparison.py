@@ -27,7 +27,7 @@ def test_the_pairs() -> None:
 
 
 @pytest.mark.parametrize(("language", "one", "other", "kind"), PAIRS["differ"])
-def test_what_code_can_show_to_differ(language: str, one: str, other: str, kind: str) -> None:
+def test_contradictions_are_found_in_both_directions(language: str, one: str, other: str, kind: str) -> None:
     """A contradiction is found in both directions, with both quotations."""
     for stated, source in ((one, other), (other, one)):
         found = contradiction(stated, source)
@@ -36,7 +36,7 @@ def test_what_code_can_show_to_differ(language: str, one: str, other: str, kind:
 
 
 @pytest.mark.parametrize(("language", "one", "other"), PAIRS["same"])
-def test_what_only_looks_as_if_it_differed(language: str, one: str, other: str) -> None:
+def test_similar_statements_are_no_contradiction(language: str, one: str, other: str) -> None:
     """Synonyms, units, roundings, hedges and other subjects are no contradiction."""
     assert contradiction(one, other) is None, language
     assert contradiction(other, one) is None, language

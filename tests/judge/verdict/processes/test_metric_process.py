@@ -61,7 +61,7 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
     assert child.poll() is not None, "a closed stack leaves no process"
 
 
-async def test_what_the_worker_holds_does_not_count_as_the_process_s() -> None:
+async def test_memory_of_the_parent_does_not_count_for_the_child() -> None:
     """Memory of the parent does not count against the child: it serves both calls."""
     bytearray(100_000_000)
     async with stack() as judging:
