@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schemas import Evaluator, Failed, Sampling, Scored, Source, Times, Unscored, result_id
+from schemas import Evaluator, Failed, JudgeTask, Sampling, Scored, Source, Times, Unscored, result_id
 
 START = datetime(2025, 3, 14, 14, 0, tzinfo=UTC)
-
-_SOURCE = Source(topic="qa.events", partition=0, offset=0)
 
 
 def at(seconds: float) -> datetime:
@@ -40,6 +38,14 @@ def failed(number: int, **common: Any) -> Failed:
     )
 
 
+def task_of(result: Scored | Unscored | Failed, **texts: Any) -> JudgeTask:
+    """Return the task of a result."""
+    names = ("result_id", "event_id", "metric", "source", "labels", "sampling")
+    common = {name: getattr(result, name) for name in names} | {"question": "Why?", "answer": "Because."}
+    times = {"occurred_at": result.times.occurred_at, "sampled_at": START}
+    return JudgeTask.model_validate(common | times | texts)
+
+
 def _common(
     number: int,
     *,
@@ -59,7 +65,7 @@ def _common(
         "replay_id": replay_id,
         "labels": dict(labels or {}),
         "metric": metric,
-        "source": _SOURCE,
+        "source": Source(topic="qa.events", partition=0, offset=number),
         "evaluator": Evaluator(
             fingerprint=fingerprint, prompt="p", schema_="s", scoring="v1", model="judge-1"
         ),

@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 
-from schemas import (
-    Alert,
-    DeadLetter,
-    DeadLetterReason,
-    Estimate,
-    Evaluator,
-    Failed,
-    JudgeTask,
-    Sampling,
-    Scored,
-    Source,
-    Times,
-    Unscored,
-    result_id,
-)
+from schemas import DeadLetter, DeadLetterReason, JudgeTask, Source
 from streams.demo.accounting import Accounts, Balance
-
-NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-
-
-def common(offset: int, metric: str, probability: float) -> dict[str, Any]:
-    event_id = f"e{offset}"
-    return {
-        "result_id": result_id(topic="qa.events", event_id=event_id, metric=metric, replay_id=None),
-        "event_id": event_id,
-        "metric": metric,
-        "source": Source(topic="qa.events", partition=0, offset=offset),
-        "sampling": Sampling(probability=probability, stratum="default", policy="p"),
-    }
+from tests.streams.demo.test_view import alert
+from tests.streams.results import START, failed, scored, task_of, unscored
 
 
-def task(offset: int, metric: str = "relevance", probability: float = 1.0) -> JudgeTask:
-    return JudgeTask(
-        question="q", answer="a", occurred_at=NOON, sampled_at=NOON, **common(offset, metric, probability)
-    )
-
-
-def result_fields(offset: int, metric: str, probability: float) -> dict[str, Any]:
-    return common(offset, metric, probability) | {
-        "evaluator": Evaluator(fingerprint="f", prompt="p", schema_="s", scoring="1", model="m"),
-        "times": Times(occurred_at=NOON, sampled_at=NOON, judged_at=NOON),
-    }
-
-
-def scored(offset: int, score: int, metric: str = "relevance", probability: float = 1.0) -> Scored:
-    return Scored(verdict={"score": score}, score=score, **result_fields(offset, metric, probability))
+def task(offset: int, metric: str = "relevance") -> JudgeTask:
+    return task_of(scored(offset, 1, metric=metric))
 
 
 def letter(offset: int, reason: DeadLetterReason, topic: str = "qa.events") -> DeadLetter:
     return DeadLetter(
         reason=reason, detail="d", topic=topic, partition=0, offset=offset, key=None, value=b"",
-        value_bytes=0, failed_at=NOON,
+        value_bytes=0, failed_at=START,
     )  # fmt: skip
 
 
@@ -72,9 +31,9 @@ def whole() -> Accounts:
     for one in (task(3), task(3, "coverage"), task(4), task(5), task(5, "coverage")):
         accounts.add_task(one)
     accounts.add_result(scored(3, 5))
-    accounts.add_result(scored(3, 4, "coverage"))
-    accounts.add_result(Unscored(reason="no_claims", **result_fields(4, "relevance", 1.0)))
-    accounts.add_result(Failed(error_type="reply_cut", detail="d", **result_fields(5, "relevance", 1.0)))
+    accounts.add_result(scored(3, 4, metric="coverage"))
+    accounts.add_result(unscored(4))
+    accounts.add_result(failed(5))
     accounts.add_dead_letter(letter(2, "invalid_task", "judge.tasks.coverage"))
     return accounts
 
@@ -144,7 +103,7 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
     accounts.add_result(scored(0, 5))
     accounts.add_result(scored(1, 2, probability=0.5))
     accounts.add_result(scored(2, 1))
-    accounts.add_result(Unscored(reason="no_claims", **result_fields(3, "relevance", 1.0)))
+    accounts.add_result(unscored(3))
     means = accounts.means(half_way=2)["relevance"]
     assert means.before.mean == pytest.approx(3)
     assert means.after.mean == pytest.approx(1)
@@ -154,17 +113,7 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
 def test_only_drops_count_as_alerts() -> None:
     """`drops` excludes recoveries, and a repeated alert counts once."""
     accounts = Accounts("qa.events")
-    estimate = Estimate(mean=4, low=3, high=5, count=10, effective_count=10)
     for alert_id, kind in (("a", "drop"), ("a", "drop"), ("b", "recovered")):
-        accounts.add_alert(
-            Alert.model_validate(
-                {
-                    "alert_id": alert_id, "kind": kind, "metric": "relevance", "fingerprint": "f",
-                    "model": "m",
-                    "summary": "s", "baseline": estimate, "current": estimate, "statistic": 2, "threshold": 1,
-                    "detector": "d", "started_at": NOON, "raised_at": NOON,
-                }
-            )
-        )  # fmt: skip
+        accounts.add_alert(alert(alert_id, kind))
     assert accounts.drops == 1
     assert len(accounts.alerts) == 2

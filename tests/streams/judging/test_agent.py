@@ -1,55 +1,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from schemas import Evaluator, JudgeCall, JudgeTask, Sampling, Scored, Source, Times
+from schemas import JudgeTask, Scored
 from streams.judging.agent import JudgeAgent
 from streams.judging.budget import BudgetLimits
 from streams.judging.citations import CitationWatch
 from streams.judging.spending import Spending
 from streams.kafka.output import Output
+from tests.streams.results import START, scored, task_of
 
-_NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_EVALUATOR = Evaluator(fingerprint="f", prompt="p", schema_="s", scoring="v", model="m")
-_TASK = JudgeTask(
-    result_id="0" * 32,
-    event_id="e",
-    metric="tone",
-    source=Source(topic="t", partition=0, offset=0),
-    question="q",
-    answer="a",
-    sampling=Sampling(probability=1, stratum="default", policy="p"),
-    occurred_at=_NOW,
-    sampled_at=_NOW,
-)
-
-
-@dataclass
-class _Record:
-    value: bytes | None = field(default_factory=lambda: _TASK.model_dump_json().encode())
+_RESULT = scored(1, 3, metric="tone")
+_TASK = task_of(_RESULT)
 
 
 class _Judge:
-    """A judge that scores each task 3."""
-
     async def judge(self, task: JudgeTask) -> Scored:
-        return Scored(
-            result_id=task.result_id,
-            event_id=task.event_id,
-            metric=task.metric,
-            source=task.source,
-            evaluator=_EVALUATOR,
-            judge=JudgeCall(endpoint="primary", model_asked="m", model_answered="m"),
-            sampling=task.sampling,
-            times=Times(occurred_at=_NOW, sampled_at=_NOW, judged_at=_NOW),
-            verdict={"score": 3},
-            score=3,
-        )
+        assert task == _TASK
+        return _RESULT
 
 
 class _Output:
@@ -64,7 +36,11 @@ class _Output:
         self.letters.append((reason, detail))
 
 
-async def _handled(record: _Record, spending: Spending | None = None, free: Sequence[str] = ()) -> _Output:
+async def _handled(
+    value: bytes | None = _TASK.model_dump_json().encode(),
+    spending: Spending | None = None,
+    free: Sequence[str] = (),
+) -> _Output:
     output = _Output()
     agent = JudgeAgent(
         judges={"tone": _Judge()},
@@ -73,14 +49,14 @@ async def _handled(record: _Record, spending: Spending | None = None, free: Sequ
         citations=CitationWatch([]),
         free=free,
     )
-    await agent.handle(cast("Any", record), "tone")
+    await agent.handle(cast("Any", SimpleNamespace(value=value)), "tone")
     return output
 
 
 async def test_a_task_becomes_a_result() -> None:
     """A task becomes the result of its metric's judge."""
-    output = await _handled(_Record())
-    assert [result.result_id for result in output.results] == [_TASK.result_id]
+    output = await _handled()
+    assert output.results == [_RESULT]
     assert output.letters == []
 
 
@@ -95,7 +71,7 @@ async def test_a_task_becomes_a_result() -> None:
 )
 async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
     """An invalid task becomes a dead letter that names fields and quotes no values."""
-    ((reason, said),) = (await _handled(_Record(value))).letters
+    ((reason, said),) = (await _handled(value)).letters
     assert reason == "invalid_task"
     assert detail in said
     assert "secret" not in said
@@ -103,6 +79,6 @@ async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | Non
 
 async def test_a_free_metric_waits_for_no_budget() -> None:
     """Free metrics are judged while the budget is spent."""
-    spending = Spending(BudgetLimits(calls_per_day=1), now=lambda: _NOW)
+    spending = Spending(BudgetLimits(calls_per_day=1), now=lambda: START)
     spending.book(None)
-    assert len((await _handled(_Record(), spending, free=["tone"])).results) == 1
+    assert len((await _handled(spending=spending, free=["tone"])).results) == 1

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from judge.metrics.coverage.metric import Coverage
-from schemas import JudgeTask, QAEvent
+from schemas import QAEvent
 from streams.intake.agent import Intake
 from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.budget import Budget, BudgetLimits
 from streams.telemetry.instruments import Metrics
+from tests.streams.intake.joining.test_conversations import PassingOutbox
+from tests.streams.intake.joining.test_traces import Record
 
 FACTORS = st.sampled_from([Fraction(1, 2**power) for power in range(11)])
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -71,30 +73,11 @@ def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
     assert mean == pytest.approx(0.5, abs=0.1)
 
 
-class Outbox:
-    def __init__(self) -> None:
-        self.tasks: list[JudgeTask] = []
-
-    async def task(self, task: JudgeTask) -> None:
-        self.tasks.append(task)
-
-    def passed(self, topic: str) -> None:
-        """Do nothing."""
-
-
-class Record:
-    key = b"k"
-    timestamp = NOON.timestamp()
-    topic = "qa.events"
-    partition = 0
-    offset = 0
-
-
 async def test_the_intake_records_the_probability_that_was_in_force() -> None:
     """A redelivered event has the probability in force and the same result id."""
     factor = Fraction(1)
-    outbox: Any = Outbox()
-    record: Any = Record()
+    outbox: Any = PassingOutbox()
+    record: Any = Record(None, key=b"k", topic="qa.events", timestamp=NOON.timestamp())
     metrics = Metrics(CollectorRegistry())
     # R / 2^56 is 0.796: kept at factor 1/2, not at 1/1024.
     event = QAEvent(event_id="e-4", question="q", answer="a", reference="r")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,19 +15,9 @@ from streams.errors import DeadLetterLimitError
 from streams.kafka.letter_limit import DeadLetterLimit
 from streams.kafka.letters import WHOLE_BYTES, letter_forms
 from streams.settings import DeadLetterLimitSettings
+from tests.streams.kafka.test_output import _Record
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-@dataclass
-class _Record:
-    value: bytes | None = b"v"
-    key: bytes | None = b"k"
-    headers: Any = field(default_factory=list)
-    topic: str = "t"
-    partition: int = 2
-    offset: int = 5
-    timestamp: float | None = 0.0
 
 
 def _forms(record: _Record, detail: str = "d" * 5_000) -> list[DeadLetter]:

@@ -7,6 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +22,8 @@ from tests.streams.demo.test_view import alert
 from tests.streams.results import at
 
 
-@dataclass
-class Record:
-    value: bytes | None
+def record_of(alert: Alert) -> Any:
+    return SimpleNamespace(value=alert.model_dump_json().encode())
 
 
 @dataclass
@@ -33,11 +33,11 @@ class Topic:
     alerts: list[Alert]
     readings: int = 0
 
-    async def read(self, topic: str) -> AsyncIterator[Record]:
+    async def read(self, topic: str) -> AsyncIterator[Any]:
         assert topic == "qa.alerts"
         self.readings += 1
         for one in self.alerts:
-            yield Record(one.model_dump_json().encode())
+            yield record_of(one)
 
 
 @dataclass
@@ -96,8 +96,7 @@ async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float 
         )
         try:
             for one in alerts:
-                record: Any = Record(one.model_dump_json().encode())
-                await agent.handle(record)
+                await agent.handle(record_of(one))
         finally:
             await way.close()
     made: Outbox = outbox

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -208,11 +209,6 @@ class FakeSink:
         await self.take(one)
 
 
-@dataclass
-class Record:
-    value: bytes | None
-
-
 async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None:
     """A refused verdict becomes a dead letter that names the sink, and other sinks get it.
 
@@ -228,10 +224,9 @@ async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None
 
     outbox: Any = Outbox()
     agent = SinkAgent([FakeSink("a", take), FakeSink("b", refuse)], outbox)
-    record: Any = Record(scored(1, 4).model_dump_json().encode())
-    await agent.handle(record)
-    nonsense: Any = Record(b"nonsense")
-    await agent.handle(nonsense)
+    for value in (scored(1, 4).model_dump_json().encode(), b"nonsense"):
+        record: Any = SimpleNamespace(value=value)
+        await agent.handle(record)
     assert taken == ["e1"]
     assert [reason for reason, _ in outbox.letters] == ["unroutable", "undecodable"]
     assert (

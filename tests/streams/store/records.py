@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schemas import Failed, JudgeTask, Scored, Unscored
+from schemas import Failed, Scored, Unscored
 from streams.settings import TopicSettings
 from streams.store.decoding import Decoder
 from streams.store.items import Batch
-from tests.streams.results import at
+from tests.streams.results import task_of
 
 TOPICS = TopicSettings()
 
@@ -28,31 +28,10 @@ def result_record(result: Scored | Unscored | Failed, offset: int = 0, **extra: 
     return Record(TOPICS.scores, 0, offset, orjson.dumps(value))
 
 
-def task_record(
-    result: Scored | Unscored | Failed,
-    *,
-    question: str = "Why?",
-    answer: str = "Because.",
-    reference: str | None = None,
-    context: dict[str, str] | None = None,
-    offset: int = 0,
-) -> Record:
+def task_record(result: Scored | Unscored | Failed, *, offset: int = 0, **texts: Any) -> Record:
     """Return the record of a result's task."""
-    task = JudgeTask(
-        result_id=result.result_id,
-        event_id=result.event_id,
-        metric=result.metric,
-        source=result.source,
-        labels=result.labels,
-        question=question,
-        answer=answer,
-        reference=reference,
-        context=context,
-        sampling=result.sampling,
-        occurred_at=result.times.occurred_at,
-        sampled_at=at(0),
-    )
-    return Record(TOPICS.task_topic(result.metric), 0, offset, task.model_dump_json().encode())
+    value = task_of(result, **texts).model_dump_json().encode()
+    return Record(TOPICS.task_topic(result.metric), 0, offset, value)
 
 
 def batch_of(*records: Record, texts: Any = "full", oldest: int = 0) -> Batch:
