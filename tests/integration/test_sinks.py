@@ -17,8 +17,7 @@ from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
 from tests.loopback import on_loopback
-from tests.streams.demo.test_view import alert
-from tests.streams.results import failed, scored
+from tests.streams.results import alert, failed, scored
 
 
 @pytest.fixture

@@ -4,7 +4,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schemas import Evaluator, Failed, JudgeTask, Sampling, Scored, Source, Times, Unscored, result_id
+from schemas import (
+    Alert,
+    Estimate,
+    Evaluator,
+    Failed,
+    JudgeTask,
+    Sampling,
+    Scored,
+    Source,
+    Times,
+    Unscored,
+    result_id,
+)
 
 START = datetime(2025, 3, 14, 14, 0, tzinfo=UTC)
 
@@ -36,6 +48,19 @@ def failed(number: int, **common: Any) -> Failed:
     return Failed.model_validate(
         {**_common(number, **common), "error_type": "content_refused", "detail": "the filter said no"}
     )
+
+
+def alert(alert_id: str, kind: str = "drop", seconds: float = 0, **fields: Any) -> Alert:
+    """Return an alert of this many seconds after START."""
+    estimate = Estimate(mean=4, low=3, high=5, count=10, effective_count=10)
+    return Alert.model_validate(
+        {
+            "alert_id": alert_id, "kind": kind, "metric": "relevance", "fingerprint": "f", "model": "m",
+            "summary": f"summary of {alert_id}", "baseline": estimate, "current": estimate, "statistic": 2,
+            "threshold": 1, "detector": "d", "started_at": at(seconds), "raised_at": at(seconds),
+        }
+        | fields
+    )  # fmt: skip
 
 
 def task_of(result: Scored | Unscored | Failed, **texts: Any) -> JudgeTask:

@@ -6,8 +6,7 @@ import pytest
 
 from schemas import DeadLetter, DeadLetterReason, JudgeTask, Source
 from streams.demo.accounting import Accounts, Balance
-from tests.streams.demo.test_view import alert
-from tests.streams.results import START, failed, scored, task_of, unscored
+from tests.streams.results import START, alert, failed, scored, task_of, unscored
 
 
 def task(offset: int, metric: str = "relevance") -> JudgeTask:

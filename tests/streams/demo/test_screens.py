@@ -19,8 +19,8 @@ from streams.demo.board import Board
 from streams.demo.displays import PlainDisplay
 from streams.demo.summary import as_tables, summary
 from streams.demo.view import Flow, LiveView
-from tests.streams.demo.test_view import HEADING, alert
-from tests.streams.results import scored
+from tests.streams.demo.test_view import HEADING
+from tests.streams.results import alert, scored
 
 FOLDER = Path(__file__).parent / "screens"
 WORDS = "relevance of all answers fell from 4.47 to 1.30 (95% interval 1.03-2.85, 11 judged answers)"

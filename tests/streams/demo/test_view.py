@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from schemas import Alert, Estimate
 from streams.demo.accounting import Accounts
 from streams.demo.board import Board, Series
 from streams.demo.view import Flow, Heading, LiveView, sparkline, standing_alerts
 from streams.monitoring.statistics.estimators import WeightedSums
-from tests.streams.results import at, failed, scored
+from tests.streams.results import alert, failed, scored
 
 HOSTILE = "\x1b[2J\x07[bold red]\u202eevil"
 HEADING = Heading(
@@ -23,18 +21,6 @@ HEADING = Heading(
     page="page http://127.0.0.1:40001/  metrics http://127.0.0.1:40001/metrics",
     ranges={"coverage": (0, 5), "relevance": (1, 5)},
 )
-ESTIMATE = Estimate(mean=4, low=3, high=5, count=10, effective_count=10)
-
-
-def alert(alert_id: str, kind: str = "drop", seconds: float = 0, **fields: Any) -> Alert:
-    return Alert.model_validate(
-        {
-            "alert_id": alert_id, "kind": kind, "metric": "relevance", "fingerprint": "f", "model": "m",
-            "summary": f"summary of {alert_id}", "baseline": ESTIMATE, "current": ESTIMATE, "statistic": 2,
-            "threshold": 1, "detector": "d", "started_at": at(seconds), "raised_at": at(seconds),
-        }
-        | fields
-    )  # fmt: skip
 
 
 def board_with(results: int, *, label: str = "docs") -> Board:

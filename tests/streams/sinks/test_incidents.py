@@ -18,8 +18,7 @@ from streams.sinks import delivery
 from streams.sinks.delivery import Delivery, Http
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, IncidentWebhook, Notice
 from tests.loopback import on_loopback
-from tests.streams.demo.test_view import alert
-from tests.streams.results import at
+from tests.streams.results import alert, at
 
 
 def record_of(alert: Alert) -> Any:

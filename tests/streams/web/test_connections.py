@@ -6,39 +6,22 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from streams.web import connections, listening
 from streams.web.hosts import is_own_host
-from streams.worker.health import Health
-from streams.worker.port.server import WebServer
+from tests.streams.worker.port.test_server import served
 
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 SECONDS = 20.0
 
 
 @contextlib.asynccontextmanager
-async def served(
-    *, request_seconds: float = connections.REQUEST_SECONDS, near_page: bool = False
-) -> AsyncIterator[int]:
-    health = Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple)
-    server = WebServer(
-        host="127.0.0.1",
-        port=0,
-        registry=CollectorRegistry(),
-        health=health,
-        status=lambda: {"a": 1},
-        request_seconds=request_seconds,
-        near_page=near_page,
-        allowed_hosts=("page.example.com", "*.pages.example.com"),
-    )
-    await server.start()
-    try:
-        yield int(server.url.rpartition(":")[2])
-    finally:
-        await server.stop()
+async def served_port(**options: Any) -> AsyncIterator[int]:
+    async with served(allowed_hosts=("page.example.com", "*.pages.example.com"), **options) as url:
+        yield int(url.rpartition(":")[2])
 
 
 async def sent(port: int, data: bytes) -> bytes:
@@ -63,7 +46,7 @@ async def status_of(port: int, target: bytes, host: bytes = b"a") -> bytes:
 
 async def test_probes_are_answered_while_others_hold_every_connection() -> None:
     """The oldest connection without a request is closed for a new one, so probes are answered."""
-    async with served() as port:
+    async with served_port() as port:
         held = [
             await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * connections.MAX_CONNECTIONS)
         ]
@@ -78,7 +61,7 @@ async def test_probes_are_answered_while_others_hold_every_connection() -> None:
 @pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-A: "])
 async def test_an_incomplete_request_is_closed_at_the_timeout(begun: bytes) -> None:
     """A connection without a complete request is closed at the timeout."""
-    async with served(request_seconds=0.3) as port:
+    async with served_port(request_seconds=0.3) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(begun)
         ending = time.monotonic() + SECONDS
@@ -105,7 +88,7 @@ async def test_an_incomplete_request_is_closed_at_the_timeout(begun: bytes) -> N
 )
 async def test_an_invalid_request_gets_a_bare_error(data: bytes) -> None:
     """An invalid request gets security headers, and neither the server's version nor its own content."""
-    async with served() as port:
+    async with served_port() as port:
         answer = await sent(port, data)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
@@ -128,7 +111,7 @@ async def test_an_invalid_request_gets_a_bare_error(data: bytes) -> None:
 )
 async def test_a_foreign_host_is_refused(host: bytes, status: bytes) -> None:
     """A foreign Host is refused, against DNS rebinding; probes accept each host."""
-    async with served() as port:
+    async with served_port() as port:
         for path in (b"/", b"/status.json", b"/metrics"):
             assert await status_of(port, path, host) == status
         assert await status_of(port, b"/healthz", host) == b"200"
@@ -146,13 +129,13 @@ async def test_a_foreign_host_is_refused(host: bytes, status: bytes) -> None:
     ],
 )
 async def test_an_absolute_target_overrides_the_host(target: bytes, status: bytes) -> None:
-    async with served() as port:
+    async with served_port() as port:
         assert await status_of(port, target, b"localhost") == status
 
 
 async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page limited to the own machine refuses other addresses; metrics and probes do not."""
-    async with served(near_page=True) as port:
+    async with served_port(near_page=True) as port:
         assert [await status_of(port, path) for path in (b"/", b"/status.json")] == [b"200", b"200"]
         monkeypatch.setattr(listening, "is_loopback", lambda _: False)
         assert [await status_of(port, path) for path in (b"/", b"/status.json")] == [b"403", b"403"]

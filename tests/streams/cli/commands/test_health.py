@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from streams.settings import load_settings
 from streams.web.access import open_access
-from streams.worker.health import Health
-from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority, Files
 from tests.streams.cli.test_main import call
+from tests.streams.worker.port.test_server import served
 
 ALIVE: dict[str, Any] = {"ok": True, "reasons": []}
 STUCK: dict[str, Any] = {"ok": False, "reasons": ["the delivery loop has not run for 70 s", "stopping"]}
@@ -159,18 +157,10 @@ async def test_the_port_itself_with_tls_and_a_password(
     }
     read = load_settings(Path(settings(tmp_path, **telemetry)), {}).telemetry
     auth, tls = open_access(read, {})
-    health = Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple)
-    server = WebServer(
-        host="127.0.0.1", port=0, registry=CollectorRegistry(), health=health, status=dict, auth=auth, tls=tls
-    )
-    await server.start()
-    try:
-        port = int(server.url.rpartition(":")[2])
-        config = settings(tmp_path, port=port, **telemetry)
+    async with served(auth=auth, tls=tls) as url:
+        config = settings(tmp_path, port=int(url.rpartition(":")[2]), **telemetry)
         assert await asyncio.to_thread(call, "health", "--config", config) == 0
         assert await asyncio.to_thread(call, "health", "--ready", "--config", config) == 1
-    finally:
-        await server.stop()
     said = capsys.readouterr()
     assert said.out == "alive\n"
     assert "/readyz answered 503: no partitions assigned yet" in said.err

@@ -7,13 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from streams.settings import BasicAuthSettings, TlsSettings
 from streams.web.access import BasicAuth, server_tls
-from streams.worker.health import Health
-from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority
+from tests.streams.worker.port.test_server import served
 from tests.toolbox import python_with, run, tool
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(120)]
@@ -41,21 +39,10 @@ async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:
     python, chromium = python_with("playwright"), tool("chromium")
     files = Authority(tmp_path).issue("server")
     auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": password}), {})
-    server = WebServer(
-        host="127.0.0.1",
-        port=0,
-        registry=CollectorRegistry(),
-        health=Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple),
-        status=dict,
-        auth=auth,
-        tls=server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key)),
-    )
-    await server.start()
-    try:
-        script = tmp_path / "look.py"
-        script.write_text(_LOOK)
-        said = await asyncio.to_thread(run, python, script, server.url, chromium, "ops", password)
-    finally:
-        await server.stop()
+    tls = server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key))
+    script = tmp_path / "look.py"
+    script.write_text(_LOOK)
+    async with served(auth=auth, tls=tls) as url:
+        said = await asyncio.to_thread(run, python, script, url, chromium, "ops", password)
     seen = json.loads(said)
     assert [seen[path] for path in ("/status.js", "/status.css", "/status.json")] == [200, 200, 200]

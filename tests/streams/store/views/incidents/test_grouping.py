@@ -6,26 +6,18 @@ from typing import Any
 
 import pytest
 
-from schemas import Alert, Estimate
+from schemas import Alert
 from streams.store.views.incidents.grouping import LATEST, QUIET, find, group
+from tests.streams.results import alert as any_alert
 from tests.streams.results import at
-
-_ESTIMATE = Estimate(mean=3, low=2, high=4, count=50, effective_count=50)
 
 
 def alert(
     name: str, raised: float, *, started: float = 0, kind: str = "drop", labels: Any = (), **further: Any
 ) -> Alert:
     """Return an alert that was raised this many seconds after START."""
-    return Alert.model_validate(
-        {
-            "alert_id": f"{name:0>32}", "kind": kind, "metric": "relevance", "labels": dict(labels),
-            "fingerprint": "f1",
-            "model": "m", "summary": "", "baseline": _ESTIMATE, "current": _ESTIMATE, "statistic": 1,
-            "threshold": 1,
-            "detector": "d", "started_at": at(started), "raised_at": at(raised), **further,
-        }
-    )  # fmt: skip
+    fields = {"labels": dict(labels), "fingerprint": "f1", "started_at": at(started), **further}
+    return any_alert(f"{name:0>32}", kind, raised, **fields)
 
 
 def _apps(*names: str) -> list[dict[str, str]]:
