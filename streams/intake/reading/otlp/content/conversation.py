@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streams.intake.reading.otlp.content.json_text import loaded
 from streams.intake.reading.otlp.content.message import is_part, read_message
-from streams.intake.reading.otlp.content.shown import shown_message
+from streams.intake.reading.otlp.content.shown import is_shown_object, shown_message
 from streams.intake.reading.otlp.content.turn import Turn
 
 MAX_TURNS: Final = 500
@@ -117,8 +117,8 @@ def _add_texts(items: Sequence[str], role: str, depth: int, found: list[Turn]) -
     opened = [shown_message(item) or loaded(item) for item in items]
     if any(isinstance(item, dict) for item in opened):
         _add_list(opened, role, depth + 1, found)
-    elif any(item.strip() for item in items):
-        found.append(Turn(role, "\n".join(items)))
+    elif texts := [item for item in items if item.strip() and not is_shown_object(item)]:
+        found.append(Turn(role, "\n".join(texts)))
 
 
 def _is_pair(item: Any) -> bool:

@@ -18,7 +18,8 @@ MAX_PROMPT_CHARS: Final = 2_000_000
 _ASKED: Final = re.compile(
     r"^[ \t#*]{0,8}(?:user(?:'s)?[ \t_-])?"
     r"(?:question|query|request|current[ \t]task|frage|pregunta|pergunta|domanda|вопрос|问题|問題|質問|질문)"
-    r"[ \t\u00a0*]{0,4}[:\uff1a][ \t*]{0,4}",
+    r"[ \t\u00a0*]{0,4}[:\uff1a][ \t*]{0,4}"
+    r"|^\[\[ ## (?:question|query|request) ## \]\]",  # DSPy
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT: Final = re.compile(
@@ -27,14 +28,16 @@ _NEXT: Final = re.compile(
     r"|antwort|réponse|respuesta|resposta|risposta|ответ|回答|答案|답변"
     r"|kontext|contexte|contexto|contesto|контекст|上下文|文脈)"
     r"[ \t\u00a0*]{0,4}[:\uff1a]"
-    r"|^This is the expected criteria for your final answer:",
+    r"|^This is the expected criteria for your final answer:"
+    r"|^\[\[ ## |^Respond with (?:a JSON|the corresponding)",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONTEXT: Final = re.compile(
     r"^[ \t#*]{0,8}(?:retrieved[ \t])?"
     r"(?:context|pages|documents|sources|passages|references"
     r"|kontext|contexte|contexto|contesto|контекст|上下文|文脈)[ \t\u00a0*]{0,4}[:\uff1a][ \t*]{0,4}"
-    r"|<(?P<tag>context|documents|pages|sources)>|^-{5,200}[ \t]*$",
+    r"|<(?P<tag>context|documents|pages|sources)>|^-{5,200}[ \t]*$"
+    r"|^\[\[ ## (?:context|passages|documents) ## \]\]",
     re.IGNORECASE | re.MULTILINE,
 )
 _TAGGED: Final = re.compile(r"<(?P<tag>question|query|user_question|user_query|user_input)>", re.IGNORECASE)

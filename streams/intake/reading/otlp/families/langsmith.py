@@ -14,6 +14,7 @@ LANGSMITH: Final = Family(
         "langsmith.span.kind": {
             "llm": "model",
             "chain": "chain",
+            "parser": "chain",
             "prompt": "prompt",
             "retriever": "retrieval",
             "tool": "tool",

@@ -45,6 +45,13 @@ def test_a_question_without_a_mark_is_cut_from_marked_pages(text: str) -> None:
     assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, PAGES, True)
 
 
+def test_the_fields_of_a_prompt_of_dspy_are_marks() -> None:
+    """Its adapters write each input under its name, and what they expect after them."""
+    fields = f"[[ ## context ## ]]\n{TWO}\n\n[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object"
+    prompt = open_prompt(fields)
+    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, {"Page-1": TWO}, True)
+
+
 @pytest.mark.parametrize("text", [MARKED, f"{MARKED}\n\nAnswer in French.", "Page 3: what does it say?"])
 def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
     """A message without a question outside the pages is kept unchanged."""
