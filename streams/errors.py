@@ -74,12 +74,12 @@ class DecodeError(StreamsError):
 
 
 class TooLargeError(StreamsError):
-    """The record is larger than the broker or the producer takes; sending it again would not help."""
+    """The record is too large for the broker or the producer; a retry does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the broker cannot be used.
+    """The reason why the broker cannot be used.
 
     Args:
         kind: The kind of problem.
@@ -126,7 +126,7 @@ class WrongProtocolError(StreamsError):
     """
 
     def __init__(self, server: str, *, speaks_tls: bool) -> None:
-        super().__init__(f"{server} speaks {'TLS' if speaks_tls else 'plain text'}")
+        super().__init__(f"{server} uses {'TLS' if speaks_tls else 'plain text'}")
         self.server = server
         self.speaks_tls = speaks_tls
 
@@ -136,7 +136,7 @@ class LoginWantedError(StreamsError):
 
     Args:
         server: Host and port.
-        mechanisms: What it offers, as far as known.
+        mechanisms: Its SASL mechanisms, as far as known.
     """
 
     def __init__(self, server: str, mechanisms: Sequence[str]) -> None:

@@ -65,7 +65,7 @@ class Day:
 
     def __str__(self) -> str:
         """Return it as one line."""
-        cost = "no price is known" if self.usd is None else f"about ${self.usd:,.2f} a day"
+        cost = "no price is known" if self.usd is None else f"about ${self.usd:,.2f} per day"
         over = ""
         if self.usd is not None and self.budget_usd is not None and self.usd > self.budget_usd:
             over = f"; judge.budget allows ${self.budget_usd:,.2f} per worker: sample less or raise it"

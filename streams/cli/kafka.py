@@ -55,7 +55,7 @@ class Connection:
         """Return the arguments that aiokafka's producer and consumer share.
 
         Raises:
-            BadUsageError: A secret or certificate is not where the settings say.
+            BadUsageError: A secret or certificate is missing.
         """
         from streams.cli.settings import bad_settings
         from streams.errors import SettingsError
@@ -73,7 +73,7 @@ class Connection:
             options: Further arguments of the consumer.
 
         Raises:
-            BadUsageError: A secret or certificate is not where the settings say.
+            BadUsageError: A secret or certificate is missing.
         """
         from aiokafka import AIOKafkaConsumer
 

@@ -35,7 +35,7 @@ class Series:
     baseline: WeightedSums | None
     """None until there are more than `BASELINE_VERDICTS` verdicts."""
     spark: Sequence[float | None]
-    """Mean by time, oldest first; None where nothing was judged."""
+    """Mean by time, oldest first; None if nothing was judged."""
 
 
 @dataclass(frozen=True, slots=True)

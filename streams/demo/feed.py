@@ -28,7 +28,7 @@ class Cycle:
     recovered_seconds: float = 60.0
 
     def is_worse(self, seconds: float) -> bool:
-        """Return whether answers are worse, so many seconds after the first event."""
+        """Return whether answers are worse, this time after the first event."""
         since = seconds - self.good_seconds
         return since >= 0 and since % (self.worse_seconds + self.recovered_seconds) < self.worse_seconds
 

@@ -38,7 +38,7 @@ from streams.worker.run import Running, run_worker
 
 TICK_SECONDS = 0.25
 STALLED_SECONDS = 60.0
-"""Time without progress after which a bounded demo gives up."""
+"""Time without progress after which a bounded demo stops with an error."""
 STOP_SECONDS = 30.0
 LIVE_RATE = 20.0
 LIVE_HEAD_START = 60

@@ -48,7 +48,7 @@ class Flow:
 
 
 class LiveView:
-    """Renders the board; Rich asks for it again with each frame.
+    """Renders the board for each frame.
 
     Args:
         board: The numbers.

@@ -20,7 +20,7 @@ from streams.settings import KafkaSettings
 OUR_PROTOCOL: Final = "roundrobin"
 """Partition assignment of workers; a group with another one would refuse them."""
 OUR_CLIENT: Final = "judgestream"
-"""Client id of workers; group members with another one would take part of the records."""
+"""Client id of workers; group members with another one would receive some of the records."""
 _WORDS: Final[Mapping[Right, Operation]] = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
@@ -124,8 +124,8 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
         else f"{group.state}, {len(group.clients)} members"
     )
     if group.rights is None:
-        return [ok("access", subject, f"{state}; this broker does not report whether it may be joined")]
-    return [ok("access", subject, f"{state}; it may be joined")]
+        return [ok("access", subject, f"{state}; this broker does not report whether joining is allowed")]
+    return [ok("access", subject, f"{state}; joining is allowed")]
 
 
 def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:

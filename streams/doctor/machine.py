@@ -132,7 +132,7 @@ def _reach(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding
         warning(
             "port",
             host,
-            "anyone who can reach it can read the page and metrics, including verdicts of single answers",
+            "all hosts that reach it can read the page and metrics, including verdicts of single answers",
             "set telemetry.basic_auth, or restrict access by network policy",
         )
     ]

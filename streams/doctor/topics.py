@@ -235,7 +235,7 @@ def _partitions(topic: TopicView, need: TopicUse, workers: int, kafka: KafkaSett
             f"too few partitions ({count}): {idle}",
             (
                 f"{topics_tool(kafka)} --alter --topic {topic.name} --partitions {max(workers, 4)} "
-                "(docs/scaling.md says how many)"
+                "(see docs/scaling.md for the number)"
             ),
         )
     ]
@@ -255,7 +255,7 @@ def _size(topic: TopicView, settings: Mapping[str, str], need: TopicUse, expecte
             "topics",
             topic.name,
             (
-                f"takes records of up to {limit} bytes, but events may have {largest}: larger ones become "
+                f"accepts records of up to {limit} bytes, but events may have {largest}: larger ones become "
                 "dead letters"
             ),
             f"set max.message.bytes to {largest} or more, or ingest.max_event_bytes to {limit} or less",
@@ -308,7 +308,7 @@ def acl_command(kafka: KafkaSettings, *operations: Operation, topic: str = "", g
 
 
 def largest_record(shown: Mapping[str, Mapping[str, str]], topic: str) -> int | None:
-    """Return the largest record that a topic takes, if known."""
+    """Return the largest record that a topic accepts, if known."""
     return _number(shown.get(topic, {}).get("max.message.bytes"))
 
 

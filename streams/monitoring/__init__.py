@@ -1,1 +1,1 @@
-"""Detects drops: from results to estimates and alerts."""
+"""Detects drops of quality in results, and raises alerts."""

@@ -39,7 +39,7 @@ class Forwarder:
                 offset=record.offset,
             )
             return
-        if result.replay_id is None:  # a judgement of the past is no live result
+        if result.replay_id is None:  # a replayed judgement is no live result
             await self._out.observation(result)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:

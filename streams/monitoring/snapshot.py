@@ -17,7 +17,7 @@ Labels = tuple[tuple[str, str], ...]
 
 IgnoredReason = Literal[
     "duplicate",  # a result with this id was already counted
-    "replay",  # a judgement of the past is no live result
+    "replay",  # a replayed judgement is no live result
     "unknown_metric",  # it has no score range
     "out_of_range",  # the score is outside that range
     "series_limit",  # a label value beyond `max_series`; the whole traffic still includes it

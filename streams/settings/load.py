@@ -163,7 +163,7 @@ def _control_characters(value: Any, path: str) -> Iterator[str]:
 
 
 def _near(file: Path) -> str | None:
-    """Suggest a settings file beside a path that does not exist: `settings.yml` for `settings.yaml`."""
+    """Suggest a settings file next to a missing path: `settings.yml` for `settings.yaml`."""
     try:
         names = [one.name for one in islice(file.parent.iterdir(), MOST_NEIGHBOURS)]
     except OSError:

@@ -68,7 +68,7 @@ class Http:
 
 
 class Item(Protocol):
-    """What is delivered."""
+    """An item to deliver."""
 
     @property
     def key(self) -> str:

@@ -125,7 +125,7 @@ class Langfuse:
                 name = batch[index].result.result_id
             if isinstance(name, str):
                 status = error.get("status")
-                refused[name] = f"status {status}" if isinstance(status, int) else "an error of its own"
+                refused[name] = f"status {status}" if isinstance(status, int) else "an error of the receiver"
         return refused
 
     @staticmethod

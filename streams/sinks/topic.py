@@ -38,7 +38,7 @@ class TopicSink:
         """Write a verdict; return when the broker has acknowledged it.
 
         Raises:
-            RefusedError: It is larger than the topic takes.
+            RefusedError: It is too large for the topic.
         """
         key = None if one.result.trace_id is None else one.result.trace_id.encode()
         value = log_request([one], version=self._version)

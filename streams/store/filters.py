@@ -95,7 +95,9 @@ def parse(query: Mapping[str, str], labels: Sequence[str], now: datetime) -> Fil
             f"status must be one of {', '.join(STATUSES)}, got {status[:40]!r}; omit it for all"
         )
     if len(labels) > MAX_LABELS:
-        raise BadFilterError(f"label may be given {MAX_LABELS} times, got {len(labels)}; drop some")
+        raise BadFilterError(
+            f"at most {MAX_LABELS} parameters label are allowed, got {len(labels)}; drop some"
+        )
     return Filter(
         metric=query.get("metric") or None,
         status=status,

@@ -60,8 +60,8 @@ class Reader:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT:
                 healthy = True
                 raise TooSlowError(
-                    f"the answer took longer than {self._longest_seconds:g} s; choose a shorter "
-                    "time or fewer words"
+                    f"the query took longer than {self._longest_seconds:g} s; choose a shorter time or "
+                    "fewer words"
                 ) from error
             raise translated(error, self.path) from error
         except sqlite3.Error as error:

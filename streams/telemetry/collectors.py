@@ -33,11 +33,11 @@ class EventsCollector:
         return counts
 
     def describe(self) -> Iterable[MetricFamily]:
-        """Name nothing beforehand; the registry asks."""
+        """Return nothing, so that registering does not collect."""
         return ()
 
     def collect(self) -> Iterator[MetricFamily]:
-        """Give what is so now."""
+        """Yield the current values."""
         spec = _SPECS["judgestream_events_total"]
         family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
         for labels, count in sorted(self.total().items()):
@@ -53,11 +53,11 @@ class PartitionsCollector:
         self._now = now
 
     def describe(self) -> Iterable[MetricFamily]:
-        """Name nothing beforehand; the registry asks."""
+        """Return nothing, so that registering does not collect."""
         return ()
 
     def collect(self) -> Iterator[MetricFamily]:
-        """Give what is so now."""
+        """Yield the current values."""
         lag_spec, age_spec = (
             _SPECS["judgestream_consumer_lag_records"],
             _SPECS["judgestream_oldest_unfinished_seconds"],
@@ -97,11 +97,11 @@ class MonitorCollector:
         self._gauges = gauges
 
     def describe(self) -> Iterable[MetricFamily]:
-        """Name nothing beforehand; the registry asks."""
+        """Return nothing, so that registering does not collect."""
         return ()
 
     def collect(self) -> Iterator[MetricFamily]:
-        """Give what is so now."""
+        """Yield the current values."""
         families: dict[str, GaugeMetricFamily] = {}
         for gauge in self._gauges():
             spec = _SPECS[f"judgestream_monitor_{gauge.name}"]

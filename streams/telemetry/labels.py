@@ -49,7 +49,7 @@ class BoundedLabels:
 
     Args:
         names: The event labels to use.
-        max_values: Maximum values of each, first come first kept; at least 1.
+        max_values: Maximum values of each, the first ones seen; at least 1.
         max_combinations: Maximum combinations, likewise; beyond that all labels are `OTHER`.
     """
 

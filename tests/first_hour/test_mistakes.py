@@ -97,7 +97,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("judge bad.jsonl -m coverage", 1, "line 1"),
         ("judge no.jsonl -m coverage", 2, "cannot read no.jsonl: No such file or directory"),
         ("judge events.jsonl -m coverge", 2, "--metric must be one of coverage, relevance,"),
-        ("map", 2, "give either FILE or --topic; for example: judgestream map events.jsonl"),
+        ("map", 2, "use either FILE or --topic; for example: judgestream map events.jsonl"),
         ("health", 1, "if the worker listens elsewhere, name its settings (--config FILE)"),
     ],
 )

@@ -120,7 +120,7 @@ async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
     assert json.loads(cut.out)["events"]["read"] == 3
     whole = await judgestream("demo", "--events-file", str(file), "--events", "9", "--json")
     assert json.loads(whole.out)["events"]["undecodable"] == 5
-    assert "holds 5 events" in whole.err
+    assert "has 5 events" in whole.err
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ KAFKA_IMAGE: Final = "apache/kafka:4.1.1"
 CALLS_A_DAY: Final = 1000
 """The budget if no price is known: costs in dollars cannot be counted."""
 _WHAT: Final = {
-    "coverage": "does the answer contain what the known good answer says? 0 to 5",
+    "coverage": "does the answer contain the facts of the known good answer? 0 to 5",
     "relevance": "does the cited page support every claim? 1 to 5",
     "answer_relevance": "does it answer the question? 1 to 5",
 }

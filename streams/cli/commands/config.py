@@ -201,9 +201,9 @@ def _endpoints(settings: Settings) -> list[str]:
 
 def _limits(endpoint: EndpointSettings) -> str:
     limits = {
-        "calls at a time": endpoint.max_in_flight,
-        "requests a minute": endpoint.requests_per_minute,
-        "tokens a minute": endpoint.tokens_per_minute,
-        "seconds a call": endpoint.timeout_seconds,
+        "concurrent calls": endpoint.max_in_flight,
+        "requests per minute": endpoint.requests_per_minute,
+        "tokens per minute": endpoint.tokens_per_minute,
+        "seconds per call": endpoint.timeout_seconds,
     }
     return "".join(f", at most {limit:,g} {what}" for what, limit in limits.items() if limit is not None)

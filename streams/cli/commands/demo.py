@@ -70,7 +70,7 @@ def demo(
     lines = _lines(events_file, events)
     if lines is not None:
         if events is not None and events > len(lines):
-            typer.echo(f"{events_file} holds {len(lines)} events: the demo ends after them", err=True)
+            typer.echo(f"{events_file} has {len(lines)} events: the demo ends after them", err=True)
         events = len(lines)
     from streams.cli.running import run_until_stopped
 
@@ -100,7 +100,7 @@ def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
     except OSError as error:
         raise BadUsageError(f"--events-file: cannot read {file}: {error.strerror}; check the path") from error
     if not lines:
-        raise BadUsageError(f"--events-file: {file} holds no events; it needs one JSON object per line")
+        raise BadUsageError(f"--events-file: {file} has no events; it needs one JSON object per line")
     return lines
 
 

@@ -54,7 +54,7 @@ def init(
         ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; use defaults for missing flags.")
+        bool, typer.Option("--yes", "-y", help="Do not prompt; use defaults for missing flags.")
     ] = False,
 ) -> None:
     """Write a settings file with comments, a compose file and a sample event, from five questions or flags.
@@ -83,7 +83,7 @@ def init(
     if answers.is_free:
         rate = float(ask(rate, "Share of the answers to judge, from 0 to 1", answers.sampled))
     else:
-        usd_per_day = float(ask(usd_per_day, "Budget for judging in USD a day", USD_A_DAY))
+        usd_per_day = float(ask(usd_per_day, "Budget for judging in USD per day", USD_A_DAY))
     answers = Answers(kafka, topic, cast("Comes", comes), judge, usd_per_day or USD_A_DAY, rate)
     _write(folder, _texts(answers))
     _tell(folder, answers)
@@ -129,7 +129,7 @@ def _texts(answers: Answers) -> dict[str, str]:
     except ValidationError as error:
         model = EndpointSettings if error.title == "EndpointSettings" else Settings
         problems = "\n".join(f"  {line}" for line in explain(error, model))
-        raise BadUsageError(f"these answers give invalid settings:\n{problems}") from None
+        raise BadUsageError(f"these answers result in invalid settings:\n{problems}") from None
     return texts
 
 

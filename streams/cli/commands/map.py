@@ -82,7 +82,7 @@ def map_(
     from streams.intake.trial import Trial, looks_like_otlp
 
     if (file is None) == (topic is None):
-        raise BadUsageError("give either FILE or --topic; for example: judgestream map events.jsonl")
+        raise BadUsageError("use either FILE or --topic; for example: judgestream map events.jsonl")
     settings = settings_for_command(config)
     unread: list[Outcome] = []
     if file is not None:

@@ -23,7 +23,7 @@ def offline_judge(
 ) -> None:
     """Run the rule-based judge behind an OpenAI-compatible address on loopback, until SIGTERM or Ctrl-C.
 
-    It compares words, costs nothing, and its results carry its name.
+    It compares words and is free. Its results contain its name.
     """
     from streams.cli.running import run_until_stopped
 

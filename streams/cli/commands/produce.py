@@ -53,7 +53,7 @@ def produce(
     from streams.cli.running import run_until_stopped
 
     if rate is not None and not rate > 0:
-        raise BadUsageError(f"--rate must be above 0 records a second, got {rate:g}; omit it for no limit")
+        raise BadUsageError(f"--rate must be above 0 records per second, got {rate:g}; omit it for no limit")
     where = connection(bootstrap_servers, config)
     target = topic or where.settings.topics.events
     sender = _Sender(target, rate=rate, key_field=key_field)

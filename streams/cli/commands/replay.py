@@ -71,7 +71,7 @@ def replay(
     ] = 0.2,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="ID", help="Resume a replay; give the same options."),
+        typer.Option("--resume", metavar="ID", help="Resume a replay; use the same options."),
     ] = None,
     reason: Annotated[
         list[str] | None,

@@ -1,1 +1,1 @@
-"""One section of the settings a module."""
+"""One module per section of the settings."""

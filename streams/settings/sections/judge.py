@@ -51,7 +51,7 @@ class EndpointSettings(Section):
     api_key_env: EnvName | None = Field(
         default=None, description="Name of the environment variable with the key."
     )
-    api_key_file: FilePath | None = Field(default=None, description="File that holds the key.")
+    api_key_file: FilePath | None = Field(default=None, description="File with the key.")
     parameters: Annotated[dict[str, JsonValue], AfterValidator(refuse_secret_parameters)] = Field(
         default_factory=dict,
         description="Sampling parameters as the endpoint names them (temperature, seed, ...).",
@@ -61,8 +61,8 @@ class EndpointSettings(Section):
         ge=512,
         le=100_000_000,
         description=(
-            "The model's context window; longer references and pages are cut at sentence ends, and the "
-            "result says so."
+            "The model's context window; longer references and pages are truncated at sentence ends, which "
+            "the result reports."
         ),
     )
     max_in_flight: int | None = Field(
@@ -122,7 +122,7 @@ class BreakerSettings(Section):
         default=10,
         ge=1,
         le=1000,
-        description="Consecutive failures that open the breaker; three if nothing else answers.",
+        description="Consecutive failures that open the breaker; three if no other endpoint answers.",
     )
     longest_pause_seconds: float = Field(
         default=5,

@@ -128,7 +128,7 @@ class RetentionSettings(Section):
 
     events: Hours = Field(default=168, description="Events: the longest intake outage without loss.")
     tasks: Hours = Field(default=168, description="Tasks: the longest judge outage without loss.")
-    scores: Hours = Field(default=720, description="Results: how far back readers may go.")
+    scores: Hours = Field(default=720, description="Results: the longest delay of readers.")
     dead_letters: Hours = Field(default=720, description="Dead letters: the time to inspect and resend them.")
     alerts: Hours = Field(default=2160, description="Alerts.")
     observations: Hours = Field(
@@ -193,7 +193,7 @@ class DeadLetterSettings(Section):
     when_refused: Literal["wait", "skip"] = Field(
         default="wait",
         description="If the dead-letter topic refuses even the smallest letter: wait (the partition stops, "
-        "readiness says why), or skip the record (counted, logged with its position).",
+        "readiness reports it), or skip the record (counted, logged with its position).",
     )
     limit: DeadLetterLimitSettings | None = Field(
         default=None,

@@ -53,7 +53,7 @@ class PanelSettings(Section):
     def _several(self) -> Self:
         problems = []
         if not 2 <= self.votes <= MAX_VOTES:
-            what = f"must give 2 to {MAX_VOTES} votes, endpoints x models x samples, got {self.votes}"
+            what = f"must result in 2 to {MAX_VOTES} votes, endpoints x models x samples, got {self.votes}"
             problems.append(("", what))
         if len(set(self.models)) != len(self.models):
             problems.append(("models", f"names a model twice (got {list(self.models)}); remove one"))

@@ -83,7 +83,7 @@ def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture
         (("demo", "--events", "many"), "unable to parse string as an integer, got 'many'"),
         (("tail", "--status", "x"), "'--status': 'x' is not one of 'scored', 'unscored', 'failed'; see"),
         (("demo", "--events-file", "/no/such/file"), "--events-file: cannot read /no/such/file"),
-        (("demo", "--events-file", "empty.jsonl"), "holds no events"),
+        (("demo", "--events-file", "empty.jsonl"), "has no events"),
         (("judge", "/no/such/file", "--metric", "coverage"), "cannot read /no/such/file"),
         (("judge", "f", "--metric", "mood"), "hallucinated_citation, got 'mood'"),
         (("judge", "f", "--metric", "tone", "--prompt-pack", "/no/such/pack.md"), "/no/such/pack.md"),

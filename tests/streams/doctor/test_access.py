@@ -66,8 +66,8 @@ def test_the_producer() -> None:
     ("group", "outcome", "words"),
     [
         (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",) * 3, frozenset({READ})), "ok",
-            "Stable, 3 members; it may be joined"),
-        (GroupView(0, "Dead", rights=frozenset({READ})), "ok", "does not exist yet; it may be joined"),
+            "Stable, 3 members; joining is allowed"),
+        (GroupView(0, "Dead", rights=frozenset({READ})), "ok", "does not exist yet; joining is allowed"),
         (GroupView(0, "Empty", "consumer"), "ok", "this broker does not report"),
         (GroupView(30), "failed", "may not use it"),
         (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",), frozenset()), "failed",

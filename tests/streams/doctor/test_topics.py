@@ -73,7 +73,7 @@ def test_a_sound_topic_is_one_line() -> None:
         (topic(), READ, {"retention_ms": "3600000"}, "warning", "keeps records for 1 h", False),
         (topic(partitions=1), READ, {}, "warning", "too few partitions (1): a second worker", False),
         (topic(), READ, {"workers": 6}, "warning", "too few partitions (4): 2 of 6 workers", False),
-        (topic(), TASKS, {"max_message_bytes": "1048588"}, "warning", "takes records of up to 1048588",
+        (topic(), TASKS, {"max_message_bytes": "1048588"}, "warning", "accepts records of up to 1048588",
             False),
     ],
 )  # fmt: skip

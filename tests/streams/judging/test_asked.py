@@ -162,7 +162,7 @@ async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
         ({**NEAR, "model": "e", "panel": {"samples": 3}}, "panel: is only for metrics with a judge"),
         ({"prompt_pack": "p.md", "panel": {"models": ["x", "x"]}}, "models: names a model twice"),
         ({"prompt_pack": "p.md", "model": "y", "panel": {"models": ["x", "z"]}}, "excludes panel.models"),
-        ({"prompt_pack": "p.md", "panel": {"models": ["x"]}}, "must give 2 to 15 votes"),
+        ({"prompt_pack": "p.md", "panel": {"models": ["x"]}}, "must result in 2 to 15 votes"),
         ({"code": "latency", "model": "e"}, "model: is only for metrics with a judge"),
         ({"code": {"similarity": "sounds"}, "model": "e"}, r"similarity\.by"),
     ],

@@ -105,8 +105,8 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
 @pytest.mark.parametrize(
     ("metric", "problem"),
     [
-        ({"panel": ["a"]}, "must give 2 to 15 votes"),
-        ({"panel": {"endpoints": ["a", "b"], "samples": 8}}, r"must give 2 to 15 votes.*got 16"),
+        ({"panel": ["a"]}, "must result in 2 to 15 votes"),
+        ({"panel": {"endpoints": ["a", "b"], "samples": 8}}, r"must result in 2 to 15 votes.*got 16"),
         ({"panel": {"endpoints": ["a", "b"], "quorum": 3}}, r"quorum.*at most the number of votes \(2\)"),
         ({"panel": ["a", "b"], "endpoints": ["a"]}, "must have one entry with a panel without endpoints"),
         (

@@ -30,7 +30,8 @@ def incident(
 ) -> None:
     """Print an incident as Markdown: what fell, the likely cause, and examples.
 
-    Drops that began together are one incident. Reads the verdict store (judgestream worker --agents store).
+    Drops that started together form one incident. Reads the verdict store (judgestream worker --agents
+    store).
     """
     from judge.text.printable import printable
     from streams.cli.settings import settings_for_command

@@ -30,7 +30,7 @@ class Item:
         number: From 1.
         kind: claim, fact, conclusion or term.
         upheld: Whether it counts in the answer's favour.
-        text: The item in words.
+        text: The item's text.
         why: The reason, of the judge or the code.
         pages: The pages that a claim cites.
         added: Whether code added it because the judge omitted it.

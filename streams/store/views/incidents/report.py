@@ -166,7 +166,7 @@ def _unsupported(
     often = [
         (kind, text, times, was[kind, text]) for (kind, text), times in now.items() if times > was[kind, text]
     ]
-    # A term is one word; claims and facts tell more.
+    # Claims and facts are more informative than terms.
     return sorted(often, key=lambda one: (one[0] == "term", one[3] - one[2]))[:COMMON]
 
 

@@ -74,7 +74,7 @@ def test_five_questions(
     assert call("init", str(tmp_path)) == 0
     asked = capsys.readouterr().err
     assert asked.count("]:") == 5
-    assert "in USD a day" in asked
+    assert "in USD per day" in asked
     settings = load_settings(tmp_path / "settings.yaml", {})
     assert settings.kafka.bootstrap_servers == "kafka:9092"
     assert settings.topics.events == "answers"
