@@ -137,8 +137,8 @@ judge:
     )
     assert call("config", "check", str(file)) == 0
     out = capsys.readouterr().out
-    assert "primary: m-1 at http://a/v1, at most 8 calls at a time, at most 6,000 requests a minute\n" in out
-    assert "else spare: m-2 at http://b/v1, at most 10 seconds a call\n" in out
+    assert "m-1 at http://a/v1, at most 8 concurrent calls, at most 6,000 requests per minute\n" in out
+    assert "else spare: m-2 at http://b/v1, at most 10 seconds per call\n" in out
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest.CaptureFixture[str]) -> None:
