@@ -30,7 +30,7 @@ def loaded(value: Any) -> Any:
 
 def is_cut(value: Any) -> bool:
     """Whether JSON in a text was cut at its end."""
-    if not isinstance(value, str) or value.rstrip()[-1:] in _CLOSING:
+    if not isinstance(value, str) or value[:1] not in _OPENING or value.rstrip()[-1:] in _CLOSING:
         return False
     return isinstance(loaded(value), dict | list)
 

@@ -18,17 +18,19 @@ _OTHERS: Final = frozenset({"tool", "user", "system"})
 """Roles that do not answer."""
 _REQUEST: Final = ("args", "instructions", "contents", "system")
 """Keys of a function call or of a request to a model, which a step's own input does not have."""
-_CONVERSATIONS: Final = (
-    "messages",
-    "contents",
-    "role",
-    "choices",
-    "replies",
-    "generations",
-    "candidates",
-    "parts",
-    "lc",
-    "output",
+_CONVERSATIONS: Final = frozenset(
+    {
+        "messages",
+        "contents",
+        "role",
+        "choices",
+        "replies",
+        "generations",
+        "candidates",
+        "parts",
+        "lc",
+        "output",
+    }
 )
 
 
@@ -51,8 +53,8 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
         heard, said = heard[:cut], heard[cut:]
     if tells:
         said = said or _told(values.first("gave"), "assistant", answer_in)
-    last = max((at for at, turn in enumerate(said) if turn.role == "user"), default=-1) + 1
-    if last:  # the output is the whole conversation
+    if len(said) > 1 and any(turn.role == "user" for turn in said):  # the output is the whole conversation
+        last = max(at for at, turn in enumerate(said) if turn.role == "user") + 1
         heard, said = said[:last], said[last:]
     asked = values.first("called")
     if asked is not None and not any(turn.tool_calls for turn in said):
@@ -110,8 +112,13 @@ def waits_for_tools(turns: Sequence[Turn]) -> bool:
 def is_conversation(value: Any) -> bool:
     """Distinguish messages from other input or output of a step."""
     if isinstance(value, dict):
-        return any(name in value for name in _CONVERSATIONS) or has_messages(value.get("input"))
-    return bool(value) and isinstance(value[0], dict | list) and not _has_words(value[0])
+        return not _CONVERSATIONS.isdisjoint(value) or has_messages(value.get("input"))
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and isinstance(value[0], dict | list)
+        and not _has_words(value[0])
+    )
 
 
 def _has_words(value: Any) -> bool:

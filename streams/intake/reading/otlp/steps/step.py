@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.flattened import unflatten
@@ -141,17 +141,18 @@ class Step:
     @lazy
     def last_question(self) -> str | None:
         """The last message of a user."""
-        given = self._values.first("given")
-        opened = loaded(given)
-        readable = isinstance(opened, str) or (isinstance(opened, dict | list) and is_conversation(opened))
-        turns = self.heard or (turns_of(given, "user") if readable else ())
+        turns: Sequence[Turn] = self.heard
+        if not turns and (given := self._values.first("given")) is not None:
+            opened = loaded(given)
+            turns = turns_of(given, "user") if isinstance(opened, str) or is_conversation(opened) else ()
         spoken = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
         return spoken[-1] if spoken else None
 
     @property
     def is_cut(self) -> bool:
         """Whether a limit on the length of attributes cut its messages, input or output."""
-        return any(is_cut(self._values.first(one)) for one in ("heard", "said", "given", "gave"))
+        names = self._values.shape.present["heard", "said", "given", "gave"]
+        return any(is_cut(self.attributes[name]) for name in names)
 
     # Attributes that the application sets
 

@@ -20,8 +20,8 @@ def turns_of(value: Any, role: str) -> list[Turn]:
     """Read an attribute as a conversation; empty for one that is missing, redacted or no text."""
     if value is None or (isinstance(value, str) and value in _REDACTED):
         return []
-    opened = loaded(value)
-    return [] if isinstance(opened, str) and is_shown_object(opened) else read_turns(value, role)
+    text = loaded(value) if isinstance(value, str) and value.startswith('"') else value
+    return [] if isinstance(text, str) and is_shown_object(text) else read_turns(text, role)
 
 
 class Values:
