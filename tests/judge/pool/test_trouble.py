@@ -127,27 +127,17 @@ async def test_late_calls_of_a_stopped_process_are_no_failures() -> None:
 @virtually
 async def test_while_others_wait_those_that_timed_out_have_a_tenth_of_the_slots() -> None:
     """Of 20 slots at most 2 are used by events that timed out before, while others wait."""
-    under_way, most = 0, 0
-
-    def behave(_: Server, text: str) -> Any:
-        return HANG if text.startswith("slow") else GOOD_SECONDS
-
-    async with judging(behave, max_in_flight=20, timeout_seconds=TIMEOUT_SECONDS) as (judge, _, server):
+    most = 0
+    values = {"max_in_flight": 20, "timeout_seconds": TIMEOUT_SECONDS}
+    async with judging(by_word(HANG), **values) as (judge, _, server):
         slow = [asyncio.create_task(judge.judge(task(f"slow {number}"))) for number in range(10)]
         good = [asyncio.create_task(judge.judge(task("good"))) for _ in range(4_000)]
         await asyncio.sleep(TIMEOUT_SECONDS + 5)
         began = now()
         while not all(one.done() for one in good):
-            sent = [text for moment, text in server.calls if text.startswith("slow") and moment >= began]
-            under_way = len(
-                [
-                    1
-                    for moment, text in server.calls
-                    if text.startswith("slow") and moment > now() - TIMEOUT_SECONDS
-                ]
-            )
-            most = max(most, under_way)
-            assert len(sent) <= 2 * (1 + (now() - began) / TIMEOUT_SECONDS)
+            sent = [moment for moment, text in server.calls if text.startswith("slow")]
+            most = max(most, sum(moment > now() - TIMEOUT_SECONDS for moment in sent))
+            assert sum(moment >= began for moment in sent) <= 2 * (1 + (now() - began) / TIMEOUT_SECONDS)
             await asyncio.sleep(1)
         assert 1 <= most <= 2
         for one in slow:
@@ -365,24 +355,15 @@ async def test_a_closed_pool_starts_nothing() -> None:
         assert len(server.calls) == 2
 
 
+@pytest.mark.parametrize("close", [False, True])
 @virtually
-async def test_a_closed_pool_abandons_waiting_tasks() -> None:
-    """A closed pool abandons tasks that wait for an endpoint."""
-    async with judging(lambda *_: JudgeUnavailableError("gone")) as (judge, pool, _):
-        first = asyncio.create_task(judge.judge(task("first")))
-        await asyncio.sleep(30)
-        pool.drain(close=True)
-        for one in (first, asyncio.create_task(judge.judge(task("later")))):
-            with pytest.raises(DrainingError):
-                await one
-
-
-@virtually
-async def test_draining_abandons_tasks_that_wait_for_an_endpoint() -> None:
-    """Draining abandons tasks that wait for an endpoint that is down."""
+async def test_draining_abandons_tasks_that_wait_for_an_endpoint(close: bool) -> None:
+    """Draining abandons tasks that wait for an endpoint that is down; a closed pool also later ones."""
     async with judging(lambda *_: JudgeUnavailableError("gone")) as (judge, pool, _):
         tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(20)]
         await asyncio.sleep(30)
-        pool.drain()
+        pool.drain(close=close)
+        if close:
+            tasks.append(asyncio.create_task(judge.judge(task("later"))))
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(one, DrainingError) for one in ended)
