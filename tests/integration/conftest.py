@@ -8,9 +8,10 @@ import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from mode.threads import WorkerThread
 
 from tests.integration.deadlines import until
@@ -64,6 +65,21 @@ class RunningBroker:
             partitions,
             configs={key.replace("_", "."): value for key, value in configs.items()},
         )
+
+    def new_topic(self, stem: str, partitions: int = 1, **configs: str) -> str:
+        """Create a topic with a unique name."""
+        name = f"{stem}-{uuid.uuid4().hex[:8]}"
+        self.create_topic(name, partitions, **configs)
+        return name
+
+    def producer(self, **options: Any) -> AIOKafkaProducer:
+        """A producer of aiokafka."""
+        return AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, **options)
+
+    def consumer(self, *topics: str, **options: Any) -> AIOKafkaConsumer:
+        """A consumer of aiokafka that starts at the first record."""
+        values = {"bootstrap_servers": self.bootstrap_servers, "auto_offset_reset": "earliest", **options}
+        return AIOKafkaConsumer(*topics, **values)
 
 
 def _consumer_threads() -> list[threading.Thread]:

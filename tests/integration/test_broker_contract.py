@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
@@ -23,29 +23,25 @@ if TYPE_CHECKING:
     from tests.integration.conftest import RunningBroker
 
 
-async def _send(bootstrap_servers: str, topic: str, values: list[bytes], **options: object) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, **options) as producer:
+async def _send(broker: RunningBroker, topic: str, values: list[bytes], **options: object) -> None:
+    async with broker.producer(**options) as producer:
         sent = [await producer.send(topic, value, partition=0) for value in values]
         await asyncio.gather(*sent)
 
 
-async def test_each_partition_keeps_its_order(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+@pytest.mark.parametrize("count", [3, 60])
+async def test_each_partition_keeps_its_order(broker: RunningBroker, count: int) -> None:
     """Each partition returns its records in order, with offsets from 0."""
-    topic = topic_name("order")
-    broker.create_topic(topic, 3)
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, max_batch_size=2000) as producer:
-        sent = [await producer.send(topic, b"%d" % number, partition=number % 3) for number in range(600)]
+    topic = broker.new_topic("order", count)
+    async with broker.producer(max_batch_size=2000) as producer:
+        sent = [await producer.send(topic, b"%d" % number, partition=number % count) for number in range(600)]
         await asyncio.gather(*sent)
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    async with broker.consumer(topic) as consumer:
         records = await take(consumer, 600)
-    for partition in range(3):
+    for partition in range(count):
         found = [(record.offset, int(record.value)) for record in records if record.partition == partition]
-        # Record n of a partition is number 3n + partition.
-        assert found == [(offset, 3 * offset + partition) for offset in range(200)]
+        # Record n of a partition is number count * n + partition.
+        assert found == [(offset, count * offset + partition) for offset in range(600 // count)]
 
 
 @pytest.mark.parametrize(
@@ -58,22 +54,15 @@ async def test_each_partition_keeps_its_order(
     ],
 )
 async def test_a_record_comes_back_whole(
-    broker: RunningBroker,
-    topic_name: Callable[[str], str],
-    key: bytes | None,
-    value: bytes | None,
-    headers: list[tuple[str, bytes]],
+    broker: RunningBroker, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
 ) -> None:
     """Key, value, headers (repeated names too) and the producer's timestamp are kept."""
-    topic = topic_name("whole")
-    broker.create_topic(topic, 1)
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    topic = broker.new_topic("whole")
+    async with broker.producer() as producer:
         sent = await producer.send_and_wait(
             topic, value, key=key, headers=headers, timestamp_ms=1_700_000_000_123
         )
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    async with broker.consumer(topic) as consumer:
         (record,) = await take(consumer, 1)
     assert (sent.offset, sent.partition) == (0, 0)
     assert (record.key, record.value, list(record.headers)) == (key, value, headers)
@@ -81,15 +70,12 @@ async def test_a_record_comes_back_whole(
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-async def test_compressed_batches_pass_through(
-    broker: RunningBroker, topic_name: Callable[[str], str], compression: str
-) -> None:
+async def test_compressed_batches_pass_through(broker: RunningBroker, compression: str) -> None:
     """Compressed batches are delivered; a reader may start inside one."""
-    topic = topic_name(compression)
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic(compression)
     values = [b"%04d " % number * 20 for number in range(100)]
-    await _send(broker.bootstrap_servers, topic, values, compression_type=compression, linger_ms=50)
-    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+    await _send(broker, topic, values, compression_type=compression, linger_ms=50)
+    async with broker.consumer() as consumer:
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek(partition, 37)
@@ -98,37 +84,27 @@ async def test_compressed_batches_pass_through(
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-async def test_acknowledgement_modes(
-    broker: RunningBroker, topic_name: Callable[[str], str], acks: int | str
-) -> None:
+async def test_acknowledgement_modes(broker: RunningBroker, acks: int | str) -> None:
     """Records arrive in every acknowledgement mode."""
-    topic = topic_name("acks")
-    broker.create_topic(topic, 1)
-    await _send(broker.bootstrap_servers, topic, [b"one", b"two"], acks=acks)
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    topic = broker.new_topic("acks")
+    await _send(broker, topic, [b"one", b"two"], acks=acks)
+    async with broker.consumer(topic) as consumer:
         assert [record.value for record in await take(consumer, 2)] == [b"one", b"two"]
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-async def test_offsets_by_time(
-    broker: RunningBroker, topic_name: Callable[[str], str], compression: str | None
-) -> None:
+async def test_offsets_by_time(broker: RunningBroker, compression: str | None) -> None:
     """The first record at or after a time is found, also inside a batch; after the last there is none."""
-    topic = topic_name("time")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("time")
     partition = TopicPartition(topic, 0)
-    async with AIOKafkaProducer(
-        bootstrap_servers=broker.bootstrap_servers, compression_type=compression, linger_ms=50
-    ) as producer:
+    async with broker.producer(compression_type=compression, linger_ms=50) as producer:
         # One batch with offsets 0..4 at 1000, 2000 ... 5000 ms.
         sent = [
             await producer.send(topic, b"x" * 50, partition=0, timestamp_ms=1000 * number)
             for number in range(1, 6)
         ]
         await asyncio.gather(*sent)
-    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+    async with broker.consumer() as consumer:
         for asked, expected in [(0, (0, 1000)), (2000, (1, 2000)), (2001, (2, 3000)), (5000, (4, 5000))]:
             found = (await consumer.offsets_for_times({partition: asked}))[partition]
             assert (found.offset, found.timestamp) == expected
@@ -137,21 +113,12 @@ async def test_offsets_by_time(
         assert await consumer.end_offsets([partition]) == {partition: 5}
 
 
-async def test_a_waiting_reader_is_woken_by_a_record(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_waiting_reader_is_woken_by_a_record(broker: RunningBroker) -> None:
     """A waiting fetch is answered as soon as a record arrives."""
-    topic = topic_name("poll")
-    broker.create_topic(topic, 2)
+    topic = broker.new_topic("poll", 2)
     async with (
-        AIOKafkaConsumer(
-            topic,
-            bootstrap_servers=broker.bootstrap_servers,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=60_000,
-            request_timeout_ms=90_000,
-        ) as consumer,
-        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        broker.consumer(topic, fetch_max_wait_ms=60_000, request_timeout_ms=90_000) as consumer,
+        broker.producer() as producer,
     ):
         for number in range(6):  # from the second record on the reader waits
             waiting = asyncio.create_task(consumer.getone())
@@ -160,23 +127,15 @@ async def test_a_waiting_reader_is_woken_by_a_record(
             assert record.value == b"%d" % number
 
 
-async def test_a_group_continues_at_its_committed_offset(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_group_continues_at_its_committed_offset(broker: RunningBroker) -> None:
     """The next member of a group starts at the committed offset and reads its metadata."""
-    topic, group = topic_name("commit"), topic_name("group")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("commit")
+    group = f"{topic}-group"
     partition = TopicPartition(topic, 0)
-    await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
+    await _send(broker, topic, [b"%d" % number for number in range(10)])
 
     def member() -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
-            topic,
-            bootstrap_servers=broker.bootstrap_servers,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
+        return broker.consumer(topic, group_id=group, enable_auto_commit=False)
 
     async with member() as first:
         await take(first, 10)
@@ -188,21 +147,16 @@ async def test_a_group_continues_at_its_committed_offset(
     assert [record.offset for record in records] == [4, 5, 6, 7, 8, 9]
 
 
-async def test_an_offset_out_of_range(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+async def test_an_offset_out_of_range(broker: RunningBroker) -> None:
     """A reader beyond the end resets by its policy, or gets OffsetOutOfRangeError."""
-    topic = topic_name("range")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("range")
     partition = TopicPartition(topic, 0)
-    await _send(broker.bootstrap_servers, topic, [b"first", b"second"])
-    async with AIOKafkaConsumer(
-        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    await _send(broker, topic, [b"first", b"second"])
+    async with broker.consumer() as consumer:
         consumer.assign([partition])
         consumer.seek(partition, 1000)
         assert [record.value for record in await take(consumer, 2)] == [b"first", b"second"]
-    async with AIOKafkaConsumer(
-        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="none"
-    ) as consumer:
+    async with broker.consumer(auto_offset_reset="none") as consumer:
         consumer.assign([partition])
         consumer.seek(partition, 1000)
         with pytest.raises(OffsetOutOfRangeError):
@@ -265,7 +219,7 @@ async def test_a_topic_is_created_by_the_first_record(
 ) -> None:
     """Writing to an unknown topic creates it with 4 partitions."""
     topic = topic_name("auto")
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    async with broker.producer() as producer:
         await producer.send_and_wait(topic, b"first")
         assert await producer.partitions_for(topic) == {0, 1, 2, 3}
 
@@ -276,48 +230,24 @@ async def test_a_large_message(broker: RunningBroker, topic_name: Callable[[str]
     broker.create_topic(large, 1, max_message_bytes="6000000")
     broker.create_topic(small, 1, max_message_bytes="100000")
     message = b"m" * 5_000_000
-    async with AIOKafkaProducer(
-        bootstrap_servers=broker.bootstrap_servers, max_request_size=10_000_000
-    ) as producer:
+    async with broker.producer(max_request_size=10_000_000) as producer:
         await producer.send_and_wait(large, b"before")
         await producer.send_and_wait(large, message)
         await producer.send_and_wait(large, b"after")
         with pytest.raises(MessageSizeTooLargeError):
             await producer.send_and_wait(small, b"m" * 100_000)
         await producer.send_and_wait(small, b"m" * 90_000)
-    async with AIOKafkaConsumer(
-        large,
-        bootstrap_servers=broker.bootstrap_servers,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=1_000_000,
-    ) as consumer:
+    async with broker.consumer(large, max_partition_fetch_bytes=1_000_000) as consumer:
         records = await take(consumer, 3)
     assert [record.value for record in records] == [b"before", message, b"after"]
 
 
-async def test_many_partitions(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """A record in each of 60 partitions is read."""
-    topic = topic_name("many")
-    broker.create_topic(topic, 60)
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        sent = [await producer.send(topic, b"%d" % number, partition=number) for number in range(60)]
-        await asyncio.gather(*sent)
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
-        records = await take(consumer, 60)
-    assert {(record.partition, int(record.value)) for record in records} == {(n, n) for n in range(60)}
-
-
-async def test_lag_can_be_computed(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+async def test_lag_can_be_computed(broker: RunningBroker) -> None:
     """Each fetch returns the high watermark, from which lag is computed."""
-    topic = topic_name("lag")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("lag")
     partition = TopicPartition(topic, 0)
-    await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
-    async with AIOKafkaConsumer(
-        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    await _send(broker, topic, [b"%d" % number for number in range(10)])
+    async with broker.consumer() as consumer:
         consumer.assign([partition])
         for _ in range(3):
             await asyncio.wait_for(consumer.getone(), 60)
@@ -325,19 +255,14 @@ async def test_lag_can_be_computed(broker: RunningBroker, topic_name: Callable[[
         assert consumer.highwater(partition) - await consumer.position(partition) == 7
 
 
-async def test_deleting_records_moves_the_start(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_deleting_records_moves_the_start(broker: RunningBroker) -> None:
     """Records before an offset can be deleted; a reader starts after them."""
-    topic = topic_name("purge")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("purge")
     partition = TopicPartition(topic, 0)
-    await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
+    await _send(broker, topic, [b"%d" % number for number in range(10)])
     async with kafka_admin(broker.bootstrap_servers) as admin:
         await admin.delete_records({partition: RecordsToDelete(before_offset=6)})
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    async with broker.consumer(topic) as consumer:
         records = await take(consumer, 4)
         assert await consumer.beginning_offsets([partition]) == {partition: 6}
     assert [record.offset for record in records] == [6, 7, 8, 9]

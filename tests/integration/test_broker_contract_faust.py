@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 
 from tests.integration.deadlines import take
 
@@ -53,7 +53,7 @@ async def test_a_faust_app_works_against_the_broker(
     source, target, group = topic_name("source"), topic_name("target"), topic_name("app")
     broker.create_topic(source, 2)
     broker.create_topic(target, 2)
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    async with broker.producer() as producer:
         for number in range(_RECORDS):
             await producer.send(source, b"value %d" % number, key=b"%d" % number)
     program = tmp_path / "app.py"

@@ -8,7 +8,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.embedded.protocol.codes import ApiKey, ErrorCode
@@ -64,12 +64,10 @@ def _shared_out(consumers: Iterable[AIOKafkaConsumer], count: int) -> Callable[[
     return holds
 
 
-async def test_partitions_are_shared_among_the_members(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_partitions_are_shared_among_the_members(broker: RunningBroker) -> None:
     """With one, two and three members and back, each partition has exactly one owner."""
-    topic, group = topic_name("share"), topic_name("group")
-    broker.create_topic(topic, 6)
+    topic = broker.new_topic("share", 6)
+    group = f"{topic}-group"
     async with _member(broker, topic, group) as first:
         await until(_shared_out([first], 6), "one member owns all")
         async with _member(broker, topic, group) as second:
@@ -80,10 +78,10 @@ async def test_partitions_are_shared_among_the_members(
         await until(_shared_out([first], 6), "one member owns all again")
 
 
-async def test_members_that_start_together(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+async def test_members_that_start_together(broker: RunningBroker) -> None:
     """Three members that join concurrently share the partitions."""
-    topic, group = topic_name("together"), topic_name("group")
-    broker.create_topic(topic, 7)
+    topic = broker.new_topic("together", 7)
+    group = f"{topic}-group"
     consumers = [_member(broker, topic, group) for _ in range(3)]
     try:
         await asyncio.gather(*(consumer.start() for consumer in consumers))
@@ -92,11 +90,11 @@ async def test_members_that_start_together(broker: RunningBroker, topic_name: Ca
         await asyncio.gather(*(consumer.stop() for consumer in consumers))
 
 
-async def test_a_dead_member_is_replaced(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+async def test_a_dead_member_is_replaced(broker: RunningBroker) -> None:
     """After the session of a silent member ends, another reads from its committed offsets."""
-    topic, group = topic_name("death"), topic_name("group")
-    broker.create_topic(topic, 2)
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    topic = broker.new_topic("death", 2)
+    group = f"{topic}-group"
+    async with broker.producer() as producer:
         for number in range(20):
             await producer.send(topic, b"%d" % number, partition=number % 2)
     dead = _member(broker, topic, group, session_timeout_ms=1000)
@@ -125,12 +123,10 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka
 
 
 @pytest.mark.parametrize("restarted", ["leader", "follower"])
-async def test_a_static_member_restarts_without_a_rebalance(
-    broker: RunningBroker, topic_name: Callable[[str], str], restarted: str
-) -> None:
+async def test_a_static_member_restarts_without_a_rebalance(broker: RunningBroker, restarted: str) -> None:
     """A restarted static member gets the same partitions in the same generation."""
-    topic, group = topic_name("static"), topic_name("group")
-    broker.create_topic(topic, 4)
+    topic = broker.new_topic("static", 4)
+    group = f"{topic}-group"
     revocations = _Revocations()
     leader = _member(broker, topic, group, instance_id="leader")
     follower = _member(broker, topic, group, instance_id="follower")
@@ -148,12 +144,10 @@ async def test_a_static_member_restarts_without_a_rebalance(
             assert _shared_out([back, stays], 4)()
 
 
-async def test_a_static_member_that_stays_away(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_static_member_that_stays_away(broker: RunningBroker) -> None:
     """After the session of a static member ends, its partitions are reassigned."""
-    topic, group = topic_name("away"), topic_name("group")
-    broker.create_topic(topic, 4)
+    topic = broker.new_topic("away", 4)
+    group = f"{topic}-group"
     async with _member(broker, topic, group, instance_id="stays") as stays:
         away = _member(broker, topic, group, instance_id="away", session_timeout_ms=1000)
         async with away:
@@ -161,12 +155,10 @@ async def test_a_static_member_that_stays_away(
         await until(_shared_out([stays], 4), "the one that stayed owns all")
 
 
-async def test_many_members_come_and_go_and_nothing_is_lost(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroker) -> None:
     """Members join, leave and crash while records flow; the group reads every record."""
-    topic, group = topic_name("churn"), topic_name("group")
-    broker.create_topic(topic, 4)
+    topic = broker.new_topic("churn", 4)
+    group = f"{topic}-group"
     total = 3000
     seen: set[int] = set()
 
@@ -189,9 +181,7 @@ async def test_many_members_come_and_go_and_nothing_is_lost(
         await end(consumer)
 
     async def write() -> None:
-        async with AIOKafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True
-        ) as producer:
+        async with broker.producer(enable_idempotence=True) as producer:
             for number in range(total):
                 await producer.send(topic, b"%d" % number, partition=number % 4)
                 if number % 20 == 0:
@@ -209,10 +199,10 @@ async def test_many_members_come_and_go_and_nothing_is_lost(
     assert seen == set(range(total))
 
 
-async def test_groups_can_be_looked_at(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+async def test_groups_can_be_looked_at(broker: RunningBroker) -> None:
     """The admin client sees the group, its members and its committed offsets."""
-    topic, group = topic_name("look"), topic_name("group")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("look")
+    group = f"{topic}-group"
     partition = TopicPartition(topic, 0)
     async with (
         kafka_admin(broker.bootstrap_servers) as admin,
@@ -317,12 +307,10 @@ def _second(answer: Reader) -> int:
     return answer.int16()
 
 
-def test_a_static_member_is_fenced_by_its_successor(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+def test_a_static_member_is_fenced_by_its_successor(broker: RunningBroker) -> None:
     """Of two processes with one instance id the newer takes over; the older is fenced and commits nothing."""
-    topic, group = topic_name("fenced"), topic_name("group")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("fenced")
+    group = f"{topic}-group"
     with WireClient(broker.bootstrap_servers) as one, WireClient(broker.bootstrap_servers) as two:
         older, newer = _StaticMember(one, group, "worker-1"), _StaticMember(two, group, "worker-1")
 

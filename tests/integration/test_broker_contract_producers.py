@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+import pytest
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.produce import ProduceRequest
 
@@ -15,8 +15,6 @@ from tests.integration.wire_client import WireClient, init_producer_id
 from tests.streams.embedded.record_batches import record_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.integration.conftest import RunningBroker
 
 
@@ -85,10 +83,9 @@ def end_offset(client: WireClient, topic: str) -> int:
     return offset
 
 
-def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker) -> None:
     """A retry of any of the last five batches returns its offset and stores nothing."""
-    topic = topic_name("retry")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("retry")
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
         # Two records a batch: batch n has sequences and offsets 2n and 2n + 1.
@@ -103,39 +100,41 @@ def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Ca
         assert end_offset(client, topic) == 12
 
 
-def test_a_gap_is_noticed(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """A batch after a missing one is refused; the missing one is accepted later."""
-    topic = topic_name("gap")
-    broker.create_topic(topic, 1)
+@pytest.mark.parametrize(
+    "batches",
+    [
+        # A batch after a missing one is refused; the missing one is accepted later.
+        [(0, 0, None), (0, 2, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (0, 1, None), (0, 2, None)],
+        # A newer epoch starts at sequence 0; then the older one is refused.
+        [
+            (0, 0, None),
+            (1, 7, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            (1, 0, None),
+            (0, 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ],
+    ],
+    ids=["gap", "epoch"],
+)
+def test_sequences_have_no_gap_and_epochs_grow(
+    broker: RunningBroker, batches: list[tuple[int, int, ErrorCode | None]]
+) -> None:
+    """A batch out of sequence or of an older epoch is refused and not stored."""
+    topic, stored = broker.new_topic("sequence"), 0
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
-        assert produce(client, topic, batch(producer, 0, 0, b"0")) == (ErrorCode.NONE, 0)
-        assert produce(client, topic, batch(producer, 0, 2, b"2"))[0] == (
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        )
-        assert produce(client, topic, batch(producer, 0, 1, b"1")) == (ErrorCode.NONE, 1)
-        assert produce(client, topic, batch(producer, 0, 2, b"2")) == (ErrorCode.NONE, 2)
+        for epoch, sequence, refusal in batches:
+            outcome = produce(client, topic, batch(producer, epoch, sequence, b"x"))
+            if refusal is None:
+                assert outcome == (ErrorCode.NONE, stored)
+                stored += 1
+            else:
+                assert outcome[0] == refusal
+        assert end_offset(client, topic) == stored
 
 
-def test_an_older_epoch_is_fenced(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """After a batch of a newer epoch, which starts at sequence 0, the older epoch is refused."""
-    topic = topic_name("epoch")
-    broker.create_topic(topic, 1)
-    with WireClient(broker.bootstrap_servers) as client:
-        _, producer = init_producer_id(client)
-        assert produce(client, topic, batch(producer, 0, 0, b"0")) == (ErrorCode.NONE, 0)
-        assert produce(client, topic, batch(producer, 1, 7, b"1"))[0] == (
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        )
-        assert produce(client, topic, batch(producer, 1, 0, b"1")) == (ErrorCode.NONE, 1)
-        assert produce(client, topic, batch(producer, 0, 1, b"2"))[0] == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert end_offset(client, topic) == 2
-
-
-def test_a_connection_lost_before_the_answer(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+def test_a_connection_lost_before_the_answer(broker: RunningBroker) -> None:
     """A batch sent again over another connection is stored once."""
-    topic = topic_name("lost")
-    broker.create_topic(topic, 1)
+    topic = broker.new_topic("lost")
     with WireClient(broker.bootstrap_servers) as second:
         _, producer = init_producer_id(second)
         data = batch(producer, 0, 0, b"once")
@@ -146,15 +145,10 @@ def test_a_connection_lost_before_the_answer(broker: RunningBroker, topic_name: 
         assert end_offset(second, topic) == 1
 
 
-async def test_a_client_library_that_loses_answers_makes_no_duplicates(
-    broker: RunningBroker, topic_name: Callable[[str], str]
-) -> None:
+async def test_a_client_library_that_loses_answers_makes_no_duplicates(broker: RunningBroker) -> None:
     """An idempotent producer that loses every third answer writes each record once and in order."""
-    topic = topic_name("lossy")
-    broker.create_topic(topic, 1)
-    async with AIOKafkaProducer(
-        bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=10
-    ) as producer:
+    topic = broker.new_topic("lossy")
+    async with broker.producer(enable_idempotence=True, retry_backoff_ms=10) as producer:
         deliver = producer.client.send
         requests = lost = 0
 
@@ -172,8 +166,6 @@ async def test_a_client_library_that_loses_answers_makes_no_duplicates(
         for number in range(30):
             await producer.send_and_wait(topic, b"%d" % number, partition=0)
     assert lost >= 10
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    async with broker.consumer(topic) as consumer:
         records = await take(consumer, 30)
     assert [int(record.value) for record in records] == list(range(30))
