@@ -22,6 +22,7 @@ _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 )
+_ASCII = re.compile("[\x00-\x7f]+")
 _SURROGATES = "\ud800-\udfff"
 _UNCLEAN = re.compile(f"\r\n?|[\u2028\u2029]|[{_CONTROLS}\v\f]|[{_UNSEEN}]|[{_SURROGATES}]")
 _UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
@@ -100,7 +101,11 @@ def compared_chars(text: str) -> int:
     """Return the length of a text's normalised form; U+FDFA becomes eighteen characters."""
     if text.isascii():
         return len(text)
-    return sum(count * len(_folded(char)) for char, count in Counter(text).items())
+    # An ASCII character stays one character, so only the others are looked up, if they are the smaller part.
+    ascii_chars = len(text.encode("ascii", "ignore"))
+    looked_up = _ASCII.sub("", text) if 2 * ascii_chars > len(text) else text
+    rest = sum(count * len(_folded(char)) for char, count in Counter(looked_up).items())
+    return len(text) - len(looked_up) + rest
 
 
 def normalise(text: str) -> str:
