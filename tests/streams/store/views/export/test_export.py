@@ -29,7 +29,7 @@ from tests.streams.store.views.explorer.test_api import fill
 from tests.toolbox import python_with, run
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
         monkeypatch.delenv(name)
@@ -75,6 +75,7 @@ def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
         write_days([], folder, form)
 
 
+@pytest.mark.usefixtures("_no_settings")
 def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`export`, `show` and `incident` read the store, with filters and errors."""
     fill(tmp_path / "s")
@@ -101,6 +102,7 @@ def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--agents store" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("_no_settings")
 def test_hostile_texts_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Escape sequences of an event are escaped."""
     writer = Writer(tmp_path / "s")
