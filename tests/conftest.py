@@ -19,6 +19,13 @@ settings.register_profile(
 settings.load_profile("judgestream")
 
 
+@pytest.fixture
+def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unset the variables that name an endpoint."""
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with the longest timeouts first, so that a parallel run ends sooner."""
     longest: dict[object, float] = defaultdict(float)

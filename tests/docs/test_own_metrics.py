@@ -62,11 +62,9 @@ def test_the_labels_of_the_function_are_on_its_scale() -> None:
         assert read_scale(labels, (0, 1)).outcome(score.value).kind == "label"
 
 
-@pytest.mark.usefixtures("acme")
-def test_the_program_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("acme", "no_endpoint")
+def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """The program runs its function in a child process, without an endpoint."""
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
-        monkeypatch.delenv(name, raising=False)
     # A longer time limit for busy machines.
     exec(PYTHON[1].replace('"rude"]', '"rude"], seconds=60'), {})  # noqa: S102 - the page's own words
     assert capsys.readouterr().out == "scored scored\n"

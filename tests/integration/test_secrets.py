@@ -489,6 +489,7 @@ async def test_the_password_of_a_key(tmp_path: Path) -> None:
     assert_clean(scan)
 
 
+@pytest.mark.usefixtures("no_endpoint")
 def test_invalid_settings(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -530,8 +531,6 @@ def test_invalid_settings(
     calls: list[tuple[str, dict[str, str]]] = [
         (written(tmp_path, f"broken-{number}.yaml", content), {}) for number, content in enumerate(files)
     ] + [(written(tmp_path, "fine.yaml", "{}\n"), one) for one in variables]
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("JUDGESTREAM_DEBUG", "1")
 
     def check(*command: str, env: Mapping[str, str]) -> str:

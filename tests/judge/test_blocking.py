@@ -12,17 +12,13 @@ from judge import BlockingJudge, Scored, Unscored
 from judge.blocking import rows_of
 from judge.errors import JudgeConfigurationError
 
+pytestmark = pytest.mark.usefixtures("no_endpoint")
+
 EVENT: dict[str, Any] = {
     "question": "Where is it?",
     "answer": "It is in Paris.",
     "reference": "It is in Paris.",
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_one_and_many() -> None:

@@ -22,18 +22,14 @@ from judge.metrics.coverage.metric import Coverage
 from schemas import Failed, QAEvent, Scored, Unscored
 from tests.places import ROOT
 
+pytestmark = pytest.mark.usefixtures("no_endpoint")
+
 EVENT: dict[str, Any] = {
     "event_id": "1",
     "question": "Where is it?",
     "answer": "It is in Paris.",
     "reference": "It is in Paris.",
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def _example(path: Path) -> str:

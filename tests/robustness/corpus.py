@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -122,59 +122,11 @@ _REPEATED: Final = {
 }
 
 
-def _words_of_one_stem(size: int) -> str:
-    """Different words with one start: "wordaaaa wordaaab ..."."""
-    return _filled((f"stem{''.join(one)}" for one in itertools.product("abcdefghij", repeat=5)), size)
+_SYLLABLE: Final = ("bdfgklmnprst", "aeiou")
 
 
-def _different_words(size: int) -> str:
-    return _filled((f"{''.join(one)}" for one in itertools.product("bdfgklmnprst", "aeiou", repeat=3)), size)
-
-
-def _different_sentences(size: int) -> str:
-    words = itertools.product("bdfgklmnprst", "aeiou", repeat=3)
-    return _filled((f"The {''.join(one).title()} of {n} is {n * 7}." for n, one in enumerate(words)), size)
-
-
-def _different_korean(size: int) -> str:
-    return "".join(chr(0xAC00 + place % 3000) for place in range(size))
-
-
-def _different_signs(size: int) -> str:
-    return "".join(chr(0xA1 + place * 7 % 0x1000) for place in range(size))
-
-
-def _different_tags(size: int) -> str:
-    return _filled((f"Rain {number} fell [Page {number}]." for number in itertools.count()), size)
-
-
-def _pages_of_one_claim(size: int) -> str:
-    return _filled(("Rain fell", *(f"[Page {number}]" for number in range(size))), size)
-
-
-def _nested_json(size: int) -> str:
-    """Unclosed braces, each with a name, so that each may start an object."""
-    return '{"a":' * (size // 5)
-
-
-def _nested_lists(size: int) -> str:
-    return '{"score": ' + "[" * (size - 10)
-
-
-def _deep_and_closed(size: int) -> str:
-    return '{"a":' * (size // 6) + "1" + "}" * (size // 6)
-
-
-def _objects(size: int) -> str:
-    return '{"a": {"b": 1}, "c" ' * (size // 20)
-
-
-def _strings_of_braces(size: int) -> str:
-    return '{"' + "{" * size
-
-
-def _digits_of_json(size: int) -> str:
-    return '{"score": ' + "9" * size + "}"
+def _joined(*letters: str, repeat: int) -> Iterator[str]:
+    return map("".join, itertools.product(*letters, repeat=repeat))
 
 
 def _filled(words: Iterable[str], size: int) -> str:
@@ -200,19 +152,25 @@ def _after(beginning: str, unit: str, end: str = "") -> Callable[[int], str]:
 
 TEXTS: Final[Mapping[str, Callable[[int], str]]] = {
     **{name: _repeated(unit) for name, unit in _REPEATED.items()},
-    "one stem": _words_of_one_stem,
-    "different words": _different_words,
-    "different sentences": _different_sentences,
-    "different Korean": _different_korean,
-    "different signs": _different_signs,
-    "different tags": _different_tags,
-    "pages of one claim": _pages_of_one_claim,
-    "nested JSON": _nested_json,
-    "nested lists": _nested_lists,
-    "deep JSON": _deep_and_closed,
-    "objects": _objects,
-    "braces in a string": _strings_of_braces,
-    "digits in JSON": _digits_of_json,
+    "one stem": lambda size: _filled(("stem" + one for one in _joined("abcdefghij", repeat=5)), size),
+    "different words": lambda size: _filled(_joined(*_SYLLABLE, repeat=3), size),
+    "different sentences": lambda size: _filled(
+        (f"The {one.title()} of {n} is {n * 7}." for n, one in enumerate(_joined(*_SYLLABLE, repeat=3))), size
+    ),
+    "different Korean": lambda size: "".join(chr(0xAC00 + place % 3000) for place in range(size)),
+    "different signs": lambda size: "".join(chr(0xA1 + place * 7 % 0x1000) for place in range(size)),
+    "different tags": lambda size: _filled(
+        (f"Rain {number} fell [Page {number}]." for number in itertools.count()), size
+    ),
+    "pages of one claim": lambda size: _filled(
+        ("Rain fell", *(f"[Page {number}]" for number in range(size))), size
+    ),
+    "nested JSON": lambda size: '{"a":' * (size // 5),
+    "nested lists": lambda size: '{"score": ' + "[" * (size - 10),
+    "deep JSON": lambda size: '{"a":' * (size // 6) + "1" + "}" * (size // 6),
+    "objects": lambda size: '{"a": {"b": 1}, "c" ' * (size // 20),
+    "braces in a string": lambda size: '{"' + "{" * size,
+    "digits in JSON": lambda size: '{"score": ' + "9" * size + "}",
     "an address that does not end": _after("http://", "a"),
     "a user that does not end": _after("http://user:", "a"),
     "an e-mail that does not end": _after("a@", "a."),
