@@ -31,7 +31,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toYaml $labels }}
 {{- end }}
 
-{{/* Metadata of an object; context: root, name, and where needed namespace, component, labels, annotations. */}}
+{{/* Metadata of an object; context: root, name, and optionally namespace, component, labels, annotations. */}}
 {{- define "judgestream.metadata" -}}
 {{- $root := .root }}
 {{- $labels := include "judgestream.labels" $root | fromYaml }}
@@ -76,18 +76,18 @@ annotations:
 {{- toYaml .Values.config }}
 {{- end }}
 
-{{/* What a worker needs from SIGTERM to its end at worst: stop_seconds and CLOSE_SECONDS of streams/worker/run.py. */}}
+{{/* Maximum seconds from SIGTERM to a worker's end: stop_seconds and CLOSE_SECONDS of streams/worker/run.py. */}}
 {{- define "judgestream.drainSeconds" -}}
 {{- $timeout := dig "judge" "timeout_seconds" 30 .Values.config | float64 | ceil | int }}
 {{- add 15 (max 20 (min 120 (add 5 $timeout))) }}
 {{- end }}
 
-{{/* Seconds on top: closing the port and the connections to judges. */}}
+{{/* Further seconds to close the port and the connections to judges. */}}
 {{- define "judgestream.drainMarginSeconds" -}}
 10
 {{- end }}
 
-{{/* The workloads: part to its name, agents, consumer group, the topics that it reads, and its settings. */}}
+{{/* The workloads by part: name, agents, consumer group, topics it reads, and settings. */}}
 {{- define "judgestream.parts" -}}
 {{- $fullname := include "judgestream.fullname" . }}
 {{- $group := dig "kafka" "group_id" "judgestream" .Values.config }}

@@ -1,4 +1,4 @@
-{{/* Pods: what workers, the topics Job and the test have in common. */}}
+{{/* Common parts of the pods of workers, topics Job and test. */}}
 
 {{/* Variables from Secrets; context: a map like values.secretEnv. */}}
 {{- define "judgestream.secretEnv" -}}
@@ -23,7 +23,7 @@
 {{- end }}
 
 {{/* Context: root, configMap, packs (whether prompt packs are needed). Whole folders are mounted, never single files, so
-     that changed Secrets arrive. */}}
+     that changed Secrets are updated. */}}
 {{- define "judgestream.fileVolumes" -}}
 - name: config
   projected:
@@ -66,7 +66,7 @@
   emptyDir: {sizeLimit: 256Mi}
 {{- end }}
 
-{{/* No token, and no variables about Services: one named judgestream would be taken for settings. */}}
+{{/* No token, and no variables about Services: those of a Service named judgestream would be read as settings. */}}
 {{- define "judgestream.podBasics" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false

@@ -1,4 +1,4 @@
-{{/* What a schema cannot say: values that exclude each other. Each message names the values and the remedy. */}}
+{{/* Checks beyond the schema: values that exclude each other. Each message names the values and the remedy. */}}
 {{- define "judgestream.validate" -}}
 {{- $problems := list }}
 {{- $config := .Values.config }}
@@ -19,50 +19,50 @@
 {{- end }}
 {{- $least := add (int .preStopSeconds) (int (include "judgestream.drainSeconds" $)) }}
 {{- if and (not (kindIs "invalid" .terminationGracePeriodSeconds)) (lt (int .terminationGracePeriodSeconds) (int $least)) }}
-{{- $problems = append $problems (printf "%s.terminationGracePeriodSeconds must be at least %d (preStopSeconds and %s to finish what is in hand and to commit), got %d; raise it or set null" $where (int $least) (include "judgestream.drainSeconds" $) (int .terminationGracePeriodSeconds)) }}
+{{- $problems = append $problems (printf "%s.terminationGracePeriodSeconds must be at least %d (preStopSeconds and %s to finish records in flight and to commit), got %d; raise it or set null" $where (int $least) (include "judgestream.drainSeconds" $) (int .terminationGracePeriodSeconds)) }}
 {{- end }}
 {{- if and .cache.persistent (ne .kind "StatefulSet") }}
-{{- $problems = append $problems (printf "%s.cache.persistent gives each worker a volume of its own, which a Deployment cannot; set %s.kind to StatefulSet" $where $where) }}
+{{- $problems = append $problems (printf "%s.cache.persistent needs a volume per worker, which a Deployment cannot provide; set %s.kind to StatefulSet" $where $where) }}
 {{- end }}
 {{- if and .podDisruptionBudget.enabled (not (kindIs "invalid" .podDisruptionBudget.minAvailable)) (not (include "judgestream.scaled" .)) (gt (int .replicas) 0) }}
 {{- $stay := .podDisruptionBudget.minAvailable | toString }}
 {{- $pods := ternary (divf (mulf (trimSuffix "%" $stay) .replicas) 100 | ceil) $stay (hasSuffix "%" $stay) | int }}
 {{- if ge $pods (int .replicas) }}
-{{- $problems = append $problems (printf "%s.podDisruptionBudget.minAvailable (%s) is all of %d replicas: no node could ever be drained; lower it" $where $stay (int .replicas)) }}
+{{- $problems = append $problems (printf "%s.podDisruptionBudget.minAvailable (%s) requires all %d replicas: no node could be drained; lower it" $where $stay (int .replicas)) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled }}
-{{- $problems = append $problems "serviceMonitor and podMonitor would read every metric twice; enable one" }}
+{{- $problems = append $problems "serviceMonitor and podMonitor would scrape every metric twice; enable one" }}
 {{- end }}
 {{- if and .Values.offlineJudge.enabled (dig "judge" "endpoints" list $config) }}
-{{- $problems = append $problems "offlineJudge.enabled has no effect while config.judge.endpoints names judges; disable it or remove them" }}
+{{- $problems = append $problems "offlineJudge.enabled has no effect with config.judge.endpoints; disable it or remove them" }}
 {{- end }}
 {{- if and (eq .Values.mode "split") (eq (dig "judge" "budget" "when_spent" "defer" $config) "lower_rate") }}
 {{- $problems = append $problems "config.judge.budget.when_spent: lower_rate needs intake and judge in one worker; set mode: single or when_spent: defer" }}
 {{- end }}
 {{- if has (dig "telemetry" "host" "127.0.0.1" $config) (list "127.0.0.1" "localhost" "::1") }}
-{{- $problems = append $problems "config.telemetry.host is a loopback address, which neither probes nor Prometheus reach; set 0.0.0.0 (or ::)" }}
+{{- $problems = append $problems "config.telemetry.host is a loopback address, which neither probes nor Prometheus can reach; set 0.0.0.0 (or ::)" }}
 {{- end }}
 {{- if eq (include "judgestream.port" .) "0" }}
-{{- $problems = append $problems "config.telemetry.port must be a port that is known beforehand, got 0; set for example 8080" }}
+{{- $problems = append $problems "config.telemetry.port must be a fixed port, got 0; set for example 8080" }}
 {{- end }}
 {{- if dig "telemetry" "tls" "client_ca_file" "" $config }}
-{{- $problems = append $problems "config.telemetry.tls.client_ca_file asks the kubelet's probes for a certificate, which they do not have; remove it and use telemetry.basic_auth" }}
+{{- $problems = append $problems "config.telemetry.tls.client_ca_file requires a certificate from the kubelet's probes, which have none; remove it and use telemetry.basic_auth" }}
 {{- end }}
 {{- if and .Values.store.enabled (hasKey (dig "store" dict $config) "path") }}
-{{- $problems = append $problems "config.store.path would not lie on the volume of store.enabled; remove it" }}
+{{- $problems = append $problems "config.store.path is not on the volume of store.enabled; remove it" }}
 {{- end }}
 {{- $file := dig "judge" "cache" "file" "" $config | toString }}
 {{- if hasPrefix "/var/cache/judgestream/" $file }}
 {{- range $part, $one := include "judgestream.parts" . | fromYaml }}
 {{- if and $one.judges (not $one.settings.cache.enabled) }}
-{{- $problems = append $problems (printf "config.judge.cache.file lies in /var/cache/judgestream, which is not there; set %s.cache.enabled" (ternary "worker" "split.judge" (eq $part "worker"))) }}
+{{- $problems = append $problems (printf "config.judge.cache.file is in /var/cache/judgestream, which does not exist; set %s.cache.enabled" (ternary "worker" "split.judge" (eq $part "worker"))) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- if $problems }}
-{{- fail (printf "\n\n%d of the values do not fit:\n  - %s\n" (len $problems) (join "\n  - " $problems)) }}
+{{- fail (printf "\n\n%d values are invalid:\n  - %s\n" (len $problems) (join "\n  - " $problems)) }}
 {{- end }}
 {{- end }}
