@@ -93,7 +93,7 @@ def _rest(
     for _ in range(2):
         for detail in error.errors(include_url=False):
             paths = [sub.split(".") for sub, _ in detail.get("ctx", {}).get("problems", ())] or [[]]
-            left_out += [_leave_out(document, [*detail["loc"], *path]) for path in paths]
+            left_out += [name for path in paths for name in _leave_out(document, [*detail["loc"], *path])]
         try:
             return Rest(Settings.model_validate(document, context=base), tuple(left_out)), further
         except ValidationError as another:
@@ -102,20 +102,25 @@ def _rest(
     return None, further
 
 
-def _leave_out(document: dict[str, Any], path: Sequence[str | int]) -> str:
-    """Remove the deepest named value on a path; return its name."""
+def _leave_out(document: dict[str, Any], path: Sequence[str | int]) -> list[str]:
+    """Remove the deepest named value on a path, and the mappings that this empties; return their names."""
     place: Any = document
-    holder, name = document, ""
+    holders: list[tuple[dict[str, Any], str]] = []
     for part in path:
         if isinstance(place, dict) and part in place:
-            holder, name = place, str(part)
+            holders.append((place, str(part)))
             place = place[part]
         elif isinstance(place, list) and isinstance(part, int) and part < len(place):
             place = place[part]
         else:
             break
-    holder.pop(name, None)
-    return name or str(path[-1] if path else "settings")
+    names = []
+    for holder, name in reversed(holders):
+        holder.pop(name, None)
+        names.append(name)
+        if holder:
+            break
+    return names or [str(path[-1] if path else "settings")]
 
 
 def _read(file: Path) -> dict[str, Any]:
