@@ -247,7 +247,7 @@ def test_remembered_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_not_live_or_not_known_is_ignored_and_counted() -> None:
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(1, 5, replay_id="last-week"), scored(2, 5, metric="tone")])
-    feed(monitor, [scored(3, 0), scored(4, 0, metric="coverage")])  # relevance begins at 1, coverage at 0
+    feed(monitor, [scored(3, 0), scored(4, 0, metric="coverage")])  # relevance starts at 1, coverage at 0
     snapshot = monitor.snapshot(at(0))
     assert snapshot.ignored == {"replay": 1, "unknown_metric": 1, "out_of_range": 1}
     assert [series.metric for series in snapshot.series] == ["coverage"]

@@ -46,7 +46,7 @@ def test_a_question_without_a_mark_is_cut_from_marked_pages(text: str) -> None:
 
 
 def test_the_fields_of_a_prompt_of_dspy_are_marks() -> None:
-    """Its adapters write each input under its name, and what they expect after them."""
+    """DSPy's field marks separate the inputs of a prompt from the names of its outputs."""
     fields = f"[[ ## context ## ]]\n{TWO}\n\n[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object"
     prompt = open_prompt(fields)
     assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, {"Page-1": TWO}, True)
@@ -236,7 +236,7 @@ SHOWN = [
 
 
 def test_messages_and_documents_of_langchain_are_read_as_python_shows_them() -> None:
-    """As OpenInference wrote the steps of a graph until 0.1.30."""
+    """The Python repr of messages and documents is read, as OpenInference wrote them until 0.1.30."""
     graph = {
         "openinference.span.kind": "CHAIN",
         "input.value": dumped({"messages": SHOWN[:1]}),
@@ -261,7 +261,10 @@ def test_messages_and_documents_of_langchain_are_read_as_python_shows_them() -> 
 
 
 def test_the_request_beside_the_messages_has_the_system_instruction() -> None:
-    """OpenInference left Anthropic's out of the messages, and gave a tool's result to the user."""
+    """OpenInference's request holds the system instruction of Anthropic that its messages lack.
+
+    A tool result with the role `user` is read as the tool's.
+    """
     call = {
         "openinference.span.kind": "LLM",
         "input.value": dumped({"model": "m", "system": SYSTEM, "messages": []}),
@@ -292,7 +295,7 @@ def test_the_request_beside_the_messages_has_the_system_instruction() -> None:
     "result", [[{"id": "Page-1", "text": ONE}, {"id": "Page-2", "text": TWO}], {"hours": 12}]
 )
 def test_a_structure_that_a_tool_gave_back_stays_one(result: Any) -> None:
-    """Its documents are pages, by their names."""
+    """A tool result stays JSON; its documents are pages, by their names."""
     call = {"id": "c-1", "function": {"name": "search", "arguments": "{}"}}
     records = [
         log_record("gen_ai.user.message", {}, {"content": QUESTION}),
@@ -309,7 +312,7 @@ def test_a_structure_that_a_tool_gave_back_stays_one(result: Any) -> None:
     "requested", [{"llm.invocation_parameters": '{"n": 2}'}, {"gen_ai.request.choice.count": 2}]
 )
 def test_of_several_choices_the_first_is_the_answer(requested: dict[str, Any]) -> None:
-    """OpenInference writes choices as messages in a row."""
+    """OpenInference writes several choices as consecutive messages; the first is the answer."""
     said = {
         f"llm.output_messages.{at}.message.content": text for at, text in enumerate((ANSWER, "11 hours."))
     }
@@ -318,7 +321,7 @@ def test_of_several_choices_the_first_is_the_answer(requested: dict[str, Any]) -
 
 
 def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
-    """Traceloop gives thoughts a role of their own, and writes the output of LlamaIndex twice as JSON."""
+    """Messages with the role `thinking` (Traceloop) are left out, and JSON within JSON is decoded."""
     call = {
         "gen_ai.prompt.0.role": "user",
         "gen_ai.prompt.0.content": QUESTION,
@@ -339,7 +342,10 @@ def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
 
 
 def test_a_conversation_joined_to_a_text_may_hold_all_messages_as_python_shows_them() -> None:
-    """As OpenLIT writes it after calls of tools; `text: ` names a part of a message."""
+    """A prompt joined to one text may hold the repr of all messages (OpenLIT).
+
+    `text: ` marks a part of a message.
+    """
     call = {"id": "c-1", "function": {"name": "search", "arguments": "{}"}, "type": "function"}
     whole = [
         {"role": "system", "content": SYSTEM},
@@ -359,7 +365,7 @@ def test_a_conversation_joined_to_a_text_may_hold_all_messages_as_python_shows_t
 
 
 def test_an_output_that_is_the_whole_conversation_is_split_at_the_question() -> None:
-    """Haystack's agents return the messages that they were given, too."""
+    """An output may repeat the input's messages (Haystack); the answer is what follows the question."""
     heard = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
     agent = {
         "haystack.agent.input": dumped({"messages": heard[1:]}),
