@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.conversation import read_turns
@@ -36,8 +36,30 @@ def with_details(span: Span) -> Mapping[str, Any]:
     return {**merged, **span.attributes} if merged else span.attributes
 
 
-def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]:
+def event_turns(span: Span, names: tuple[str, ...], role: str) -> list[Turn]:
     """Read the messages in a span's events of these names."""
+    return [turn for content in _contents(span, names) for turn in read_turns(content, role)]
+
+
+def event_replies(span: Span) -> list[Turn]:
+    """Read the replies in a span's events.
+
+    Events with different indexes are choices, of which the first counts, or the chunks of a stream, of which
+    only the last has a finish reason.
+    """
+    contents = list(_contents(span, SAID_EVENTS))
+    replies = [read_turns(content, "assistant") for content in contents]
+    choices = [one for one in contents if isinstance(one, dict) and isinstance(one.get("index"), int)]
+    turns = [turn for reply in replies for turn in reply]
+    if len({choice["index"] for choice in choices}) < 2:
+        return turns
+    if any(choice.get("finish_reason") for choice in choices[:-1]):
+        return replies[0]
+    calls = tuple(call for turn in turns for call in turn.tool_calls)
+    return [Turn("assistant", "".join(turn.text for turn in turns), calls)]
+
+
+def _contents(span: Span, names: tuple[str, ...]) -> Iterator[Any]:
     own = [SpanEvent(span.name, span.attributes)] if span.is_log and span.name in names else []
     for event in (*own, *span.events):
         if event.name not in names:
@@ -54,7 +76,7 @@ def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]
                 content = {"finish_reason": "", **content}
             elif "role" not in content:
                 content = {**content, "role": event.name.removeprefix("gen_ai.").removesuffix(".message")}
-        yield from read_turns(content, role)
+        yield content
 
 
 def tool_events(span: Span) -> tuple[Any, Any]:

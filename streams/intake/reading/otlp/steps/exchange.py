@@ -11,7 +11,7 @@ from streams.intake.reading.otlp.content.said import QUESTION_NAMES, answer_in, 
 from streams.intake.reading.otlp.content.turn import ToolCall, Turn
 from streams.intake.reading.otlp.families.family import Kind
 from streams.intake.reading.otlp.span import Span
-from streams.intake.reading.otlp.steps.events import HEARD_EVENTS, SAID_EVENTS, event_turns
+from streams.intake.reading.otlp.steps.events import HEARD_EVENTS, event_replies, event_turns
 from streams.intake.reading.otlp.steps.values import Values, turns_of
 
 _OTHERS: Final = frozenset({"tool", "user", "system"})
@@ -38,15 +38,17 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
     """Read the messages of a span's input and output."""
     heard = values.turns("heard", "heard_flat", "user")
     said = values.turns("said", "said_flat", "assistant")
+    in_events = False
     if span.events or span.is_log:
-        heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
-        said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
+        in_events = not heard
+        heard = heard or event_turns(span, HEARD_EVENTS, "user")
+        said = said or event_replies(span)
     tells = kind in {"model", "agent"}
     if not tells:  # the input of an application's step is a structure, not a message
         heard = [turn for turn in heard if not turn.text.startswith("{")]
     else:
         heard = heard or _told(values.first("given"), "user", question_in)
-    if not said:  # the whole conversation in one attribute
+    if not said and not in_events:  # the whole conversation in one attribute
         cut = len(heard)
         while cut and heard[cut - 1].role == "assistant":
             cut -= 1

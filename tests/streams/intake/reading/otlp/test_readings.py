@@ -320,6 +320,40 @@ def test_of_several_choices_the_first_is_the_answer(requested: dict[str, Any]) -
     assert event.answer == ANSWER
 
 
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [(0, ANSWER, "stop"), (1, "11 hours.", "stop")],  # choices
+        [(0, ANSWER[:4], None), (1, ANSWER[4:8], None), (2, ANSWER[8:], "STOP")],  # a stream of Gemini
+    ],
+)
+def test_events_of_replies_are_choices_or_the_chunks_of_a_stream(replies: list[tuple[int, str, str]]) -> None:
+    """Chunks have no finish reason but for the last one, and are joined."""
+    records = [log_record("gen_ai.user.message", {}, {"content": QUESTION})]
+    for index, text, reason in replies:
+        said = {"index": index, "content": {"parts": [{"text": text}], "role": "model"}}
+        records.append(log_record("gen_ai.choice", {}, said | ({"finish_reason": reason} if reason else {})))
+    event = event_of(log_request(*records))
+    assert (event.question, event.answer) == (QUESTION, ANSWER)
+
+
+def test_tool_calls_without_content_are_no_recorded_reply() -> None:
+    """Botocore names the tools that were called where content is off; the answer has no content."""
+    call = {"tool_calls": [{"type": "function", "id": "t0", "function": {"name": "search"}}]}
+    chat = span(
+        1,
+        "chat",
+        MODEL,
+        events=[
+            ("gen_ai.user.message", {}),
+            ("gen_ai.assistant.message", call),
+            ("gen_ai.tool.message", {"id": "t0"}),
+            ("gen_ai.choice", {"index": 0, "finish_reason": "end_turn", "message": {"role": "assistant"}}),
+        ],
+    )
+    assert read(request(chat)).why_none == "no_content"
+
+
 def test_thoughts_are_no_messages_and_json_may_be_within_json() -> None:
     """Messages with the role `thinking` (Traceloop) are left out, and JSON within JSON is decoded."""
     call = {
