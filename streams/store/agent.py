@@ -147,7 +147,7 @@ class StoreAgent:
             return None
         batch = self._decoder.batch(read.records, read.positions, oldest=self._keeping.oldest(self._now()))
         if batch.unreadable:
-            _log.warning("skipped records with a foreign format", records=batch.unreadable)
+            _log.warning("skipped records with an unknown format", records=batch.unreadable)
         return batch
 
     def _tidy(self, writer: Writer) -> None:

@@ -29,7 +29,7 @@ CREATE TABLE evaluators (
   first_at INTEGER NOT NULL, UNIQUE (metric, fingerprint)
 );
 
--- Each distinct set of labels once. `grouped` is the set that sums are kept for: without labels of too many values.
+-- Each distinct set of labels once. `grouped` is its set for sums: without labels of too many values.
 CREATE TABLE label_sets (id INTEGER PRIMARY KEY, labels TEXT NOT NULL UNIQUE, grouped INTEGER NOT NULL);
 CREATE TABLE label_values (
   name TEXT NOT NULL, value TEXT NOT NULL, set_id INTEGER NOT NULL, PRIMARY KEY (name, value, set_id)
@@ -44,17 +44,17 @@ CREATE TABLE verdicts (
   evaluator INTEGER NOT NULL,
   labels INTEGER NOT NULL,
   status INTEGER NOT NULL,
-  score NUMERIC,                  -- of a number the number itself, not the nearest whole one
-  at INTEGER NOT NULL,            -- when the answer was given, milliseconds since 1970
+  score NUMERIC,                  -- exact, not rounded
+  at INTEGER NOT NULL,            -- time of the answer, milliseconds since 1970
   judged INTEGER NOT NULL,
   probability REAL NOT NULL,
   cost REAL,
-  corrected INTEGER NOT NULL,     -- how often code lowered what the judge said
-  suspected INTEGER NOT NULL,     -- how often code suspects what it does not lower
-  partition INTEGER NOT NULL,     -- of this result's own record
+  corrected INTEGER NOT NULL,     -- number of corrections
+  suspected INTEGER NOT NULL,     -- number of suspicions
+  partition INTEGER NOT NULL,     -- position of the result's record
   offset INTEGER NOT NULL
 );
--- With metric and labels, so that a page of the worst of them is found in the index alone.
+-- With metric and labels, so that the index alone finds a page of the worst.
 CREATE INDEX verdicts_worst ON verdicts (replay, status, score, at DESC, metric, labels);
 CREATE INDEX verdicts_time ON verdicts (replay, at);
 CREATE INDEX verdicts_labels ON verdicts (labels, replay, status, score, at DESC);
@@ -62,7 +62,7 @@ CREATE INDEX verdicts_event ON verdicts (event_id);
 CREATE INDEX verdicts_corrected ON verdicts (replay, status, score, at DESC) WHERE corrected > 0;
 CREATE INDEX verdicts_suspected ON verdicts (replay, status, score, at DESC) WHERE suspected > 0;
 
--- The whole record, as it stands on the topic, compressed.
+-- The whole record of the topic, compressed.
 CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 
 -- Kinds of corrections and suspicions of each verdict.
@@ -70,14 +70,14 @@ CREATE TABLE marks (
   sort INTEGER NOT NULL, kind INTEGER NOT NULL, verdict INTEGER NOT NULL, PRIMARY KEY (sort, kind, verdict)
 ) WITHOUT ROWID;
 
--- The texts as they were judged, redacted already when the task was made; their bodies apart, so that the results of
--- thousands that have a word are found in few pages.
+-- The texts as judged, already redacted in the task; bodies are separate, so that a search with
+-- thousands of matches reads few pages.
 CREATE TABLE texts (id INTEGER PRIMARY KEY, result_id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL);
 CREATE INDEX texts_time ON texts (at);
 CREATE TABLE text_bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE VIRTUAL TABLE search USING fts5(words, content='', detail=none, tokenize='unicode61 remove_diacritics 2');
 
--- Numbers of live verdicts that are alike: with these a chart over months is as quick as one over an hour.
+-- Sums of equal live verdicts: with these a chart over months is as fast as one over an hour.
 CREATE TABLE cells (
   grain INTEGER NOT NULL, bucket INTEGER NOT NULL, metric INTEGER NOT NULL, evaluator INTEGER NOT NULL,
   labels INTEGER NOT NULL, status INTEGER NOT NULL, score NUMERIC NOT NULL, probability REAL NOT NULL,
@@ -85,8 +85,8 @@ CREATE TABLE cells (
   PRIMARY KEY (grain, bucket, metric, evaluator, labels, status, score, probability, corrected, suspected)
 ) WITHOUT ROWID;
 
--- The same numbers for all of the traffic (part 0) and for each value of a label (a name of kind "label:" and the label):
--- few, however many sets of labels there are.
+-- The same sums for the whole traffic (part 0) and for each label value (a name of kind "label:" and the label):
+-- few, for any number of label sets.
 CREATE TABLE part_cells (
   grain INTEGER NOT NULL, part INTEGER NOT NULL, bucket INTEGER NOT NULL, metric INTEGER NOT NULL,
   evaluator INTEGER NOT NULL, status INTEGER NOT NULL, score NUMERIC NOT NULL, probability REAL NOT NULL,
@@ -99,14 +99,14 @@ CREATE TABLE alerts (
 ) WITHOUT ROWID;
 CREATE INDEX alerts_time ON alerts (raised);
 
--- Human labels of a verdict: append only, the latest of a person counts.
+-- Human labels of a verdict: append only; each person's latest counts.
 CREATE TABLE labels (
   label_id TEXT PRIMARY KEY, result_id BLOB NOT NULL, at INTEGER NOT NULL, score INTEGER, note TEXT NOT NULL,
   who TEXT NOT NULL, body BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX labels_result ON labels (result_id, at);
 
--- Up to where each topic is in here: written in the same transaction as its records, so neither can be ahead.
+-- The next offset of each partition, written in the same transaction as its records.
 CREATE TABLE positions (
   topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
