@@ -21,7 +21,7 @@ def offline_judge(
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
-    """Run the rule-based judge behind an OpenAI-compatible address on loopback, until SIGTERM or Ctrl-C.
+    """Run the rule-based judge as an OpenAI-compatible endpoint on loopback, until SIGTERM or Ctrl-C.
 
     It compares words and is free. Its results contain its name.
     """

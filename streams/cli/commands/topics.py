@@ -65,10 +65,10 @@ def drain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many tasks wait.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Set aside the tasks of a metric that is no longer in the settings.
+    """Turn the waiting tasks of a removed metric into dead letters.
 
-    Each task becomes a dead letter with reason unknown_metric and is deleted from the task topic. Workers may
-    keep running. Exit code 1: the metric is still in the settings, has no topic, or the broker refuses.
+    The dead letters have the reason unknown_metric; the tasks are deleted from their topic. Workers may keep
+    running. Exit code 1: the metric is still in the settings, has no topic, or the broker refuses.
     """
     from streams.kafka.topics.removed import drain as drain_metric
 

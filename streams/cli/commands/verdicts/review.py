@@ -162,7 +162,7 @@ def import_labels(
     bootstrap_servers: BootstrapOption = None,
     who: Annotated[str, typer.Option("--who", help="Name on the labels of lines without one.")] = "import",
 ) -> None:
-    """Write labels to the topic qa.labels: result_id, or event_id and metric; score.
+    """Import labels to the topic qa.labels, with result_id, or event_id and metric, and a score.
 
     The score is of the metric's type: a number, true or false, or a label; empty means "cannot say". Optional
     columns: note, who, labelled_at. Importing a file twice adds nothing. If a line is invalid, nothing is
