@@ -149,7 +149,8 @@ def _add_mapping(value: Mapping[str, Any], role: str, depth: int, found: list[Tu
         spoken = [one for one in given if isinstance(one, list | dict)] or given
         _add_first(spoken, role, deeper, found)
     elif isinstance(value.get("kwargs"), dict) and "lc" in value:
-        name = str((value.get("id") or [""])[-1])
+        path = value.get("id")
+        name = str(path[-1]) if isinstance(path, list) and path else ""
         _add_mapping({"type": name.lower(), **value["kwargs"]}, role, deeper, found)
     elif isinstance(value.get("data"), dict) and "type" in value:
         _add_mapping({"type": value["type"], **value["data"]}, role, deeper, found)

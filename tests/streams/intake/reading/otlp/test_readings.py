@@ -411,3 +411,11 @@ def test_an_output_that_is_the_whole_conversation_is_split_at_the_question() -> 
         ("user", QUESTION),
         ("assistant", ANSWER),
     ]
+
+
+@pytest.mark.parametrize("path", [None, True, {}, {"a": 1}, [], 7])
+def test_a_serialised_message_may_lack_the_path_of_its_class(path: Any) -> None:
+    """Its role is then that of the attribute."""
+    said = dumped({"lc": 1, "id": path, "kwargs": {"content": ANSWER}})
+    call = {"openinference.span.kind": "LLM", "input.value": QUESTION, "output.value": said}
+    assert event_of(request(span(1, "call", call))).answer == ANSWER
