@@ -101,11 +101,21 @@ def _prompts(trace: Trace, answer: Step) -> Iterator[Prompt]:
 
 
 def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
-    """The last user message of the answer's step, then those of the models within it, the last one first."""
+    """The last user message of the answer's step, then those of the models within it, else of all."""
     yield answer.last_question
-    within = [step for step in trace.models if any(one is answer for one in trace.around(step))]
-    for step in reversed(within or trace.models):
+    for step in _models_within(trace, answer) or trace.models[::-1]:
         yield step.last_question
+
+
+def _models_within(trace: Trace, answer: Step) -> list[Step]:
+    """The model calls within the answer's step: those with the answer's text, then the others, last first.
+
+    A later call may write the title of a chat.
+    """
+    within = [step for step in trace.models[::-1] if any(one is answer for one in trace.around(step))]
+    if len(within) > 1 and (text := (answer.answer or "").strip()):
+        within.sort(key=lambda step: text not in (step.answer or ""))
+    return within
 
 
 def context_of(
@@ -156,17 +166,15 @@ def _heard_by(trace: Trace, answer: Step) -> Iterator[str]:
 
 
 def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
-    """Write the conversation: the messages to the answer's step, else to its last model, and the answer.
+    """Write the conversation: the messages to the answer's step, else to a model in it, and the answer.
 
     At most MAX_MESSAGES: the system instruction and the last of the others; none if only the answer is known.
     """
-    within = [
-        step for step in trace.models if any(one is answer for one in trace.around(step)) and step.heard
-    ]
-    speaker = within[-1] if within and not answer.heard else answer
+    within = [step for step in _models_within(trace, answer) if step.heard]
+    speaker = within[0] if within and not answer.heard else answer
     turns = [*speaker.heard, *(speaker.said or (Turn("assistant", answer.answer or ""),))]
     if turns[0].role != "system":  # only the model within an agent has the instruction
-        told = (step.heard[0] for step in reversed(within) if step.heard[0].role == "system")
+        told = (step.heard[0] for step in within if step.heard[0].role == "system")
         turns = [*islice(told, 1), *turns]
     if len(turns) > MAX_MESSAGES:
         system = [turn for turn in turns[:1] if turn.role == "system"]

@@ -419,3 +419,23 @@ def test_a_serialised_message_may_lack_the_path_of_its_class(path: Any) -> None:
     said = dumped({"lc": 1, "id": path, "kwargs": {"content": ANSWER}})
     call = {"openinference.span.kind": "LLM", "input.value": QUESTION, "output.value": said}
     assert event_of(request(span(1, "call", call))).answer == ANSWER
+
+
+def test_the_messages_are_those_of_the_call_that_gave_the_answer() -> None:
+    """A later call within the same step writes the title of the chat."""
+
+    def call(number: int, asked: str, said: str) -> dict[str, Any]:
+        heard = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": asked}
+        kind = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": said}
+        return span(number, "call", kind | heard, parent=1)
+
+    step = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER}
+    event = event_of(
+        request(
+            span(1, "ask", step),
+            call(2, f"{MARKED}\n\n{QUESTION}", ANSWER),
+            call(3, "Write a title.", "Lamp"),
+        )
+    )
+    assert event.context == PAGES
+    assert [one.content for one in event.messages or ()] == [f"{MARKED}\n\n{QUESTION}", ANSWER]
