@@ -54,25 +54,39 @@ SOON_MISSED = {"kafka.session_timeout_seconds": 6}
 
 
 @contextlib.asynccontextmanager
-async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A worker process that reads; killed at the end if it still runs."""
+async def process(
+    stage: Stage,
+    *arguments: str,
+    module: str = "tests.integration.worker_process",
+    log: str = "worker.log",
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker process that reads; killed at the end if it still runs.
+
+    Args:
+        stage: The stage whose settings it gets.
+        arguments: The arguments after the settings.
+        module: The module to run.
+        log: The name of the log in the stage's folder.
+    """
     settings = stage.directory / "settings.yaml"
     settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
-    with (stage.directory / "worker.log").open("ab") as log:
+    log_file = stage.directory / log
+    with log_file.open("ab") as errors:
         started = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.integration.worker_process",
+            module,
             str(settings),
+            *arguments,
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
-            stderr=log,
+            stderr=errors,
         )
     try:
         assert started.stdout is not None
         async with asyncio.timeout(DEADLINE_SECONDS):
             line = await started.stdout.readline()
-        assert line, (stage.directory / "worker.log").read_text(encoding="utf-8")[-3000:]
+        assert line, log_file.read_text(encoding="utf-8")[-3000:]
         yield started
     finally:
         if started.returncode is None:

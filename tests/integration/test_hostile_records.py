@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from aiohttp import web
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
@@ -25,10 +24,11 @@ from schemas import RESULT, DeadLetter
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
+from tests.integration.processes import process
 from tests.integration.stage import Stage
 from tests.judge.fake_openai import completed
+from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
 from tests.loopback import on_loopback
-from tests.places import ROOT
 from tests.robustness import corpus
 
 EVENTS: Final = 1_000
@@ -111,25 +111,10 @@ def _reply(request: dict[str, Any]) -> str:
         return corpus.text(kind, 2_000_000 if kind == "letters" else 900_000)
     pieces = [answer[start : start + 400] for start in range(0, min(len(answer), 8_000), 400)]
     if "reference" in sections:
-        facts = [
-            {
-                "item": piece,
-                "reference_span": sections["reference"][:400],
-                "answer_span": piece,
-                "matched": True,
-                "justification": "so",
-            }
-            for piece in pieces
-        ]
-        body: dict[str, Any] = {"facts": facts, "conclusions": [], "terms": []}
-        return json.dumps({**body, "organization": {"similar": True, "justification": "so"}})
-    claims = [
-        {"claim_span": piece, "pages": [1], "page": 1, "page_span": sections.get("Page-1", "")[:400],
-            "supported": True, "relevant": True,
-         "justification": "so"}
-        for piece in pieces
-    ]  # fmt: skip
-    return json.dumps({"claims": claims, "justification": "so", "score": 5})
+        reference = sections["reference"][:400]
+        return json.dumps(coverage_reply([listed_item(reference, piece, name=piece) for piece in pieces]))
+    page = sections.get("Page-1", "")[:400]
+    return json.dumps(relevance_reply([listed_claim(piece, [1], page) for piece in pieces]))
 
 
 @contextlib.asynccontextmanager
@@ -145,34 +130,10 @@ async def endpoint() -> AsyncIterator[str]:
         yield f"{address}/v1"
 
 
-@contextlib.asynccontextmanager
-async def worker(stage: Stage, number: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A worker process that reads."""
-    settings = stage.directory / "settings.yaml"
-    settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
-    with (stage.directory / f"worker{number}.log").open("ab") as log:
-        started = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.integration.measured_worker",
-            str(settings),
-            str(stage.directory / f"pauses{number}"),
-            cwd=ROOT,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-        )
-    try:
-        assert started.stdout is not None
-        async with asyncio.timeout(60):
-            assert await started.stdout.readline(), (stage.directory / f"worker{number}.log").read_text(
-                "utf-8"
-            )[-3000:]
-        yield started
-    finally:
-        if started.returncode is None:
-            started.terminate()
-        await started.wait()
-        started._transport.close()  # type: ignore[attr-defined] # there is no public way
+def measured(stage: Stage, number: int) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    """A worker process that records pauses of its event loop."""
+    pauses = str(stage.directory / f"pauses{number}")
+    return process(stage, pauses, module="tests.integration.measured_worker", log=f"worker{number}.log")
 
 
 def _resident_mib(process: int) -> float:
@@ -260,30 +221,19 @@ async def members(stage: Stage) -> set[str]:
 
 async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int, int] | None:
     """Write a thousand events with one hostile among them; returns its partition and offset."""
-    producer = AIOKafkaProducer(
+    topic, place = stage.topic("events"), None
+    async with AIOKafkaProducer(
         bootstrap_servers=stage.bootstrap_servers, max_request_size=int(_LARGE), compression_type="gzip"
-    )
-    await producer.start()
-    place = None
-    try:
+    ) as producer:
         for number in range(EVENTS):
             partition = number % _PARTITIONS
             if hostile is not None and number == EVENTS // 2:
                 value = json.dumps({**honest(number, run), "event_id": f"hostile-{run}", **hostile}).encode()
-                sent = await producer.send_and_wait(
-                    stage.topic("events"), value, key=b"h", partition=partition
-                )
+                sent = await producer.send_and_wait(topic, value, key=b"h", partition=partition)
                 place = (sent.partition, sent.offset)
                 continue
-            await producer.send(
-                stage.topic("events"),
-                json.dumps(honest(number, run)).encode(),
-                key=b"k%d" % number,
-                partition=partition,
-            )
-        await producer.flush()
-    finally:
-        await producer.stop()
+            value = json.dumps(honest(number, run)).encode()
+            await producer.send(topic, value, key=b"k%d" % number, partition=partition)
     return place
 
 
@@ -307,7 +257,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
         )
         for topic in ("events", "tasks.coverage", "tasks.relevance", "scores", "dead"):
             broker.create_topic(stage.topic(topic), _PARTITIONS, max_message_bytes=_LARGE)
-        processes = [await running.enter_async_context(worker(stage, number)) for number in range(2)]
+        processes = [await running.enter_async_context(measured(stage, number)) for number in range(2)]
         outcomes = Outcomes(stage)
         following = asyncio.create_task(outcomes.follow())
 
