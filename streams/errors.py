@@ -5,25 +5,25 @@ The embedded broker has its own errors.
 StreamsError
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
-├── TooLargeError           one record is larger than the broker takes: it is cut or set aside
-├── KafkaAccessError        the broker refuses access until something is changed: exit code 2
+├── TooLargeError           one record is too large for the broker: it is truncated or a dead letter
+├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
 ├── FencedError             another worker has joined the group with the same group_instance_id
-├── DeadLetterLimitError    more is set aside than dead_letters.limit allows
+├── DeadLetterLimitError    there are more dead letters than dead_letters.limit allows
 ├── WrongProtocolError      a port uses TLS where plain text was expected, or the reverse
 ├── LoginWantedError        a listener requires a login, and none is configured
 ├── TokenError              there is no token to log in with
 ├── TopicsError             topics are missing, or the broker does not answer
 ├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
 ├── PortError               the HTTP port cannot be opened
-├── WorkerCrashedError      something broke that no retry repairs; the cause is attached
-├── DemoError               the demo cannot do what it was asked to
+├── WorkerCrashedError      an error that a retry cannot fix; the cause is attached
+├── DemoError               the demo failed
 ├── StoreError              the verdict store cannot be used
-│   ├── StoreMissingError   there is no file: nothing was stored yet
-│   ├── StoreDamagedError   damaged or of another version: it is set aside and rebuilt from the topics
+│   ├── StoreMissingError   there is no store yet
+│   ├── StoreDamagedError   damaged or of another version: it is renamed and rebuilt
 │   ├── StoreFullError      the disk is full: the store waits, the worker continues
-│   └── TooSlowError        a question took too long
-├── BadFilterError          a filter of verdicts cannot be understood
-└── ExportError             verdicts cannot be written as asked
+│   └── TooSlowError        a query took too long
+├── BadFilterError          a filter of verdicts is invalid
+└── ExportError             verdicts cannot be exported
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class _Asked:
             if sys.stdin.isatty():
                 raise
             raise BadUsageError(
-                "standard input ended early; give the other answers as flags, or add --yes for defaults"
+                "standard input ended early; set the other answers by flags, or add --yes for defaults"
             ) from None
 
 

@@ -2,7 +2,7 @@
 
 EMPTY -> PREPARING -> COMPLETING -> STABLE
 ^  members join  |  the leader assigns
-+---- a member comes, goes, or changes its subscription
++---- a member joins, leaves, or changes its subscription
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _scan(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
     position = 0
     for _ in range(header.record_count):
         length, start = _varint(body, position)
-        time_delta, after = _varint(body, start + 1)  # one byte of attributes comes first
+        time_delta, after = _varint(body, start + 1)  # one byte of attributes first
         found_ms = header.first_timestamp_ms + time_delta
         if timestamp_ms <= found_ms <= _MAX_TIMESTAMP_MS:
             offset_delta, _ = _varint(body, after)

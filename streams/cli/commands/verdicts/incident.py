@@ -53,9 +53,7 @@ def incident(
             found = find(known, incident_id)
             if found is None:
                 ids = ", ".join(one.incident_id for one in known[:10]) or "none"
-                raise BadUsageError(
-                    f"there is no incident {printable(incident_id, 40)}; the store knows {ids}"
-                )
+                raise BadUsageError(f"there is no incident {printable(incident_id, 40)}; the store has {ids}")
             report = report_on(
                 asking, found, ranges=score_ranges(settings), product_labels=settings.store.product_labels
             )

@@ -15,7 +15,7 @@ QUIET: Final = timedelta(minutes=30)
 soon after a recovery usually has the same cause."""
 ID_CHARS: Final = 12
 LATEST: Final = "latest"
-"""Used instead of an id by links of Prometheus alerts, which know no ids."""
+"""Used instead of an id by links of Prometheus alerts, which contain no ids."""
 
 Part = tuple[str, tuple[tuple[str, str], ...]]
 """A metric and the labels of a part of the traffic; no labels: all of it."""
