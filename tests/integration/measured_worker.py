@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from streams.settings import load_settings
+from streams.telemetry.logs import set_up_logs
 from streams.worker.run import Running, run_worker
 
 STEP_SECONDS = 0.01
@@ -34,12 +35,14 @@ def _tell(running: Running) -> None:
     print(running.url, flush=True)  # noqa: T201 - how the test learns of it
 
 
-async def main(settings: str, pauses: str) -> None:
+async def main(file: str, pauses: str) -> None:
     """Run until SIGTERM."""
+    settings = load_settings(file)
+    set_up_logs(settings.telemetry)  # to standard error: the first line of standard output says that it reads
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     noting = asyncio.create_task(note_pauses(Path(pauses)))
-    await run_worker(load_settings(settings), stop=stop, on_ready=_tell)
+    await run_worker(settings, stop=stop, on_ready=_tell)
     noting.cancel()
 
 
