@@ -12,7 +12,7 @@ from judge.text.index import TextIndex, normalise
 from judge.text.overlap import Vocabulary, significant
 from judge.text.sentences import sentences
 from judge.text.tags import without_tags
-from judge.text.words import content_words, word_texts, words
+from judge.text.words import content_words, has_content, word_texts, words
 
 THRESHOLD = 0.5
 """Share of a fact's words that a passage of the answer must have."""
@@ -86,7 +86,7 @@ def _spans(reference: str) -> list[str]:
             if word_texts(unmarked(clause)):
                 different.setdefault(normalise(clause).rstrip("."), clause)
     spans = list(different.values())
-    return [span for span in spans if content_words(unmarked(span))] or spans
+    return [span for span in spans if has_content(unmarked(span))] or spans
 
 
 def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -102,7 +102,7 @@ def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _place(span: str, searched: Searched, answer: str) -> Match | None:
     """Return the best match of a statement in the answer."""
-    if content_words(span):
+    if has_content(span):
         return searched.best(Statement(span))
     # A statement of stop words needs a literal match.
     place = TextIndex(answer).find(span.strip(" .,;:!?\"'()[]"))

@@ -12,7 +12,7 @@ from judge.offline.matching import Match, Searched, Statement
 from judge.text.citations.citing import USUAL, Citing
 from judge.text.overlap import Vocabulary
 from judge.text.tags import Claim, tagged_claims, untagged_segments
-from judge.text.words import content_words, word_texts
+from judge.text.words import content_words, has_content, word_texts
 
 THRESHOLD = 0.6
 """Share of a claim's words that a passage of its page must have."""
@@ -84,7 +84,7 @@ def judge_claims(
     relevant = False
     for claim, own in zip(claims, said, strict=True):
         goes_on = relevant and _GOES_ON.match(claim.text) is not None
-        relevant = goes_on or not content_words(question) or any(one in asked or one in about for one in own)
+        relevant = goes_on or not has_content(question) or any(one in asked or one in about for one in own)
         page, match = _best(claim, searched)
         if not relevant and page is not None and match is not None and match.holds(THRESHOLD):
             # Relevant if its support concerns the question.

@@ -21,7 +21,7 @@ from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.index import neutralize, normalise
 from judge.text.quotations.quotable import Quotable, Quotation
 from judge.text.tags import without_tags
-from judge.text.words import content_words, share_stem, words
+from judge.text.words import content_words, has_content, has_words, share_stem, words
 
 _NOTHING_LISTED = (
     "facts and conclusions are empty, but the reference says something; list what it states, matched or not"
@@ -98,7 +98,7 @@ class _Verifier:
     def _is_term(self, where: str, term: str) -> bool:
         said = content_words(term)
         detail = f"{where}: {quoted(term)} is a number, a stop word or blank"
-        if not words(term) or (said and all(_NUMBER.fullmatch(word.text) for word in said)):
+        if not has_words(term) or (said and all(_NUMBER.fullmatch(word.text) for word in said)):
             self.findings.correct("not_a_term", detail)
             return False
         # "The Who" and "IT" only look like stop words.
@@ -121,7 +121,7 @@ class _Verifier:
     def _matched(self, where: str, given: ListedItem, item: Item, stated: Quotation) -> Item:
         """Return the item, matched only if the answer has its words and does not contradict it."""
         span = given.answer_span
-        found = self.answer.find(span) if span is not None and words(span) else None
+        found = self.answer.find(span) if span is not None and has_words(span) else None
         if span is None or found is None:
             problem = (
                 "no span of the answer is given" if span is None else f"{quoted(span)} is not in the answer"
@@ -153,7 +153,7 @@ class _Verifier:
         if not self.findings.looks_for_suspicions:
             return False
         # A reference of only stop words ("The Who") is matched by its own words.
-        if not (content_words(found.words) or _alike(found.words, stated.words)):
+        if not (has_content(found.words) or _alike(found.words, stated.words)):
             return self.findings.suspect(
                 "span_says_nothing", f"{where}: matched, but {quoted(found.words)} says nothing by itself"
             )
