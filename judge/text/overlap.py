@@ -76,11 +76,10 @@ class Vocabulary:
         given: Normalised words.
     """
 
-    __slots__ = ("_alike", "_beginnings", "_numbers", "_stems", "_words")
+    __slots__ = ("_alike", "_numbers", "_stems", "_words")
 
     def __init__(self, given: Iterable[str]) -> None:
         self._words = frozenset(given)
-        self._beginnings: frozenset[str] | None = None
         self._alike: Mapping[str, list[str]] | None = None
         self._stems: dict[str, Mapping[str, set[str]]] = {}
         self._numbers: frozenset[str] | None = None
@@ -102,15 +101,13 @@ class Vocabulary:
         if number is not None:
             return number in self.numbers
         beginning = word[:_STEM_CHARS]
-        if self._beginnings is None:
-            self._beginnings = frozenset([known[:_STEM_CHARS] for known in self._words])
-        if beginning not in self._beginnings or not beginning.isalpha():
-            return False
         if self._alike is None:
             self._alike = _by_beginning(self._words)
+        if beginning not in self._alike or not beginning.isalpha():
+            return False
         # Most words share their beginning with no other; only the stems of those that do are worked out.
         if beginning not in self._stems:
-            self._stems[beginning] = _by_stem(self._alike.get(beginning, ()))
+            self._stems[beginning] = _by_stem(self._alike[beginning])
         stems = self._stems[beginning]
         # A form of the word differs from it after the stem.
         return any(
@@ -121,11 +118,10 @@ class Vocabulary:
 
 
 def _by_beginning(words: Iterable[str]) -> Mapping[str, list[str]]:
-    """Group words that are long enough to have a stem by their first letters."""
+    """Group words by their first letters, which all inflections of a word share."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for word in words:
-        if len(word) >= _STEM_CHARS:
-            found[word[:_STEM_CHARS]].append(word)
+        found[word[:_STEM_CHARS]].append(word)
     return found
 
 

@@ -143,7 +143,7 @@ def polarity_differs(one: str, other: str) -> bool:
     right = list((counts[1] - counts[0]).elements())
     left, right = _without_forms(left, right, turkish=turkish)
     if not left and not right:
-        return flipped and bool(mine.words)
+        return flipped
     if len(left) == len(right) == 1 and len(mine.words) == len(its.words):
         opposite = are_opposites(left[0], right[0]) or (turkish and _turkish_negation(left[0], right[0]))
         return opposite and not flipped and (len(mine.words) > 1)

@@ -14,8 +14,6 @@ import orjson
 from streams.errors import DecodeError
 from streams.intake.reading.otlp.requests.bounds import check_objects
 
-T = TypeVar("T")
-
 NOTHING: Final = msgspec.Raw(b"null")
 """Fields of any type stay raw: msgspec takes 13 microseconds for a number like 1e308."""
 _Number = msgspec.Raw
@@ -144,6 +142,8 @@ class HeadsRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 REQUEST: Final = msgspec.json.Decoder(Request)
 HEADS: Final = msgspec.json.Decoder(HeadsRequest)
 
+T = TypeVar("T", Request, HeadsRequest)
+
 
 def json_request(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
     """Read a request; its fields may also have their names in the Protobuf schema (`resource_spans`).
@@ -154,11 +154,11 @@ def json_request(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
     check_objects(value)
     try:
         found = decoder.decode(value)
-        if not (found.resource_spans or found.resource_logs):  # type: ignore[attr-defined] # of both decoders
+        if not (found.resource_spans or found.resource_logs):
             raw = orjson.loads(value)
             if not raw.keys() <= {"resourceSpans", "resourceLogs"}:
                 found = _by_schema(decoder, raw)
-        _check_age(found.resource_spans or ())  # type: ignore[attr-defined] # of both decoders
+        _check_age(found.resource_spans or ())
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DecodeError(
             "undecodable",
