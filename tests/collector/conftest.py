@@ -22,7 +22,5 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 @pytest.fixture
 async def judge() -> AsyncIterator[Endpoint]:
     """An endpoint for workers in their own processes."""
-    endpoint = Endpoint()
-    await endpoint.start()
-    yield endpoint
-    await endpoint.stop()
+    async with Endpoint() as endpoint:
+        yield endpoint

@@ -149,7 +149,5 @@ def topic_name() -> Callable[[str], str]:
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
     """A judge on loopback."""
-    judge = Endpoint()
-    await judge.start()
-    yield judge
-    await judge.stop()
+    async with Endpoint() as judge:
+        yield judge

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from aiohttp import web
@@ -34,6 +34,13 @@ class Endpoint:
         await asyncio.sleep(self.latency_seconds)
         self.answered += 1
         return completed(REPLY, model=body["model"])
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         app = web.Application()
