@@ -65,17 +65,15 @@ def plan_of(plan: Plan, settings: Settings) -> Plan:
     if plan.incident is None:
         return plan
     from streams.errors import StoreError
-    from streams.store.reader import Reader
-    from streams.store.views.incidents.report import known_incidents
+    from streams.store.database import Reader
+    from streams.store.views.incidents import known_incidents
 
     reader = Reader(settings.store.path)
     try:
-        with reader.asking() as asking:
-            known = {one.incident_id: one for one in known_incidents(asking)}
+        with reader.snapshot() as snapshot:
+            known = {one.incident_id: one for one in known_incidents(snapshot)}
     except StoreError as error:
         raise CommandError(str(error)) from error
-    finally:
-        reader.close()
     found = known.get(plan.incident)
     if found is None:
         ids = ", ".join(list(known)[:10]) or "none"

@@ -13,8 +13,7 @@ from judge.text.printable import printable, reason_of
 from schemas import Failed, Scored
 from streams.demo.board import Board
 from streams.demo.view import Flow, Heading, LiveView
-from streams.store.views.incidents.grouping import Incident, group
-from streams.store.views.incidents.telling import title
+from streams.store.views.incidents import Incident, group, title
 
 LINE_SECONDS = 2.0
 

@@ -9,11 +9,11 @@ from typing import Any
 from judge.metrics.registry import score_ranges
 from streams.errors import StoreError
 from streams.settings import StoreSettings
-from streams.store import sums
-from streams.store.filters import Filter
-from streams.store.reader import Reader
-from streams.store.views.incidents.report import known_incidents, report_on
-from streams.store.views.incidents.telling import headline
+from streams.store import charts
+from streams.store.database import Reader
+from streams.store.query import Filter
+from streams.store.views.incidents import known_incidents
+from streams.store.views.report import headline, report_on
 
 PATIENCE_SECONDS = 10.0
 """How long to wait until the store has all records of the topics."""
@@ -37,23 +37,21 @@ async def told_incidents(store: StoreSettings, *, results: int, alerts: int) -> 
             await asyncio.sleep(0.1)
     except StoreError:
         return []
-    finally:
-        reader.close()
     return []
 
 
 def _told(reader: Reader, store: StoreSettings, results: int, alerts: int) -> list[dict[str, Any]] | None:
-    with reader.asking() as asking:
-        row = asking.row("SELECT count(*) FROM alerts")
-        if row is None or row[0] < alerts or sums.count(asking, Filter()) < results:
+    with reader.snapshot() as snapshot:
+        row = snapshot.row("SELECT count(*) FROM alerts")
+        if row is None or row[0] < alerts or charts.count(snapshot, Filter()) < results:
             return None
         return [
             {
                 "incident_id": one.incident_id,
                 "alerts": len(one.drops),
                 "headline": headline(
-                    report_on(asking, one, ranges=score_ranges(), product_labels=store.product_labels)
+                    report_on(snapshot, one, ranges=score_ranges(), product_labels=store.product_labels)
                 ),
             }
-            for one in reversed(known_incidents(asking))
+            for one in reversed(known_incidents(snapshot))
         ]

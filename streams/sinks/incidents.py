@@ -22,8 +22,7 @@ from streams.kafka.stretch import StretchReader
 from streams.sinks.delivery import Delivery, RefusedError
 from streams.sinks.receivers import Call, refusal
 from streams.sinks.signature import signed_headers
-from streams.store.views.incidents.grouping import Incident, find, group
-from streams.store.views.incidents.telling import part_name, title
+from streams.store.views.incidents import Incident, find, group, part_name, title
 from streams.telemetry.traces import surprise
 
 SETTLE_SECONDS: Final = 20.0

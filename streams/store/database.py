@@ -1,91 +1,134 @@
-"""The database file: opened for the writer or a reader, created if missing, renamed if damaged."""
+"""The store's file: its tables, its one writer's connection, and snapshots for readers in any thread."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import structlog
+from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 
-from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError
-from streams.store.schema import APPLICATION_ID, TABLES, VERSION
-
-_log = structlog.stdlib.get_logger(__name__)
-
+VERSION: Final = 5
+"""Increase it with every change of the tables: a store of another version is rebuilt from the topics."""
+APPLICATION_ID: Final = 0x6A737472
+"""Marks the file as a store of judgestream ("jstr"), so that no other database is overwritten."""
 BUSY_SECONDS: Final = 15.0
 CACHE_KIBIBYTES: Final = 64 * 1024
-CHECKPOINT_PAGES: Final = 10_000
-"""Pages of 4 KiB in the log before a checkpoint; a page written by many batches is merged once."""
 LONGEST_QUERY_SECONDS: Final = 5.0
-"""A slower query is cancelled, because it does not use an index."""
+_STEPS: Final = 20_000
+"""SQLite instructions between two checks of the clock: a few milliseconds."""
 _SIDES: Final = ("", "-wal", "-shm")
+
+TABLES: Final = """
+-- What results have in common: few rows. Labels are JSON, without values of labels that have too many.
+CREATE TABLE series (
+  id INTEGER PRIMARY KEY, metric TEXT NOT NULL, fingerprint TEXT NOT NULL, model TEXT NOT NULL,
+  labels TEXT NOT NULL, evaluator INTEGER NOT NULL,  -- the id of the evaluator's first series
+  UNIQUE (metric, fingerprint, labels)
+);
+
+-- What is filtered, sorted or summed of each result; times are milliseconds since 1970.
+CREATE TABLE results (
+  id INTEGER PRIMARY KEY,
+  result_id BLOB NOT NULL UNIQUE,
+  event_id TEXT NOT NULL,
+  replay INTEGER NOT NULL,    -- 0: the live stream
+  series INTEGER NOT NULL,
+  evaluator INTEGER NOT NULL,
+  labels TEXT NOT NULL,       -- all of them, JSON
+  status TEXT NOT NULL,
+  score NUMERIC,              -- to three digits
+  at INTEGER NOT NULL,        -- time of the answer
+  day INTEGER NOT NULL,       -- its day since 1970 (UTC)
+  judged INTEGER NOT NULL,
+  probability REAL NOT NULL,
+  cost REAL,
+  marks TEXT NOT NULL,        -- " correction:KIND suspicion:KIND ", or empty
+  partition INTEGER NOT NULL, -- place of the result's record
+  offset INTEGER NOT NULL
+);
+-- In the order of the charts' groups, by time and by label, so that no row is sorted.
+CREATE INDEX results_sums ON results (replay, day, evaluator, status, score, probability, at, cost, series, marks);
+CREATE INDEX results_series ON results (replay, series, status, score, probability, at, day, marks);
+-- In the order of a list, with what filters need, so that a page reads the index and fifty rows.
+CREATE INDEX results_score ON results (replay, status, score, at DESC, series, marks, day);
+CREATE INDEX results_time ON results (replay, at, series, status, score, probability, marks, day);
+CREATE INDEX results_event ON results (event_id);
+CREATE INDEX results_marks ON results (marks) WHERE marks <> '';
+
+-- The whole record of each result, compressed.
+CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+
+-- The texts as judged, already redacted in the task.
+CREATE TABLE texts (id INTEGER PRIMARY KEY, result_id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX texts_time ON texts (at);
+CREATE VIRTUAL TABLE search USING fts5(words, content='', detail=none, tokenize='unicode61 remove_diacritics 2');
+
+CREATE TABLE alerts (alert_id TEXT PRIMARY KEY, raised INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX alerts_time ON alerts (raised);
+
+-- Human labels: append only; each person's latest counts.
+CREATE TABLE labels (
+  label_id TEXT PRIMARY KEY, result_id BLOB NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX labels_result ON labels (result_id, at);
+
+-- The next offset of each partition, written in the same transaction as its records.
+CREATE TABLE positions (topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
+  PRIMARY KEY (topic, partition));
+"""  # noqa: E501
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """Open the store for writing; create it if it is missing or has another version.
-
-    Args:
-        path: The file.
+    """Open the store for writing; create it if it is missing.
 
     Raises:
-        StoreDamagedError: It is no database, or damaged; see `set_aside`.
+        StoreDamagedError: It is no database, damaged, or of another version; see `set_aside`.
         StoreError: It cannot be used, is another program's database, or has another writer.
     """
+    connection = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
         )
-    except (sqlite3.Error, OSError) as error:
-        raise StoreError(
-            f"store.path: {path} cannot be opened ({error}); check the path and permissions"
-        ) from error
-    try:
         # Free pages are returned gradually, so that the file shrinks with retention.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         # A power failure may lose the last transactions with their positions; their records are read again.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        _prepare(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
-        raise translated(error, path) from error
-    except StoreError:
-        connection.close()
-        raise
+        _create_tables(connection, path)
+    except (sqlite3.Error, OSError, StoreError) as error:
+        if connection is not None:
+            connection.close()
+        raise store_error(error, path) from error
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables, or raise an error if the file has other ones."""
+def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION_ID:
         raise StoreError(f"store.path: {path} is another program's database; choose another path")
-    if tables and version == VERSION:
-        return
-    if tables:
+    if tables and version != VERSION:
         raise StoreDamagedError(
             f"store.path: {path} has version {version} of the tables, expected {VERSION}; it is rebuilt "
             "from the topics"
         )
-    connection.executescript(
-        f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
-    )
+    if not tables:
+        connection.executescript(
+            f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; "
+            "COMMIT;"
+        )
 
 
 def set_aside(path: Path) -> Path:
-    """Rename an unusable file, replacing the one renamed before.
-
-    Returns:
-        Its new path.
-    """
+    """Rename an unusable file, replacing the one renamed before; return its new path."""
     aside = path.with_name(f"{path.name}.damaged")
     for side in _SIDES:
         source = path.with_name(path.name + side)
@@ -94,47 +137,10 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def remove(path: Path) -> None:
-    """Delete the store, so that it is rebuilt from the topics."""
-    for side in _SIDES:
-        path.with_name(path.name + side).unlink(missing_ok=True)
-
-
-def open_reader(path: Path) -> sqlite3.Connection:
-    """Open the store for reading, concurrently with its writer and other readers.
-
-    Args:
-        path: The file.
-
-    Raises:
-        StoreMissingError: There is no store.
-        StoreError: It cannot be read, or is of another version.
-    """
-    if not path.is_file():
-        raise StoreMissingError(
-            f"there is no store at {path}; run a worker with --agents store, or judgestream explore --follow"
-        )
-    try:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            check_same_thread=False,
-            isolation_level=None,
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only = 1")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.Error as error:
-        raise translated(error, path) from error
-    if version != VERSION:
-        connection.close()
-        raise StoreError(
-            f"the store at {path} has version {version} of the tables, expected {VERSION}; start its worker "
-            "with this release once, which rebuilds it"
-        )
-    return connection
+def file_bytes(path: Path) -> int:
+    """Return the size of the store with its write-ahead log."""
+    files = (path.with_name(path.name + side) for side in _SIDES)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 @contextmanager
@@ -150,23 +156,10 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def file_bytes(path: Path) -> int:
-    """Return the size of the store, including its write-ahead log."""
-    sizes = 0
-    for side in _SIDES:
-        one = path.with_name(path.name + side)
-        if one.is_file():
-            sizes += one.stat().st_size
-    return sizes
-
-
-def translated(error: sqlite3.Error, path: Path) -> StoreError:
-    """Translate an error of SQLite into one of the store.
-
-    Args:
-        error: SQLite's error.
-        path: The file.
-    """
+def store_error(error: Exception, path: Path) -> StoreError:
+    """Return an error of SQLite or the file system as one of the store."""
+    if isinstance(error, StoreError):
+        return error
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFullError(
@@ -175,4 +168,78 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
         )
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreDamagedError(f"store.path: {path} is damaged ({error}); it is rebuilt from the topics")
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return TooSlowError("the query took too long; choose a shorter time or fewer words")
     return StoreError(f"store.path: {path} cannot be used ({error}); check path, permissions and disk")
+
+
+class Reader:
+    """Reads a store, also while it is written, from any thread.
+
+    Args:
+        path: The file.
+        longest_seconds: Time limit of a snapshot's queries.
+    """
+
+    def __init__(self, path: Path, *, longest_seconds: float = LONGEST_QUERY_SECONDS) -> None:
+        self.path = path
+        self._longest_seconds = longest_seconds
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Open a consistent snapshot for queries by one thread.
+
+        Raises:
+            StoreMissingError: There is no store yet.
+            TooSlowError: The queries took too long.
+            StoreError: The file cannot be read, or is of another version.
+        """
+        if not self.path.is_file():
+            raise StoreMissingError(
+                f"there is no store at {self.path}; run a worker with --agents store, or judgestream "
+                "explore --follow"
+            )
+        try:
+            # A connection for each snapshot: opening takes 0.1 ms, and a rebuilt file is noticed at once.
+            uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            with closing(
+                sqlite3.connect(
+                    uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
+                )
+            ) as connection:
+                connection.row_factory = sqlite3.Row
+                connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version != VERSION:
+                    raise StoreError(
+                        f"the store at {self.path} has version {version} of the tables, expected {VERSION}; "
+                        "start its worker with this release once, which rebuilds it"
+                    )
+                deadline = time.monotonic() + self._longest_seconds
+                connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+                connection.execute("BEGIN")
+                yield Snapshot(connection)
+        except sqlite3.Error as error:
+            raise store_error(error, self.path) from error
+
+
+class Snapshot:
+    """Queries of one state of the store."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Return all rows."""
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
+        """Return the first row."""
+        found: sqlite3.Row | None = self._connection.execute(sql, parameters).fetchone()
+        return found
+
+    def each(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
+        """Iterate over the rows, for results that exceed memory."""
+        # Not delegated: a delegated cursor would be closed after its database.
+        for row in self._connection.execute(sql, parameters):  # noqa: UP028
+            yield row

@@ -44,8 +44,7 @@ from streams.sinks.delivery import Delivery
 from streams.sinks.from_settings import build_sinks
 from streams.sinks.topic import TopicSink
 from streams.store.agent import StoreAgent, open_agent
-from streams.store.views.explorer.api import Explorer
-from streams.store.views.explorer.open import open_explorer
+from streams.store.views.explorer import Explorer, open_explorer
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.partitions import PartitionState
 from streams.worker.broker_trouble import broker_trouble

@@ -22,7 +22,7 @@ from pathlib import Path
 from streams.kafka import following
 from streams.settings import KafkaSettings, TopicSettings
 from streams.store.agent import Keeping, StoreAgent
-from streams.store.decoding import Decoder
+from streams.store.records import Decoder
 
 following.MAX_RECORDS = 50  # many transactions, so that one is open at the kill
 agent = StoreAgent(

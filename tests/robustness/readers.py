@@ -39,7 +39,7 @@ from streams.intake.reading.trace import trace_from_headers
 from streams.intake.tracestate import random_value
 from streams.kafka.letters import letter_forms
 from streams.settings.problems import describe
-from streams.store.views.explorer.highlighting import items_of, pieces
+from streams.store.views.evidence import items_of, pieces
 from streams.web.hosts import is_own_host
 from tests.judge.tasks import make_task
 from tests.robustness.corpus import as_json_text

@@ -98,7 +98,7 @@ OWN_TEXTS: Final = {
     "judge/text/sensitive/secrets.py",
     "streams/settings/addresses.py",
     "streams/settings/load.py",
-    "streams/store/filters.py",
+    "streams/store/query.py",
     "streams/telemetry/instruments.py",
     "streams/telemetry/labels.py",
 }

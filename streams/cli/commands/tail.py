@@ -91,7 +91,7 @@ def _wanted(
 
     from streams.cli.record_filter import RecordFilter
     from streams.errors import BadFilterError
-    from streams.store.filters import moment, parse
+    from streams.store.query import moment, parse
 
     try:
         pairs = parse({}, labels, datetime.now(UTC)).labels

@@ -6,7 +6,7 @@ workers can export as counters, so a dashboard can compute the same numbers over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import inf, isfinite, sqrt
 from operator import attrgetter
@@ -56,6 +56,15 @@ class WeightedSums:
         for score, probability in samples:
             sums = sums.add(score, probability)
         return sums
+
+    @classmethod
+    def of_counted(cls, counts: Mapping[tuple[float, float], int]) -> Self:
+        """Add up numbers of scores by pair of score and inclusion probability."""
+        terms = [
+            (n, n / p, n * x / p, n * x * x / p, n / p**2, n * x / p**2, n * (x / p) ** 2)
+            for (x, p), n in counts.items()
+        ]
+        return cls.from_numbers([sum(column) for column in zip(*terms, strict=True)]) if terms else cls()
 
     @classmethod
     def merged(cls, parts: Iterable[WeightedSums]) -> Self:

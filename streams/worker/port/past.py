@@ -7,7 +7,7 @@ from collections import deque
 from streams.errors import StoreError
 from streams.monitoring.series import RECENT_SAMPLES
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.store.reader import Reader
+from streams.store.database import Reader
 from streams.store.verdicts import scores_since
 from streams.worker.port.history import LONGEST_STEP_SECONDS, MAX_POINTS, Point, line_name
 
@@ -25,8 +25,8 @@ def earlier_points(reader: Reader, ranges: dict[str, tuple[float, float]], now: 
     """
     begin = now - MAX_POINTS * LONGEST_STEP_SECONDS
     try:
-        with reader.asking() as asking:
-            scores = scores_since(asking, round(begin * 1000), limit=MAX_SCORES)
+        with reader.snapshot() as snapshot:
+            scores = scores_since(snapshot, round(begin * 1000), limit=MAX_SCORES)
     except StoreError:
         return []
     latest: dict[tuple[str, str], deque[tuple[float, float]]] = {}

@@ -11,20 +11,18 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from streams.store.views.explorer.api import Explorer
+from streams.store.views.explorer import Explorer
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
-from streams.web.connections import REQUEST_SECONDS
-from streams.web.listening import Port, json_response
-from streams.web.pages import load_assets
+from streams.web.port import Port, add_assets, json_response
 from streams.worker.health import Health, Report
 
 _log = structlog.stdlib.get_logger(__name__)
 
 _ASSETS: Final = {
-    "/": ("status.html", "text/html"),
-    "/status.js": ("status.js", "text/javascript"),
-    "/status.css": ("status.css", "text/css"),
+    "/": "status.html",
+    "/status.js": "status.js",
+    "/status.css": "status.css",
 }
 _FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
@@ -47,7 +45,6 @@ class WebServer:
         explorer: Shows the verdict store; None without a store.
         near_page: Without a login, serve the page only to this machine; metrics and probes to all.
         allowed_hosts: Host names accepted in requests besides this machine's, if there is no login.
-        request_seconds: Timeout of a request's headers; above 0.
     """
 
     def __init__(
@@ -63,7 +60,6 @@ class WebServer:
         explorer: Explorer | None = None,
         near_page: bool = False,
         allowed_hosts: Sequence[str] = (),
-        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._registry = registry
         self._shown: set[tuple[object, ...]] = set()
@@ -78,10 +74,8 @@ class WebServer:
             tls=tls,
             far_paths=_FAR_PATHS if near_page else None,
             allowed_hosts=allowed_hosts,
-            request_seconds=request_seconds,
         )
         self._open = not self._port.guarded
-        self._assets = load_assets("streams.worker.port.assets", _ASSETS)
 
     @property
     def url(self) -> str:
@@ -99,12 +93,11 @@ class WebServer:
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/status.json", self._status_json)
-        for path in self._assets:
-            app.router.add_get(path, self._asset)
+        add_assets(app, "streams.worker.port.assets", _ASSETS)
         if self._explorer is not None:
             # The page shows only ids and reasons; the explorer shows complete answers of customers.
             refusal = _UNGUARDED if self._open else None
-            self._explorer.add_to(app, refusal=refusal, this_machine_only=not self._port.asks)
+            self._explorer.add_to(app, refusal=refusal)
         await self._port.start(app)
         if self._open:
             _log.warning(
@@ -116,8 +109,6 @@ class WebServer:
     async def stop(self) -> None:
         """Stop listening."""
         await self._port.stop()
-        if self._explorer is not None:
-            self._explorer.close()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         kind = content_type(request.headers.get("Accept", ""))
@@ -134,10 +125,6 @@ class WebServer:
     async def _status_json(self, _: web.Request) -> web.Response:
         shown = dict(self._status()) | {"explorer": self._explorer is not None}
         return json_response(shown)
-
-    async def _asset(self, request: web.Request) -> web.Response:
-        text, kind = self._assets[request.path]
-        return web.Response(text=text, content_type=kind, charset="utf-8")
 
 
 def _answer(report: Report) -> web.Response:

@@ -10,7 +10,7 @@ from typing import Any
 from streams.kafka.topics.flow import AgentName
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import Settings
-from streams.store.reader import Reader
+from streams.store.database import Reader
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.partitions import PartitionState
 from streams.worker.health import Health
@@ -79,7 +79,6 @@ class Standing:
             self._history.begin_with(
                 await asyncio.to_thread(earlier_points, reader, self._ranges, time.time())
             )
-            reader.close()
         while True:
             self._history.add(
                 Point(

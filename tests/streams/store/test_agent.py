@@ -17,8 +17,7 @@ from streams.kafka import following
 from streams.settings import KafkaSettings
 from streams.store import agent as agent_module
 from streams.store.agent import Keeping, StoreAgent
-from streams.store.decoding import Decoder
-from streams.store.items import Batch
+from streams.store.records import Batch, Decoder
 from streams.store.writer import Writer
 from tests.integration.deadlines import until
 from tests.streams.results import scored
@@ -72,7 +71,7 @@ async def _running(agent: StoreAgent) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _count(path: Path, table: str = "verdicts") -> int:
+def _count(path: Path, table: str = "results") -> int:
     try:
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
             return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from schemas import Scored
-from streams.store import sums
-from streams.store.filters import Filter
-from streams.store.items import milliseconds
-from streams.store.reader import Reader
-from streams.store.retention import forget_older
-from streams.store.schema import HOUR_MS
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.store import charts
+from streams.store.charts import HOUR_MS
+from streams.store.database import Reader
+from streams.store.query import Filter
+from streams.store.records import DAY_MS, milliseconds
 from streams.store.writer import Writer
 from tests.streams.results import at, scored
 from tests.streams.store.records import batch_of, result_record
@@ -66,22 +66,26 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     # Retention rounds down to the hour.
     cut = milliseconds(at(forgotten_hours * 3600))
     cut -= cut % HOUR_MS
-    forget_older(writer, cut)
+    writer.delete_before(cut)
     writer.close()
     results = [one for one in results if milliseconds(one.times.occurred_at) >= cut]
-    with Reader(tmp_path / "s").asking() as asking:
+    with Reader(tmp_path / "s").snapshot() as snapshot:
         for wanted in _FILTERS:
             fitting = [one for one in results if _fits(one, wanted)]
-            assert sums.count(asking, wanted) == len(fitting), wanted
-            scores = sums.distribution(asking, wanted).get("relevance", {}).get("scores", {})
-            assert sum(scores.values()) == len(fitting), wanted
-            parts: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
-            for one in fitting:
-                for name, value in one.labels.items():
-                    parts["relevance", name, value].append(one.score)
-            found = sums.by_label(asking, wanted)
-            assert {key: part.count for key, part in found.items()} == {
-                key: len(some) for key, some in parts.items()
-            }
-            for key, some in parts.items():
-                assert found[key].mean == pytest.approx(sum(some) / len(some))
+            assert charts.count(snapshot, wanted) == len(fitting), wanted
+            for step in (HOUR_MS, DAY_MS):
+                found = charts.charts(snapshot, wanted, step)
+                assert found.scores["relevance"].total() == len(fitting), wanted
+                lines = [scores for line in found.lines.values() for scores in line.values()]
+                assert sum(scores.total() for scores in lines) == len(fitting)
+                parts: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+                for one in fitting:
+                    for name, value in one.labels.items():
+                        parts["relevance", name, value].append(one.score)
+                assert {key: scores.total() for key, scores in found.labels.items()} == {
+                    key: len(some) for key, some in parts.items()
+                }
+                for key, some in parts.items():
+                    assert WeightedSums.of_counted(found.labels[key]).mean == pytest.approx(
+                        sum(some) / len(some)
+                    )

@@ -69,9 +69,9 @@ async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: 
     from contextlib import AsyncExitStack
 
     from streams.store.agent import open_agent
-    from streams.store.views.explorer.open import open_explorer
+    from streams.store.views.explorer import open_explorer
     from streams.web.access import open_access
-    from streams.web.listening import Port
+    from streams.web.port import Port
 
     auth, tls = open_access(settings.telemetry)
     listening = Port(setting="--port", host=settings.telemetry.host, port=port, auth=auth, tls=tls)
@@ -88,9 +88,8 @@ async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: 
         )
     explorer = open_explorer(settings)
     app = listening.application()
-    explorer.add_to(app, this_machine_only=not listening.asks)
+    explorer.add_to(app)
     async with AsyncExitStack() as stack:
-        stack.callback(explorer.close)
         await listening.start(app)
         stack.push_async_callback(listening.stop)
         if follow:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streams.settings import Settings
-    from streams.store.filters import Filter
+    from streams.store.query import Filter
 
 
 def export(
@@ -67,10 +67,9 @@ def export(
     """
     from streams.errors import BadFilterError, StreamsError
     from streams.store import verdicts
-    from streams.store.filters import parse
-    from streams.store.reader import Reader
-    from streams.store.views.export.files import sql, write_days, write_stream
-    from streams.store.views.export.rows import flat
+    from streams.store.database import Reader
+    from streams.store.query import parse
+    from streams.store.views.export import flat, sql, write_days, write_stream
 
     where = connection(bootstrap_servers, config)
     settings = settings_with_store(where.settings.model_copy(update={"kafka": where.kafka}), store)
@@ -90,13 +89,12 @@ def export(
         with _source(settings, from_topics=from_topics) as path:
             # An export may run longer than a page's query.
             reader = Reader(path, longest_seconds=24 * 3600)
-            with reader.asking() as asking:
-                rows = (flat(row) for row in verdicts.every(asking, wanted))
+            with reader.snapshot() as snapshot:
+                rows = (flat(row) for row in verdicts.every(snapshot, wanted))
                 if output is None:
                     write_stream(rows, sys.stdout, form)
                 else:
                     typer.echo(f"{write_days(rows, output, form)} verdicts in {output}", err=True)
-            reader.close()
     except BadFilterError as error:
         raise BadUsageError(f"--{error}") from error
     except StreamsError as error:

@@ -36,17 +36,16 @@ def incident(
     from judge.text.printable import printable
     from streams.cli.settings import settings_for_command
     from streams.errors import StoreError
-    from streams.store.reader import Reader
-    from streams.store.views.explorer.open import score_ranges
-    from streams.store.views.incidents.grouping import find
-    from streams.store.views.incidents.report import known_incidents, report_on
-    from streams.store.views.incidents.telling import markdown, summary_of, values_of
+    from streams.store.database import Reader
+    from streams.store.views.explorer import score_ranges
+    from streams.store.views.incidents import find, known_incidents, summary_of
+    from streams.store.views.report import markdown, report_on, values_of
 
     settings = settings_with_store(settings_for_command(config), store)
     reader = Reader(settings.store.path)
     try:
-        with reader.asking() as asking:
-            known = known_incidents(asking)
+        with reader.snapshot() as snapshot:
+            known = known_incidents(snapshot)
             if incident_id is None:
                 _list([summary_of(one) for one in known], as_json=as_json)
                 return
@@ -55,12 +54,10 @@ def incident(
                 ids = ", ".join(one.incident_id for one in known[:10]) or "none"
                 raise BadUsageError(f"there is no incident {printable(incident_id, 40)}; the store has {ids}")
             report = report_on(
-                asking, found, ranges=score_ranges(settings), product_labels=settings.store.product_labels
+                snapshot, found, ranges=score_ranges(settings), product_labels=settings.store.product_labels
             )
     except StoreError as error:
         raise CommandError(str(error)) from error
-    finally:
-        reader.close()
     typer.echo(
         json.dumps(values_of(report), default=str) if as_json else markdown(report, link=link), nl=as_json
     )
@@ -69,7 +66,7 @@ def incident(
 def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
     from datetime import UTC, datetime
 
-    from streams.store.views.incidents.telling import counted_alerts
+    from streams.store.views.incidents import counted_alerts
 
     for one in incidents:
         if as_json:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from schemas import Label
     from streams.settings import Settings
-    from streams.store.views.review.said import Scales
-    from streams.store.views.review.server import Publish
+    from streams.store.views.labels import Scales
+    from streams.store.views.review import Publish
 
 labels_app = typer.Typer(name="labels", help="Export and import human labels.", no_args_is_help=True)
 
@@ -77,11 +77,11 @@ def review(
 async def _serve(
     where: Connection, settings: Settings, port: int, who: str | None, stop: asyncio.Event
 ) -> None:
-    from streams.store.reader import Reader
-    from streams.store.views.explorer.open import open_explorer
-    from streams.store.views.review.server import Review
+    from streams.store.database import Reader
+    from streams.store.views.explorer import open_explorer
+    from streams.store.views.review import Review
     from streams.web.access import BasicAuth, server_tls
-    from streams.web.listening import Port
+    from streams.web.port import Port
 
     wanted, tls = settings.review, settings.telemetry.tls
     auth = None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ)
@@ -102,21 +102,20 @@ async def _serve(
     async with _publishing(where) as publish:
         explorer = open_explorer(settings)
         taking = Review(Reader(settings.store.path), publish=publish, who=name, scales=_scales(settings))
-        app = listening.application(limit_bytes=64 * 1024)
-        explorer.add_to(app, this_machine_only=not listening.asks)
-        taking.add_to(app, this_machine_only=not listening.asks)
+        app = listening.application()
+        explorer.add_to(app)
+        taking.add_to(app)
         await listening.start(app)
         try:
             typer.echo(f"review: {listening.url}/review (labels by {name}; stop with Ctrl-C)")
             await stop.wait()
         finally:
             await listening.stop()
-            explorer.close()
 
 
 def _scales(settings: Settings) -> Scales:
     from streams.judging.metrics import build_metrics
-    from streams.store.views.review.said import Scales
+    from streams.store.views.labels import Scales
 
     metrics = build_metrics(settings)
     return Scales(
@@ -172,23 +171,21 @@ def import_labels(
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings
     from streams.errors import BadFilterError, SettingsError, StoreError
-    from streams.store.reader import Reader
-    from streams.store.views.review.files import read_labels
+    from streams.store.database import Reader
+    from streams.store.views.labels import read_labels
 
     where = connection(bootstrap_servers, config)
     settings = settings_with_store(where.settings, store)
     reader = Reader(settings.store.path)
     try:
-        with opened(file) as lines, reader.asking() as asking:
-            labels = read_labels(lines.read(), asking, who=who, scales=_scales(settings))
+        with opened(file) as lines, reader.snapshot() as snapshot:
+            labels = read_labels(lines.read(), snapshot, who=who, scales=_scales(settings))
     except BadFilterError as error:
         raise BadUsageError(f"{file}: {error}") from error
     except SettingsError as error:
         raise bad_settings(error, config) from error
     except StoreError as error:
         raise CommandError(str(error)) from error
-    finally:
-        reader.close()
 
     async def publish_all() -> None:
         async with _publishing(where) as publish:
@@ -208,18 +205,16 @@ def export_labels(
     """Print all labels of the store with the judge's score, oldest first."""
     from streams.cli.settings import settings_for_command
     from streams.errors import StoreError
-    from streams.store.reader import Reader
-    from streams.store.views.review.files import label_lines
+    from streams.store.database import Reader
+    from streams.store.views.labels import label_lines
 
     reader = Reader(settings_with_store(settings_for_command(config), store).store.path)
     try:
-        with reader.asking() as asking:
-            for line in label_lines(asking, form):
+        with reader.snapshot() as snapshot:
+            for line in label_lines(snapshot, form):
                 typer.echo(line, nl=False)
     except StoreError as error:
         raise CommandError(str(error)) from error
-    finally:
-        reader.close()
 
 
 @labels_app.command("agreement")
@@ -236,18 +231,15 @@ def agreement(
 
     from streams.cli.settings import settings_for_command
     from streams.errors import StoreError
-    from streams.store.reader import Reader
-    from streams.store.views.review.agreement import agreements
-    from streams.store.views.review.files import all_labels
+    from streams.store.database import Reader
+    from streams.store.views.labels import agreements, all_labels
 
     reader = Reader(settings_with_store(settings_for_command(config), store).store.path)
     try:
-        with reader.asking() as asking:
-            found = agreements(all_labels(asking))
+        with reader.snapshot() as snapshot:
+            found = agreements(all_labels(snapshot))
     except StoreError as error:
         raise CommandError(str(error)) from error
-    finally:
-        reader.close()
     for one in found:
         shown = "-" if one.kappa is None else f"{one.kappa:.2f}"
         same = f"{one.same} of {one.labels} labels equal the judge's score, kappa {shown}"

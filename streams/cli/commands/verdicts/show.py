@@ -30,18 +30,16 @@ def show(
     from streams.cli.settings import settings_for_command
     from streams.errors import StoreError
     from streams.store import verdicts
-    from streams.store.reader import Reader
+    from streams.store.database import Reader
 
     settings = settings_with_store(settings_for_command(config), store)
     reader = Reader(settings.store.path)
     try:
-        with reader.asking() as asking:
-            found = verdicts.of_event(asking, event_id)
-            one = None if found else verdicts.one(asking, event_id)
+        with reader.snapshot() as snapshot:
+            found = verdicts.of_event(snapshot, event_id)
+            one = None if found else verdicts.one(snapshot, event_id)
     except StoreError as error:
         raise CommandError(str(error)) from error
-    finally:
-        reader.close()
     found = found or ([] if one is None else [one])
     if not found:
         raise CommandError(
@@ -87,7 +85,7 @@ def _text(name: str, text: str) -> Iterator[str]:
 
 def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
     from judge.text.printable import printable
-    from streams.store.views.explorer.highlighting import items_of
+    from streams.store.views.evidence import items_of
 
     result = verdict["result"]
     score = verdict["status"] if verdict["score"] is None else str(verdict["score"])

@@ -10,12 +10,12 @@ import pytest
 from aiohttp import ClientSession
 
 from streams.settings import BasicAuthSettings
-from streams.store.reader import Reader
-from streams.store.views.explorer.api import Explorer
-from streams.store.views.explorer.shown import Links
+from streams.store.database import Reader
+from streams.store.views.evidence import Links
+from streams.store.views.explorer import Explorer
 from streams.store.writer import Writer
 from streams.web.access import BasicAuth
-from streams.web.listening import Port
+from streams.web.port import Port
 from tests.streams.results import START, at, failed, scored, unscored
 from tests.streams.store.records import batch_of, result_record, task_record
 
@@ -36,14 +36,13 @@ async def explorer(
         now=lambda: START + timedelta(hours=2),
     )
     app = port.application()
-    shown.add_to(app, refusal=refusal, this_machine_only=auth is None)
+    shown.add_to(app, refusal=refusal)
     await port.start(app)
     try:
         async with ClientSession() as session:
             yield session, port.url
     finally:
         await port.stop()
-        shown.close()
 
 
 def fill(path: Path) -> None:
@@ -101,13 +100,12 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
         page = await _get(session, url, f"/explore/api/verdicts?{query}")
         assert page["count"] == count
         assert (page["rows"][0]["score"] if page["rows"] else None) == first
-        scores = await _get(session, url, f"/explore/api/scores?{query}")
+        found = await _get(session, url, f"/explore/api/charts?{query}")
+        scores = found["scores"]
         assert sum(sum(one["statuses"].values()) for one in scores.values()) >= count
-        series = await _get(session, url, f"/explore/api/series?{query}")
-        points = sum(point[4] for line in series["lines"] for point in line["points"])
+        points = sum(point[4] for line in found["lines"] for point in line["points"])
         assert points == sum(sum(one["scores"].values()) for one in scores.values())
-        await _get(session, url, f"/explore/api/labels?{query}")
-        await _get(session, url, f"/explore/api/cost?{query}")
+        assert sum(judged for _, _, judged in found["cost"]) == count
 
 
 @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
 async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
     Writer(tmp_path / "s").close()
     async with explorer(tmp_path / "s") as (session, url):
-        for name in ("choices", "verdicts", "series", "scores", "labels", "cost"):
+        for name in ("choices", "verdicts", "charts"):
             await _get(session, url, f"/explore/api/{name}")
 
 

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,25 @@ import pytest
 from streams.errors import ExportError
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import verdicts
-from streams.store.filters import Filter
-from streams.store.reader import Reader
-from streams.store.views.export.files import lines, sql, write_days, write_stream
-from streams.store.views.export.rows import COLUMNS, flat
+from streams.store.database import Reader
+from streams.store.query import Filter
+from streams.store.views.export import COLUMNS, flat, sql, write_days, write_stream
 from streams.store.writer import Writer
 from tests.streams.cli.test_main import call
 from tests.streams.results import scored
 from tests.streams.store.records import batch_of, result_record
 from tests.streams.store.views.explorer.test_api import fill
 from tests.toolbox import python_with, run
+
+
+def lines(text: str) -> Iterator[str]:
+    """Return the statements of an SQL file, without semicolons and comments."""
+    for statement in text.split(";\n"):
+        kept = "\n".join(
+            line for line in statement.splitlines() if not line.lstrip().startswith("--")
+        ).strip()
+        if kept:
+            yield kept
 
 
 @pytest.fixture
@@ -36,8 +46,8 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    with Reader(path).asking() as asking:
-        return [flat(row) for row in verdicts.every(asking, Filter())]
+    with Reader(path).snapshot() as snapshot:
+        return [flat(row) for row in verdicts.every(snapshot, Filter())]
 
 
 def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
@@ -119,7 +129,7 @@ import json, sys
 sys.path[:0] = [sys.argv[1]]
 sys.path.append(sys.argv[2])
 from pathlib import Path
-from streams.store.views.export.files import write_days
+from streams.store.views.export import write_days
 print(write_days([json.loads(line) for line in open(sys.argv[3])], Path(sys.argv[4]), "parquet"))
 """
 _DUCKDB = """

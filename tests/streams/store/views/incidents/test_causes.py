@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.store.views.incidents.causes import Finding, find_causes
-from streams.store.views.incidents.table import Answer
+from streams.store.views.causes import Answer, Finding, find_causes
 
 _MODELS = ("m1", "m2", "m3", "m4", "m5")
 _APPS = {"a": (4.2, 0.4), "b": (3.6, 0.3), "c": (3.9, 0.3)}

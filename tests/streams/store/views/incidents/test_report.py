@@ -4,9 +4,9 @@ from pathlib import Path
 
 import orjson
 
-from streams.store.reader import Reader
-from streams.store.views.incidents.report import known_incidents, report_on
-from streams.store.views.incidents.telling import headline, markdown, values_of
+from streams.store.database import Reader
+from streams.store.views.incidents import known_incidents
+from streams.store.views.report import headline, markdown, report_on, values_of
 from streams.store.writer import Writer
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, batch_of, result_record
@@ -46,9 +46,11 @@ def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
 def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
     """The report has the cause, the worst answers, those before, missed facts and corrections."""
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").asking() as asking:
-        [incident] = known_incidents(asking)
-        report = report_on(asking, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",))
+    with Reader(tmp_path / "s").snapshot() as snapshot:
+        [incident] = known_incidents(snapshot)
+        report = report_on(
+            snapshot, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",)
+        )
     assert headline(report) == "relevance fell, 2 parts affected: prompt_version=v8 is new"
     [one] = report.metrics
     assert one.judged == (100, 100)
@@ -63,8 +65,10 @@ def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
 def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
     """Markdown escapes links, markup and code of events, and links to the explorer."""
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").asking() as asking:
-        report = report_on(asking, known_incidents(asking)[0], ranges={}, product_labels=("prompt_version",))
+    with Reader(tmp_path / "s").snapshot() as snapshot:
+        report = report_on(
+            snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
+        )
     told = markdown(report, link="https://port.example/")
     assert "# relevance fell, 2 parts affected: prompt\\_version=v8 is new" in told
     assert "](https://port.example/explore/verdict/" in told

@@ -16,18 +16,15 @@ from aiohttp import ClientSession
 from schemas import Label
 from streams.errors import BadFilterError
 from streams.store import verdicts
-from streams.store.filters import Filter
-from streams.store.reader import Reader
-from streams.store.views.explorer.api import Explorer
-from streams.store.views.explorer.shown import Links
-from streams.store.views.export.rows import flat
-from streams.store.views.review.agreement import agreements, kappa
-from streams.store.views.review.files import all_labels, label_lines, read_labels
-from streams.store.views.review.queue import choose
-from streams.store.views.review.said import Scales
-from streams.store.views.review.server import TOKEN_HEADER, Review
+from streams.store.database import Reader
+from streams.store.query import Filter
+from streams.store.views.evidence import Links
+from streams.store.views.explorer import Explorer
+from streams.store.views.export import flat
+from streams.store.views.labels import Scales, agreements, all_labels, kappa, label_lines, read_labels
+from streams.store.views.review import TOKEN_HEADER, Review, choose
 from streams.store.writer import Writer
-from streams.web.listening import Port
+from streams.web.port import Port
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, Record, batch_of, result_record
 from tests.streams.store.views.explorer.test_api import _get, fill
@@ -59,12 +56,12 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
     Explorer(Reader(path), ranges=ranges, links=Links(None, None, "qa.scores")).add_to(
-        app, this_machine_only=True
+        app,
     )
     taking = Review(
         Reader(path), publish=publish, who="ann", scales=SCALES, now=lambda: START + timedelta(hours=2)
     )
-    taking.add_to(app, this_machine_only=True)
+    taking.add_to(app)
     await port.start(app)
     try:
         async with ClientSession() as session:
@@ -77,18 +74,18 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
     """A random sample of 4 of 20 has probability 0.2, and each verdict is drawn."""
     fill(tmp_path / "s")
     times: dict[str, int] = {}
-    with Reader(tmp_path / "s").asking() as asking:
+    with Reader(tmp_path / "s").snapshot() as snapshot:
         for _ in range(300):
-            tasks = choose(asking, Filter(), kind="random", size=4, start=os.urandom(16))
+            tasks = choose(snapshot, Filter(), kind="random", size=4, start=os.urandom(16))
             assert len({task.result_id for task in tasks}) == 4
             assert {task.selection.probability for task in tasks} == {0.2}
             for task in tasks:
                 times[task.result_id] = times.get(task.result_id, 0) + 1
         whole = choose(
-            asking, Filter(metric="relevance", lowest=5), kind="random", size=500, start=b"\0" * 16
+            snapshot, Filter(metric="relevance", lowest=5), kind="random", size=500, start=b"\0" * 16
         )
         assert [task.selection.probability for task in whole] == [1.0] * 4
-        assert choose(asking, Filter(metric="none"), kind="random", size=4, start=b"\0" * 16) == []
+        assert choose(snapshot, Filter(metric="none"), kind="random", size=4, start=b"\0" * 16) == []
     assert len(times) == 20
 
 
@@ -101,9 +98,9 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
     for number in range(40):
         corrections = [{"kind": "x", "detail": ""}] if number < 20 else []
         writer.write(batch_of(result_record(scored(number, 1 + number % 5), number, corrections=corrections)))
-    with Reader(tmp_path / "s").asking() as asking:
-        tasks = choose(asking, Filter(), kind="doubt", size=10, start=b"")
-        rows = [verdicts.one(asking, task.result_id) for task in tasks]
+    with Reader(tmp_path / "s").snapshot() as snapshot:
+        tasks = choose(snapshot, Filter(), kind="doubt", size=10, start=b"")
+        rows = [verdicts.one(snapshot, task.result_id) for task in tasks]
     assert len({task.result_id for task in tasks}) == 10
     assert all(task.selection.probability is None for task in tasks)
     assert [bool(row and row["corrected"]) for row in rows[:5]] == [True] * 5
@@ -116,8 +113,11 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
 )
 def test_an_invalid_queue_is_refused(tmp_path: Path, kind: str, size: int, says: str) -> None:
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").asking() as asking, pytest.raises(BadFilterError, match=f"^{says} must be"):
-        choose(asking, Filter(), kind=kind, size=size, start=b"\0" * 16)
+    with (
+        Reader(tmp_path / "s").snapshot() as snapshot,
+        pytest.raises(BadFilterError, match=f"^{says} must be"),
+    ):
+        choose(snapshot, Filter(), kind=kind, size=size, start=b"\0" * 16)
 
 
 async def _send(session: ClientSession, url: str, token: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -226,21 +226,21 @@ def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) ->
         f"{ids[metric]},{score}\n"
         for metric, score in (("refusal", "refused"), ("toxicity", "FALSE"), ("near", "0.75"))
     )
-    with Reader(path).asking() as asking:
-        for label in read_labels(table.encode(), asking, who="bob", scales=SCALES):
+    with Reader(path).snapshot() as snapshot:
+        for label in read_labels(table.encode(), snapshot, who="bob", scales=SCALES):
             put(path, label)
     first = _exported(path, form)
-    with Reader(path).asking() as asking:
-        again = read_labels(first.encode(), asking, who="x", scales=SCALES)
+    with Reader(path).snapshot() as snapshot:
+        again = read_labels(first.encode(), snapshot, who="x", scales=SCALES)
         assert [one.model_dump_json().encode() for one in again] == [
-            Label.model_validate(one).model_dump_json().encode() for one in all_labels(asking)
+            Label.model_validate(one).model_dump_json().encode() for one in all_labels(snapshot)
         ]
         assert form == "jsonl" or ",toxicity,false,true,,bob," in first
         flags = "\n".join(line for line in table.splitlines() if ids["refusal"] not in line)
-        assert [one.score for one in read_labels(flags.encode(), asking, who="bob")] == [1, 1]
+        assert [one.score for one in read_labels(flags.encode(), snapshot, who="bob")] == [1, 1]
         with pytest.raises(BadFilterError, match="unknown: name the settings with --config"):
-            read_labels(table.encode(), asking, who="bob")
-        rows = {row["metric"]: flat(row) for row in verdicts.every(asking, Filter())}
+            read_labels(table.encode(), snapshot, who="bob")
+        rows = {row["metric"]: flat(row) for row in verdicts.every(snapshot, Filter())}
     assert {name: (row["human_score"], row["human_label"]) for name, row in rows.items()} == {
         "refusal": (0, "refused"),
         "toxicity": (1, "false"),
@@ -283,8 +283,8 @@ def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> No
 
 
 def _exported(path: Path, form: str) -> str:
-    with Reader(path).asking() as asking:
-        return "".join(label_lines(asking, form))
+    with Reader(path).snapshot() as snapshot:
+        return "".join(label_lines(snapshot, form))
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -298,27 +298,27 @@ async def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: str) -
             "labelled_at": "2026-01-01T00:00:00Z"},
     ]  # fmt: skip
     data = "\n".join(json.dumps(line) for line in lines).encode()
-    with Reader(path).asking() as asking:
-        labels = read_labels(data, asking, who="bob")
+    with Reader(path).snapshot() as snapshot:
+        labels = read_labels(data, snapshot, who="bob")
     for label in labels:
         put(path, label)
     first = _exported(path, form)
-    with Reader(path).asking() as asking:
-        again = read_labels(first.encode(), asking, who="x")
+    with Reader(path).snapshot() as snapshot:
+        again = read_labels(first.encode(), snapshot, who="x")
     for label in again:
         put(path, label)
     assert {label.label_id for label in again} == {label.label_id for label in labels}
     assert _exported(path, form) == first
-    with Reader(path).asking() as asking:
-        joined = [row for row in verdicts.every(asking, Filter()) if row["people"]]
+    with Reader(path).snapshot() as snapshot:
+        joined = [row for row in verdicts.every(snapshot, Filter()) if row["people"]]
     assert [(row["event_id"], row["people"][0]["score"]) for row in joined] == [("e3", None), ("e7", 2)]
 
 
 def test_a_formula_stays_text_in_a_spreadsheet(tmp_path: Path) -> None:
     fill(tmp_path / "s")
     line = json.dumps({"result_id": _RESULT.result_id, "score": 2, "note": "=HYPERLINK(1)"})
-    with Reader(tmp_path / "s").asking() as asking:
-        [label] = read_labels(line.encode(), asking, who="bob")
+    with Reader(tmp_path / "s").snapshot() as snapshot:
+        [label] = read_labels(line.encode(), snapshot, who="bob")
     put(tmp_path / "s", label)
     assert ",'=HYPERLINK(1)," in _exported(tmp_path / "s", "csv")
 
@@ -338,5 +338,5 @@ def test_a_formula_stays_text_in_a_spreadsheet(tmp_path: Path) -> None:
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, data: bytes, says: str) -> None:
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").asking() as asking, pytest.raises(BadFilterError, match=says):
-        read_labels(data, asking, who="bob")
+    with Reader(tmp_path / "s").snapshot() as snapshot, pytest.raises(BadFilterError, match=says):
+        read_labels(data, snapshot, who="bob")

@@ -1,0 +1,240 @@
+"""Turns the topics' records into rows of the store. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from schemas import RESULT, Alert, Failed, JudgeTask, Label, Scored, Unscored
+from streams.settings import TopicSettings
+
+DAY_MS: Final = 86_400_000
+TextsKept = Literal["full", "excerpt", "none"]
+"""full: all texts; excerpt: the beginning of each; none: none at all."""
+EXCERPT_CHARS: Final = 300
+SEARCHED_CHARS: Final = 20_000
+"""Maximum characters of question and answer that are searchable."""
+_TASK = TypeAdapter(JudgeTask)
+_ALERT = TypeAdapter(Alert)
+_LABEL = TypeAdapter(Label)
+
+
+class ResultRow(NamedTuple):
+    """The columns of a result, with those of its series."""
+
+    result_id: bytes
+    event_id: str
+    replay: bool
+    metric: str
+    fingerprint: str
+    model: str
+    labels: Mapping[str, str]
+    status: str
+    score: float | None
+    at: int
+    judged: int
+    probability: float
+    cost: float | None
+    marks: str
+    partition: int
+    offset: int
+    body: bytes
+
+
+class TextRow(NamedTuple):
+    """The texts of a task, and their searchable words."""
+
+    result_id: bytes
+    at: int
+    body: bytes
+    words: str
+
+
+@dataclass(slots=True)
+class Batch:
+    """The rows of one transaction.
+
+    Attributes:
+        positions: The next offset by topic and partition.
+        unreadable: Number of records with an invalid form.
+    """
+
+    results: list[ResultRow] = field(default_factory=list)
+    texts: list[TextRow] = field(default_factory=list)
+    alerts: list[tuple[str, int, bytes]] = field(default_factory=list)
+    labels: list[tuple[str, bytes, int, str, bytes]] = field(default_factory=list)
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    unreadable: int = 0
+
+
+class Decoder:
+    """Decodes the records of each topic.
+
+    Args:
+        topics: Names of topics.
+        metrics: Names of metrics.
+        texts: Which part of the texts is kept.
+    """
+
+    def __init__(self, topics: TopicSettings, metrics: Iterable[str], texts: TextsKept) -> None:
+        self._topics = topics
+        self._tasks = frozenset(topics.task_topic(metric) for metric in metrics)
+        self._texts = texts
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics to read."""
+        tasks = sorted(self._tasks) if self._texts != "none" else []
+        return [self._topics.scores, *tasks, self._topics.alerts, self._topics.labels]
+
+    def batch(
+        self, records: Iterable[Any], positions: Mapping[tuple[str, int], int], *, oldest: int
+    ) -> Batch:
+        """Decode the records of one poll.
+
+        Args:
+            records: The records from aiokafka.
+            positions: The next offsets.
+            oldest: Older results and texts are omitted, in milliseconds since 1970.
+        """
+        batch = Batch(positions=dict(positions))
+        for record in records:
+            if record.value is None:
+                continue
+            try:
+                self._add(batch, record, oldest)
+            except (ValidationError, UnicodeDecodeError, RecursionError):
+                batch.unreadable += 1
+        return batch
+
+    def _add(self, batch: Batch, record: Any, oldest: int) -> None:
+        value: bytes = record.value
+        if record.topic == self._topics.scores:
+            result = result_row(value, partition=record.partition, offset=record.offset)
+            batch.results += [result] if result.at >= oldest else []
+        elif record.topic in self._tasks:
+            text = text_row(_TASK.validate_json(value), self._texts)
+            batch.texts += [text] if text.at >= oldest else []
+        elif record.topic == self._topics.alerts:
+            alert = _ALERT.validate_json(value)
+            batch.alerts.append((alert.alert_id, milliseconds(alert.raised_at), pack(value)))
+        else:
+            label = _LABEL.validate_json(value)
+            at, result_id = milliseconds(label.labelled_at), bytes.fromhex(label.result_id)
+            batch.labels.append((label.label_id, result_id, at, label.who, pack(value)))
+
+
+def result_row(raw: bytes, *, partition: int, offset: int) -> ResultRow:
+    """Return a result's row.
+
+    Raises:
+        ValidationError: It is not a result.
+    """
+    result = RESULT.validate_json(raw)
+    return ResultRow(
+        result_id=bytes.fromhex(result.result_id),
+        event_id=clean(result.event_id),
+        replay=result.replay_id is not None,
+        metric=result.metric,
+        fingerprint=result.evaluator.fingerprint,
+        model=result.evaluator.model,
+        labels={clean(name): clean(value) for name, value in sorted(result.labels.items())},
+        status=result.status,
+        score=_score(result),
+        at=milliseconds(result.times.occurred_at),
+        judged=milliseconds(result.times.judged_at),
+        probability=result.sampling.probability,
+        cost=result.cost_usd,
+        marks=_marks(result),
+        partition=partition,
+        offset=offset,
+        body=pack(raw),
+    )
+
+
+def _score(result: Scored | Unscored | Failed) -> float | None:
+    """Return the score; a number to three digits, so that sums have few groups."""
+    if not isinstance(result, Scored):
+        return None
+    if result.kind == "number" and isinstance(result.value, int | float):
+        return float(f"{result.value:.3g}")
+    return result.score
+
+
+def _marks(result: Scored | Unscored | Failed) -> str:
+    if isinstance(result, Failed):
+        return ""
+    kinds = [f"correction:{one.kind}" for one in result.corrections]
+    kinds += [f"suspicion:{one.kind}" for one in result.suspicions]
+    return f" {' '.join(sorted(set(kinds)))} " if kinds else ""
+
+
+def text_row(task: JudgeTask, kept: TextsKept) -> TextRow:
+    """Return the texts of a task, which are already redacted.
+
+    Args:
+        task: The task.
+        kept: Which part of each text to keep.
+    """
+    cut = EXCERPT_CHARS if kept == "excerpt" else None
+    context = None if task.context is None else {name: text[:cut] for name, text in task.context.items()}
+    texts: dict[str, Any] = {
+        "question": task.question[:cut],
+        "answer": task.answer[:cut],
+        "reference": None if task.reference is None else task.reference[:cut],
+        "context": context,
+        "further": {name: text[:cut] for name, text in _further(task).items()},
+        "excerpt": cut is not None,
+    }
+    return TextRow(
+        result_id=bytes.fromhex(task.result_id),
+        at=milliseconds(task.sampled_at),
+        body=pack(orjson.dumps(texts)),
+        words=searched(texts),
+    )
+
+
+def _further(task: JudgeTask) -> dict[str, str]:
+    """Return a prompt pack's further inputs as texts by name."""
+    found = {} if task.other_answer is None else {"other answer": task.other_answer}
+    for name, turns in (("messages", task.messages), ("tool calls", task.tool_calls)):
+        if turns is not None:
+            found[name] = "\n".join("  ".join(map(str, turn.model_dump().values())) for turn in turns)
+    return found | (task.fields or {})
+
+
+def searched(texts: Mapping[str, Any]) -> str:
+    """Return the searchable words of question and answer."""
+    return clean(f"{texts['question']} {texts['answer']}"[:SEARCHED_CHARS])
+
+
+def clean(text: str) -> str:
+    """Return text that SQLite accepts: without lone surrogates and NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")
+
+
+def milliseconds(moment: datetime) -> int:
+    """Return a time as milliseconds since 1970."""
+    return round(moment.timestamp() * 1000)
+
+
+def day_of(at: int) -> int:
+    """Return the day of a time, since 1970 (UTC)."""
+    return at // DAY_MS
+
+
+def pack(data: bytes) -> bytes:
+    """Compress a record."""
+    return zlib.compress(data, level=1)
+
+
+def unpacked(data: bytes) -> dict[str, Any]:
+    """Decompress a record and parse its JSON object."""
+    value: dict[str, Any] = orjson.loads(zlib.decompress(data))
+    return value

@@ -1,0 +1,252 @@
+"""The explorer: read-only pages of the store and their JSON, behind the port's access control."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from aiohttp import web
+
+from streams.errors import BadFilterError, StoreError, StoreMissingError, TooSlowError
+from streams.judging.metrics import build_metrics
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.settings import Settings
+from streams.store import charts, verdicts
+from streams.store.database import Reader, Snapshot
+from streams.store.query import Filter, parse
+from streams.store.views.evidence import Links, line_of, verdict_of
+from streams.store.views.incidents import find, known_incidents, summary_of
+from streams.store.views.report import markdown, report_on, values_of
+from streams.web.port import add_assets, json_response
+
+PAGE_LINES: Final = 50
+MAX_INCIDENTS: Final = 200
+AT_ONCE: Final = 4
+"""Maximum concurrent queries of the store; further ones wait."""
+
+_PAGES: Final = {
+    "/explore": "explore.html",
+    "/explore/verdict/{key}": "verdict.html",
+    "/explore/incidents": "incidents.html",
+    "/explore/incident/{key}": "incident.html",
+}
+_FILES: Final = (
+    "explorer.css", "dom.js", "charts.js", "evidence.js", "explore.js", "verdict.js", "incidents.js",
+    "incident.js",
+)  # fmt: skip
+
+Answer = Callable[[Snapshot, web.Request], Any]
+
+
+class Explorer:
+    """Shows a store, read only.
+
+    Args:
+        reader: The store.
+        ranges: Lowest and highest score by metric, as far as known.
+        links: URL templates of traces and records.
+        product_labels: Labels that identify the answering product, for the causes of incidents.
+        now: Returns the time, with its offset from UTC.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        ranges: Mapping[str, tuple[float, float]],
+        links: Links,
+        product_labels: Collection[str] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._reader = reader
+        self._ranges = dict(ranges)
+        self._links = links
+        self._product_labels = tuple(product_labels)
+        self._now = now
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+
+    def add_to(self, app: web.Application, *, refusal: str | None = None) -> None:
+        """Add the pages to an application.
+
+        Args:
+            app: The application, with access control.
+            refusal: Reason to refuse all requests; None: none.
+        """
+        if refusal is not None:
+            app.router.add_get("/explore{rest:.*}", _refusing(refusal))
+            return
+        add_assets(app, "streams.store.views.assets", _PAGES | {f"/explore/{name}": name for name in _FILES})
+        answers: dict[str, Answer] = {
+            "choices": self._choices,
+            "verdicts": self._verdicts,
+            "verdict/{key}": self._verdict,
+            "charts": self._charts,
+            "incidents": self._incidents,
+            "incident/{key}": self._incident,
+        }
+        for name, answer in answers.items():
+            app.router.add_get(f"/explore/api/{name}", self._handler(answer))
+
+    def _handler(self, answer: Answer) -> Callable[[web.Request], Any]:
+        async def handle(request: web.Request) -> web.Response:
+            try:
+                async with self._at_once:
+                    found = await asyncio.to_thread(self._answered, answer, request)
+            except BadFilterError as error:
+                return json_response({"error": str(error)}, 400)
+            except (StoreMissingError, TooSlowError) as error:
+                return json_response({"error": str(error)}, 503)
+            except StoreError as error:
+                return json_response({"error": str(error)}, 500)
+            if found is None:
+                return json_response({"error": "the store has nothing at this URL"}, 404)
+            return json_response(found)
+
+        return handle
+
+    def _answered(self, answer: Answer, request: web.Request) -> Any:
+        with self._reader.snapshot() as snapshot:
+            return answer(snapshot, request)
+
+    def _filter(self, request: web.Request) -> Filter:
+        return parse(request.query, request.query.getall("label", []), self._now())
+
+    def _range(self, snapshot: Snapshot, metric: str) -> tuple[float, float]:
+        """Return the scale of a metric; for one not in the settings, the range of its scores."""
+        if metric not in self._ranges:
+            self._ranges[metric] = charts.score_range(snapshot, metric)
+        return self._ranges[metric]
+
+    def _choices(self, snapshot: Snapshot, _: web.Request) -> Any:
+        found = charts.choices(snapshot)
+        ranges = {metric: self._range(snapshot, metric) for metric in found["metrics"]}
+        return found | {"extent": charts.extent(snapshot), "ranges": ranges}
+
+    def _verdicts(self, snapshot: Snapshot, request: web.Request) -> Any:
+        order = request.query.get("order", "worst")
+        if order not in verdicts.ORDERS:
+            raise BadFilterError(f"order must be one of {', '.join(verdicts.ORDERS)}, got {order[:40]!r}")
+        skip = request.query.get("skip", "0")
+        if not skip.isdecimal() or int(skip) > verdicts.MAX_SKIPPED:
+            raise BadFilterError(
+                f"skip must be a number up to {verdicts.MAX_SKIPPED}, got {skip[:40]!r}; narrow the filter"
+            )
+        page = verdicts.page(snapshot, self._filter(request), order=order, limit=PAGE_LINES, skip=int(skip))
+        return {"count": page.count, "more": page.more, "rows": [line_of(row) for row in page.rows]}
+
+    def _verdict(self, snapshot: Snapshot, request: web.Request) -> Any:
+        found = verdicts.one(snapshot, request.match_info["key"])
+        if found is None:
+            return None
+        rows = verdicts.of_event(snapshot, found["event_id"])
+        others = [line_of(row) for row in rows if row["result_id"] != found["result_id"]]
+        metrics = {found["metric"], *(row["metric"] for row in others)}
+        return verdict_of(found, self._links) | {
+            "range": self._range(snapshot, found["metric"]),
+            "ranges": {metric: self._range(snapshot, metric) for metric in metrics},
+            "others": others,
+        }
+
+    def _charts(self, snapshot: Snapshot, request: web.Request) -> Any:
+        wanted = self._filter(request)
+        first, last = charts.extent(snapshot) or (0, 0)
+        since = first if wanted.since is None else wanted.since
+        until = last + 1 if wanted.until is None else min(wanted.until, max(last + 1, since + 1))
+        step = charts.step_of(since, until)
+        found = charts.charts(snapshot, wanted, step)
+        labels = [
+            (metric, name, value, *self._estimate(snapshot, metric, scores))
+            for (metric, name, value), scores in found.labels.items()
+        ]
+        return {
+            "since": since,
+            "until": until,
+            "step": step,
+            "lines": [
+                {
+                    "metric": metric,
+                    "fingerprint": fingerprint,
+                    "model": model,
+                    "range": self._range(snapshot, metric),
+                    "points": [
+                        (at, *self._estimate(snapshot, metric, scores)) for at, scores in sorted(line.items())
+                    ],
+                }
+                for (metric, fingerprint, model), line in sorted(found.lines.items())
+            ],
+            "scores": {
+                metric: self._distribution(snapshot, metric, found) for metric in sorted(found.statuses)
+            },
+            "labels": sorted(labels, key=lambda row: (row[0], row[1], row[3] or 0, row[2])),
+            "cost": [(day, *spent) for day, spent in sorted(found.costs.items())][-charts.MAX_DAYS :],
+        }
+
+    def _distribution(self, snapshot: Snapshot, metric: str, found: charts.Charts) -> dict[str, Any]:
+        numbers: dict[float, int] = {}
+        weights: dict[float, float] = {}
+        for (score, probability), count in found.scores[metric].items():
+            numbers[score] = numbers.get(score, 0) + count
+            weights[score] = weights.get(score, 0.0) + count / probability
+        return {
+            "scores": numbers,
+            "weights": weights,
+            "statuses": found.statuses[metric],
+            "range": self._range(snapshot, metric),
+        }
+
+    def _estimate(self, snapshot: Snapshot, metric: str, scores: charts.Scores) -> tuple[Any, ...]:
+        """Return mean, ends of its interval, and number of scores."""
+        sums = WeightedSums.of_counted(scores)
+        lowest, highest = self._range(snapshot, metric)
+        ends = sums.interval(lowest=lowest, highest=highest)
+        if sums.mean is None or ends is None:
+            return None, None, None, sums.count
+        return round(sums.mean, 4), round(ends[0], 4), round(ends[1], 4), sums.count
+
+    def _incidents(self, snapshot: Snapshot, _: web.Request) -> Any:
+        return {"incidents": [summary_of(one) for one in known_incidents(snapshot)[:MAX_INCIDENTS]]}
+
+    def _incident(self, snapshot: Snapshot, request: web.Request) -> Any:
+        found = find(known_incidents(snapshot), request.match_info["key"], metric=request.query.get("metric"))
+        if found is None:
+            return None
+        report = report_on(snapshot, found, ranges=self._ranges, product_labels=self._product_labels)
+        values = values_of(report)
+        for one in values["reports"]:
+            for name in ("worst", "examples_before"):
+                one[name] = [line_of(row) for row in one[name]]
+            one["range"] = self._range(snapshot, one["metric"])
+        return values | {"markdown": markdown(report), "extent": charts.extent(snapshot)}
+
+
+def _refusing(reason: str) -> Callable[[web.Request], Any]:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=403, text=reason)
+
+    return refuse
+
+
+def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
+    """Return lowest and highest score of each metric.
+
+    Raises:
+        SettingsError: A prompt pack cannot be used.
+    """
+    return {name: metric.score_range for name, metric in build_metrics(settings).items()}
+
+
+def open_explorer(settings: Settings) -> Explorer:
+    """Build the explorer of the settings' store.
+
+    Raises:
+        SettingsError: A prompt pack cannot be used.
+    """
+    kept = settings.store
+    return Explorer(
+        Reader(kept.path),
+        ranges=score_ranges(settings),
+        product_labels=kept.product_labels,
+        links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
+    )

@@ -1,1 +1,0 @@
-"""Read-only pages of the verdict store, without external assets, behind the port's access control."""

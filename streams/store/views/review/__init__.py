@@ -1,1 +1,0 @@
-"""Human labels on verdicts: queue, page, import and export."""
