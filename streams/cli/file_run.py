@@ -21,11 +21,11 @@ from streams.cli.lines import progress
 if TYPE_CHECKING:
     from judge.metric import Metric
     from schemas import Failed, Scored, Unscored
+    from streams.batch.files import FileJudge
+    from streams.batch.results import ResultFile
+    from streams.batch.sources import Line
+    from streams.batch.tally import Tally
     from streams.intake.reading import Ingest
-    from streams.judging.files.judging import FileJudge
-    from streams.judging.files.reading import Line
-    from streams.judging.files.summary import FileSummary
-    from streams.judging.files.writing import ResultFile
     from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
 
 MAX_LINE_BYTES: Final = 100 * 1024 * 1024
@@ -70,9 +70,9 @@ class FileRun:
         *,
         keep: bool,
     ) -> None:
-        from streams.judging.files.summary import FileSummary, Summary
+        from streams.batch.tally import MetricTally, Tally
 
-        self.summary: FileSummary = FileSummary([Summary(one.name, one.score_range) for one in metrics])
+        self.summary: Tally = Tally([MetricTally(one.name, one.score_range) for one in metrics])
         self.kept: list[Scored | Unscored | Failed] = []
         self._call = call
         self._settings = settings
@@ -82,7 +82,7 @@ class FileRun:
         self._keep = keep
         self._warned: set[str] = set()
 
-    async def judge(self, lines: Iterable[Line], stop: asyncio.Event) -> FileSummary:
+    async def judge(self, lines: Iterable[Line], stop: asyncio.Event) -> Tally:
         """Judge until the end of the lines, an outage of the judge, or a stop by the user.
 
         Raises:
@@ -90,8 +90,8 @@ class FileRun:
             CommandError: No endpoint answers.
         """
         from judge.errors import JudgeConfigurationError
+        from streams.batch.files import open_file_judge
         from streams.errors import SettingsError
-        from streams.judging.files.judging import open_file_judge
 
         for result in () if self._results is None else self._results.earlier:
             if result.metric in self._call.metrics:
@@ -120,49 +120,34 @@ class FileRun:
 
     async def _write(self, judge: FileJudge, lines: Iterable[Line], stop: asyncio.Event) -> None:
         """Write results until the end of the lines, an outage of the judge, or a stop by the user."""
-        from streams.judging.files.judging import judge_lines, outage
+        from streams.batch.engine import Batch, Limits
+        from streams.batch.files import FileWork
 
         whole = [name for name, metric in self._named().items() if metric.unit == "conversation"]
-        outcomes = judge_lines(
-            self._counted(lines),
-            judge,
+        work = FileWork(
+            {metric.name: metric for metric in self._metrics},
             self._ingest(),
             source="stdin" if str(self._call.file) == "-" else self._call.file.name,
-            concurrency=self._judge.max_in_flight,
             done=frozenset() if self._results is None else self._results.done,
             whole=whole,
         )
-
-        async def write() -> None:
+        batch = Batch(judge.judges, judge.pool, Limits(at_once=self._judge.max_in_flight), stop=stop)
+        try:
             with progress(self._call.file, each=len(self._metrics)) as advance:
-                async for outcome in outcomes:
-                    self._handle(outcome, advance)
-            for one in self.summary.metrics:
+                async with contextlib.aclosing(batch.run(work.of(self._counted(lines)))) as outcomes:
+                    async for outcome in outcomes:
+                        self._handle(outcome, advance)
+            self.summary.outage, self.summary.interrupted = batch.trouble, batch.end == "stopped"
+            for one in self.summary.metrics if batch.end == "done" else ():
                 if one.metric in whole and not one.results:
                     typer.echo(f"{one.metric} judges conversations: no event has a conversation_id", err=True)
-
-        writing = asyncio.create_task(write())
-        stopping = asyncio.create_task(stop.wait())
-        failing = asyncio.create_task(outage(judge.pool))
-        try:
-            await asyncio.wait({writing, stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
-                writing.result()
-            elif failing.done():
-                self.summary.outage = failing.result()
-            else:
-                self.summary.interrupted = True
         finally:
-            for task in (writing, stopping, failing):
-                task.cancel()
-            await asyncio.gather(writing, stopping, failing, return_exceptions=True)
-            await outcomes.aclose()
             sys.stdout.flush()
             for usage, cost_usd in judge.checks.used_up:
                 self.summary.checks.add(usage, cost_usd)
 
     def _handle(self, outcome: object, advance: Callable[[], None]) -> None:
-        from streams.judging.files.judging import InvalidLine
+        from streams.batch.sources import InvalidLine
 
         if isinstance(outcome, InvalidLine):
             typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
@@ -184,7 +169,7 @@ class FileRun:
 
     def _counted(self, lines: Iterable[Line]) -> Iterable[Line]:
         """Count the lines as they are read, and warn once of each unknown name that resembles a field."""
-        from streams.judging.files.reading import misspelt
+        from streams.batch.sources import misspelt
 
         mapped = self._settings is not None and self._settings.ingest.mapping
         for line in lines:

@@ -19,10 +19,10 @@ from streams.cli.kafka import Connection
 from streams.cli.lines import opened
 
 if TYPE_CHECKING:
-    from streams.judging.files.reading import Line
+    from streams.batch.plan import Plan
+    from streams.batch.replay import Report
+    from streams.batch.sources import Line
     from streams.settings import Settings
-    from streams.worker.replay.plan import Plan
-    from streams.worker.replay.report import Report
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 
@@ -99,11 +99,11 @@ async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> 
     from aiokafka.errors import KafkaError
 
     from judge.errors import JudgeConfigurationError
+    from streams.batch.plan import begun_at, new_id
+    from streams.batch.replay import Replay
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
     from streams.kafka.topics.grants import produce_grants, tail_grants
-    from streams.worker.replay.plan import begun_at, new_id
-    from streams.worker.replay.run import Replay
 
     topics = where.settings.topics
     try:
@@ -139,7 +139,7 @@ async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> 
 
 
 def _lines(plan: Plan) -> Iterator[Line]:
-    from streams.judging.files.reading import format_of, read_lines
+    from streams.batch.sources import format_of, read_lines
 
     assert plan.file is not None  # noqa: S101 - called for files only
     with opened(plan.file) as handle:

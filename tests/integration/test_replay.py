@@ -21,12 +21,12 @@ from aiohttp import web
 from aiokafka import AIOKafkaProducer
 
 from schemas import RESULT, QAEvent, Scored
+from streams.batch.plan import Plan
 from streams.cli.errors import BadUsageError
 from streams.cli.kafka import Connection
 from streams.cli.past import PastCall, judge_past, plan_of
 from streams.intake.from_settings import event_policy
 from streams.store.writer import Writer
-from streams.worker.replay.plan import Plan
 from tests.integration.deadlines import until
 from tests.integration.processes import process
 from tests.integration.stage import PACK, Stage

@@ -17,10 +17,10 @@ from streams.cli.lines import opened
 if TYPE_CHECKING:
     from judge.metric import Metric
     from schemas import Failed, Scored, Unscored
-    from streams.judging.files.comparison import Comparison
-    from streams.judging.files.reading import Format
-    from streams.judging.files.summary import FileSummary
-    from streams.judging.files.writing import ResultFile
+    from streams.batch.comparison import Comparison
+    from streams.batch.results import ResultFile
+    from streams.batch.sources import Format
+    from streams.batch.tally import Tally
     from streams.settings import JudgeSettings, Settings
 
 CONCURRENCY = 16
@@ -170,10 +170,10 @@ def _run(
     html: Path | None,
     as_json: bool,
 ) -> None:
+    from streams.batch.results import open_results, read_results
+    from streams.batch.sources import format_of, read_lines
     from streams.cli.running import run_until_stopped
     from streams.errors import SettingsError
-    from streams.judging.files.reading import format_of, read_lines
-    from streams.judging.files.writing import open_results, read_results
 
     settings = _settings(call)
     asked = _judge_settings(call, settings)
@@ -276,14 +276,14 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
 def _compared(
     call: FileCall, earlier: Sequence[Scored | Unscored | Failed], now: Sequence[Scored | Unscored | Failed]
 ) -> list[Comparison]:
-    from streams.judging.files.comparison import compare
+    from streams.batch.comparison import compare
 
     return [] if call.compare is None else [compare(name, earlier, now) for name in call.metrics]
 
 
 def _tell(
     call: FileCall,
-    summary: FileSummary,
+    summary: Tally,
     comparisons: Sequence[Comparison],
     *,
     html: Path | None,
@@ -298,7 +298,7 @@ def _tell(
         text = "\n".join([summary.text(), *(one.text() for one in comparisons)])
     typer.echo(text, err=not (as_json and call.output is not None))
     if html is not None:
-        from streams.judging.files.page import page
+        from streams.batch.page import page
 
         try:
             html.write_text(page(call.file.name, summary, comparisons), encoding="utf-8")
@@ -307,7 +307,7 @@ def _tell(
 
 
 def _end(
-    call: FileCall, summary: FileSummary, comparisons: Sequence[Comparison], results: ResultFile | None
+    call: FileCall, summary: Tally, comparisons: Sequence[Comparison], results: ResultFile | None
 ) -> None:
     """Move the results to --output, or print where they are; set the exit code."""
     if summary.interrupted or summary.outage is not None:

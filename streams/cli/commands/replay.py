@@ -123,8 +123,8 @@ def replay(
         letters = DeadLetterCall(wanted, rate, yes, as_json)
         run_until_stopped(lambda stop: send_dead_letters(where, letters, stop))
         return
+    from streams.batch.plan import Plan
     from streams.cli.past import PastCall, judge_past, plan_of
-    from streams.worker.replay.plan import Plan
 
     plan = Plan(
         since=since,

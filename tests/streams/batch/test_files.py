@@ -14,9 +14,10 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import Scored, Usage
+from streams.batch.engine import Batch, Checks, Limits, outage
+from streams.batch.files import FileWork
+from streams.batch.sources import InvalidLine, Line
 from streams.intake.reading import Ingest
-from streams.judging.files.judging import Checks, FileJudge, InvalidLine, judge_lines, outage
-from streams.judging.files.reading import Line
 from streams.judging.stack import metric_judges, open_stack
 from streams.settings import JudgeSettings
 from tests.judge.pool.test_reliable import DOWN, Server, judge_all, now, pooled, until
@@ -132,12 +133,12 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
     lines = [line(1, "c-2"), Line(2, b"{"), line(3, "c-1"), line(4, "c-2"), line(5, None)]
     async with open_stack(JudgeSettings(), [], chat=ScriptedChat(say)) as stack:
         judges = metric_judges(stack, metrics, {})
-        judge = FileJudge({metrics[name]: judges[name] for name in metrics}, stack.pool, Checks(PriceTable()))
 
         async def judged(*done: str) -> list[Scored]:
             ingest = Ingest(max_event_bytes=1_000_000)
-            found = judge_lines(lines, judge, ingest, source="f", concurrency=2, done=done, whole=["whole"])
-            outcomes = [one async for one in found]
+            work = FileWork(metrics, ingest, source="f", done=done, whole=["whole"])
+            batch = Batch(judges, stack.pool, Limits(at_once=2))
+            outcomes = [one async for one in batch.run(work.of(lines))]
             assert [place for place, one in enumerate(outcomes) if isinstance(one, InvalidLine)] == [1]
             return [one for one in outcomes if isinstance(one, Scored)]
 

@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 
 from schemas import Usage
-from streams.judging.files.comparison import compare, paired_interval
-from streams.judging.files.page import page
-from streams.judging.files.summary import FileSummary, Spending, Summary
+from streams.batch.comparison import compare, paired_interval
+from streams.batch.page import page
+from streams.batch.tally import MetricTally, Spending, Tally
 from tests.streams.results import failed, numbered, scored, unscored
 
 
-def summary() -> Summary:
+def summary() -> MetricTally:
     """Return a summary of scores 5, 5, 2, 1, one unscored result and two failures."""
-    found = Summary("relevance", (1, 5))
+    found = MetricTally("relevance", (1, 5))
     for number, score in enumerate((5, 5, 2, 1)):
         found.add(scored(number, score, labels={"model": "a" if number < 2 else "b"}))
     found.add(unscored(7))
@@ -29,17 +29,17 @@ def test_numbers_are_shown_by_tenths_and_labels_by_name() -> None:
 
     0.2 of 0 to 1 is in the third tenth, 1 in the last.
     """
-    numbers = Summary("fluency", (0.0, 1.0))
+    numbers = MetricTally("fluency", (0.0, 1.0))
     for number, value in enumerate((0.2, 0.29, 1.0)):
         numbers.add(numbered(number, value, metric="fluency"))
     assert numbers.as_json()["distribution"] == {"0.2-0.3": 2, "0.9-1": 1}
     assert numbers.as_json()["mean"] == pytest.approx(1.49 / 3)
-    labels = Summary("refusal", (0, 3))
+    labels = MetricTally("refusal", (0, 3))
     for number, (label, score) in enumerate((("refused", 0), ("answered", 3), ("answered", 3))):
         labels.add(scored(number, score).model_copy(update={"kind": "label", "value": label}))
     assert labels.as_json()["distribution"] == {"refused": 1, "answered": 2}
     assert "  answered  " in "\n".join(labels.lines())
-    assert "<td>answered</td>" in page("f", FileSummary([labels]), [])
+    assert "<td>answered</td>" in page("f", Tally([labels]), [])
 
 
 def test_counts_means_and_reasons() -> None:
@@ -58,7 +58,7 @@ def test_counts_means_and_reasons() -> None:
 
 def test_only_the_ten_lowest_are_kept() -> None:
     """Of 30 scores from 1 to 3, the first ten of score 1 are listed in the file's order."""
-    found = Summary("relevance", (1, 5))
+    found = MetricTally("relevance", (1, 5))
     for number in range(30):
         found.add(scored(number, number % 3 + 1))
     assert [bad.score for bad in found.worst_first()] == [1] * 10
@@ -79,11 +79,11 @@ def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
 
 def test_all_failed() -> None:
     """`all_failed` holds if there are results and each failed."""
-    assert not FileSummary([Summary("relevance", (1, 5))]).all_failed
-    assert not FileSummary([summary()]).all_failed
-    broken = Summary("relevance", (1, 5))
+    assert not Tally([MetricTally("relevance", (1, 5))]).all_failed
+    assert not Tally([summary()]).all_failed
+    broken = MetricTally("relevance", (1, 5))
     broken.add(failed(1))
-    assert FileSummary([broken]).all_failed
+    assert Tally([broken]).all_failed
 
 
 def test_the_page_has_no_script_or_link() -> None:
@@ -92,7 +92,7 @@ def test_the_page_has_no_script_or_link() -> None:
     found.add(
         scored(50, 1, labels={"model": "<b>"}).model_copy(update={"event_id": "<script>alert(1)</script>"})
     )
-    html = page("a<b>.jsonl", FileSummary([found], invalid=Counter({"answer": 1}), lines=8))
+    html = page("a<b>.jsonl", Tally([found], invalid=Counter({"answer": 1}), lines=8))
     assert "<script" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "&lt;b&gt;" in html

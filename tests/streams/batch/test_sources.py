@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.batch.files import read_event
+from streams.batch.sources import Format, InvalidLine, Line, format_of, misspelt, read_lines
 from streams.errors import SettingsError
 from streams.intake.reading import Ingest
-from streams.judging.files.judging import InvalidLine, read_event
-from streams.judging.files.reading import Format, Line, format_of, misspelt, read_lines
 
 ROW = {"event_id": "1", "question": "Where?", "answer": "In Paris."}
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from schemas import JudgeTask
+from streams.batch.selection import Passage, Selection
 from streams.intake.from_settings import event_policy
 from streams.judging.metrics import build_metrics
 from streams.kafka.stretch import PastRecord
 from streams.settings import Settings
-from streams.worker.replay.selection import Selection, Tally
 from tests.streams.intake.reading.otlp.building import request, span
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -26,13 +26,13 @@ def settings(**changes: Any) -> Settings:
 
 async def selected(
     settings: Settings, records: Sequence[PastRecord], *, first: int = 0, end: int = 1_000, **options: Any
-) -> tuple[list[JudgeTask], Tally]:
+) -> tuple[list[JudgeTask], Passage]:
     async def given() -> AsyncIterator[PastRecord]:
         for record in records:
             yield record
 
     selection = Selection(settings, build_metrics(settings), "replay-1", **options)
-    tally = Tally()
+    tally = Passage()
     inside = lambda record: first <= record.offset < end  # noqa: E731 - shorter than a function
     return [task async for task in selection.tasks(given(), tally, inside)], tally
 

@@ -1,4 +1,4 @@
-"""Turn past records into tasks, with the sampling and routes of the live intake."""
+"""Past records as work for the batch engine, with the sampling, routes and joins of the live intake."""
 
 from __future__ import annotations
 
@@ -43,18 +43,14 @@ Inside: TypeAlias = Callable[[PastRecord], bool]
 
 
 @dataclass(slots=True)
-class Tally:
-    """Outcomes of the records in a time range.
-
-    Args:
-        records: Records read.
-        sampled: Events that become tasks.
-        passed: Other events and records, by reason.
-    """
+class Passage:
+    """What became of the records in a time range."""
 
     records: int = 0
     sampled: int = 0
+    """Events that become tasks."""
     passed: Counter[str] = field(default_factory=Counter)
+    """Other events and records, by reason."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -65,9 +61,6 @@ class Selection:
     """Turns past records into tasks.
 
     Args:
-        settings: The settings; `metrics` names the metrics to judge.
-        metrics: These metrics, by name.
-        replay_id: Id of the replay.
         parts: Labels of the selected parts of the traffic; empty for all.
         whole: Whether to take every event without sampling (events of a file).
         unpacking: Decodes records by their schemas; None without a registry.
@@ -105,29 +98,27 @@ class Selection:
         if self._whole_routes:
             self.straddle_seconds = ingest.conversations.max_seconds
 
-    async def tasks(self, records: Records, tally: Tally, inside: Inside) -> AsyncGenerator[JudgeTask, None]:
-        """Yield the tasks of records.
+    async def tasks(
+        self, records: Records, passage: Passage, inside: Inside
+    ) -> AsyncGenerator[JudgeTask, None]:
+        """Yield the tasks of records, given in order per partition.
 
-        Args:
-            records: Records, in order per partition.
-            tally: Counts outcomes.
-            inside: Returns whether a record is in the time range; a trace or conversation is if its first
-                record is.
+        A trace or conversation is in the time range (`inside`) if its first record is.
         """
         events = (
-            self._events(records, tally, inside)
+            self._events(records, passage, inside)
             if self._reader is None
-            else self._traces(self._reader, records, tally, inside)
+            else self._traces(self._reader, records, passage, inside)
         )
         async for record, event, routes in events:
             if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
-                tally.passed["other_part"] += 1
+                passage.passed["other_part"] += 1
                 continue
             decision = self._policy.decide_event(event, record.key)
             routing = route(event, decision, routes if decision.keep else self._of_all)
             if not routing.assignments:
                 unroutable = decision.keep and routing.unroutable
-                tally.passed["unroutable" if unroutable else decision.skip_reason or "not_sampled"] += 1
+                passage.passed["unroutable" if unroutable else decision.skip_reason or "not_sampled"] += 1
                 continue
             try:
                 tasks = await tasks_of(
@@ -140,26 +131,26 @@ class Selection:
                     replay_id=self._replay_id,
                 )
             except EventError:
-                tally.passed["oversized"] += 1
+                passage.passed["oversized"] += 1
                 continue
-            tally.sampled += 1
+            passage.sampled += 1
             for task in tasks:
                 yield task
 
-    async def _events(self, records: Records, tally: Tally, inside: Inside) -> AsyncIterator[_Found]:
+    async def _events(self, records: Records, passage: Passage, inside: Inside) -> AsyncIterator[_Found]:
         joins: dict[int, _PartitionJoin[QAEvent]] = {}
         async for record in records:
             counts = inside(record)
             if not counts and not self._whole_routes:
                 continue
-            tally.records += counts
+            passage.records += counts
             if self._predicate is not None and not self._predicate(record):
-                tally.passed["not_sampled"] += counts
+                passage.passed["not_sampled"] += counts
                 continue
             try:
                 event = await self._ingest.read(record, self._unpack)
             except DecodeError as error:
-                tally.passed[error.reason] += counts
+                passage.passed[error.reason] += counts
                 continue
             if counts and self._routes:
                 yield record, event, self._routes
@@ -187,36 +178,36 @@ class Selection:
     # Traces
 
     async def _traces(
-        self, reader: OtlpReader, records: Records, tally: Tally, inside: Inside
+        self, reader: OtlpReader, records: Records, passage: Passage, inside: Inside
     ) -> AsyncIterator[_Found]:
         joins: dict[int, _PartitionJoin[Span]] = {}
         bounds = trace_bounds(self._settings.ingest.otlp)
         sampler = TraceSampler(self._read)
         async for record in records:
-            tally.records += inside(record)
+            passage.records += inside(record)
             try:
                 split = sampler.split(reader.heads(record.value), record.key)
                 traces = reader.spans(record.value, split.kept.__contains__) if split.kept else {}
             except (DecodeError, ValueError):
-                tally.passed["undecodable"] += inside(record)
+                passage.passed["undecodable"] += inside(record)
                 continue
-            tally.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
+            passage.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
             if reader.unit == "span":
                 closed: Iterable[tuple[PastRecord, list[Span]]] = ((record, one) for one in traces.values())
             else:
                 join = joins.setdefault(record.partition, _PartitionJoin(bounds, has_root))
                 closed = join.add(record, traces)
-            for found in self._become(reader, closed, tally, inside):
+            for found in self._become(reader, closed, passage, inside):
                 yield found
         for join in joins.values():
-            for found in self._become(reader, join.rest(), tally, inside):
+            for found in self._become(reader, join.rest(), passage, inside):
                 yield found
 
     def _become(
         self,
         reader: OtlpReader,
         closed: Iterable[tuple[PastRecord, list[Span]]],
-        tally: Tally,
+        passage: Passage,
         inside: Inside,
     ) -> Iterator[_Found]:
         for first, spans in closed:
@@ -225,10 +216,10 @@ class Selection:
             try:
                 reading = reader.read(spans)
             except DecodeError as error:
-                tally.passed[error.reason] += 1
+                passage.passed[error.reason] += 1
                 continue
             if reading.why_none is not None:
-                tally.passed[reading.why_none] += 1
+                passage.passed[reading.why_none] += 1
             for event in reading.events:
                 yield first, event, self._routes
 

@@ -7,12 +7,18 @@ length of all. Source: Cochran, "Sampling Techniques" (1977), chapter 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappush, heapreplace
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
-from schemas import Failed, Scored, Unscored
+from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.batch.selection import Passage
+from streams.intake.tasks import texts_chars
+
+SAMPLE: Final = 40
+"""Minimum samples per metric for an estimate, if there are as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +26,7 @@ class Sampled:
     """The effort of judging one answer.
 
     Args:
-        chars: Length of its texts.
-        input_tokens: Input tokens.
-        output_tokens: Output tokens.
         usd: Its cost; None if the price is unknown.
-        seconds: Duration of the judge call; 0 without one.
     """
 
     chars: int
@@ -56,14 +58,12 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Rates:
     """Limits on the rate of a replay.
 
     Args:
-        in_flight: Answers judged concurrently.
         per_second: Answers per second; None for no limit.
         requests_per_minute: Of all endpoints together; None if unknown.
-        tokens_per_minute: Likewise.
     """
 
     in_flight: int
@@ -77,11 +77,7 @@ class Estimate:
     """The estimated effort of judging.
 
     Args:
-        results: Number of results.
-        input_tokens: Input tokens.
-        output_tokens: Output tokens.
         usd: Cost; None if the price is unknown.
-        seconds: Duration at the limits.
     """
 
     results: int
@@ -109,12 +105,10 @@ class Estimate:
         )
 
 
-def estimate(parts: Sequence[tuple[Lengths, Sequence[Sampled]]], limits: Limits) -> Estimate:
+def estimate(parts: Sequence[tuple[Lengths, Sequence[Sampled]]], limits: Rates) -> Estimate:
     """Estimate the effort of tasks.
 
-    Args:
-        parts: For each metric its tasks, and a sample of their effort; not empty if there are tasks.
-        limits: Limits on the rate.
+    `parts` are each metric's tasks, with a sample of their effort, which is not empty if there are tasks.
     """
     parts = [part for part in parts if part[0].count]
     tokens_in = sum(_total(all_, sample, [one.input_tokens for one in sample]) for all_, sample in parts)
@@ -153,3 +147,61 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+@dataclass(slots=True)
+class Scan:
+    """The tasks of a time range."""
+
+    passage: Passage = field(default_factory=Passage)
+    tasks: dict[str, Lengths] = field(default_factory=dict)
+    left: dict[str, Lengths] = field(default_factory=dict)
+    samples: dict[str, list[Sampled]] = field(default_factory=dict)
+    pilots: dict[str, list[tuple[int, JudgeTask]]] = field(default_factory=dict)
+
+    def add(self, task: JudgeTask, took: Sampled | None, *, done: bool) -> None:
+        """Count a task, with the effort of judging it before; None if unknown."""
+        chars = texts_chars(task)
+        self.tasks.setdefault(task.metric, Lengths()).add(chars)
+        self.add_sample(task, took)
+        if done:
+            return
+        self.left.setdefault(task.metric, Lengths()).add(chars)
+        heap = self.pilots.setdefault(task.metric, [])
+        entry = (-int(task.result_id, 16), task)  # a hash: the smallest ids are a random sample
+        if len(heap) < SAMPLE:
+            heappush(heap, entry)
+        elif entry[0] > heap[0][0]:
+            heapreplace(heap, entry)
+
+    def add_sample(self, task: JudgeTask, took: Sampled | None) -> None:
+        """Add the effort of a task to the samples."""
+        if took is not None:
+            self.samples.setdefault(task.metric, []).append(replace(took, chars=texts_chars(task)))
+
+    def wanted(self) -> list[JudgeTask]:
+        """Return the tasks to judge first, of metrics with too few samples."""
+        return [
+            task
+            for name, heap in self.pilots.items()
+            if len(self.samples.get(name, ())) < min(SAMPLE, self.tasks[name].count)
+            for _, task in heap
+        ]
+
+    def left_without(self, done: Sequence[JudgeTask]) -> Mapping[str, Lengths]:
+        """Return the remaining tasks after these are done."""
+        rest = {name: Lengths(one.count, one.chars) for name, one in self.left.items()}
+        for task in done:
+            rest[task.metric].count -= 1
+            rest[task.metric].chars -= texts_chars(task)
+        return rest
+
+    def text(self, replay_id: str, done: int) -> str:
+        """Return the text form."""
+        passed = ", ".join(f"{count:,} {reason}" for reason, count in self.passage.passed.most_common())
+        tasks = ", ".join(f"{all_.count:,} {name}" for name, all_ in self.tasks.items()) or "nothing to judge"
+        again = f"; {done:,} exist already" if done else ""
+        return (
+            f"{replay_id}: {self.passage.records:,} records, {self.passage.sampled:,} events to judge"
+            f"{f' ({passed})' if passed else ''}: {tasks}{again}"
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -12,32 +13,34 @@ import structlog
 from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
 
 from judge.metric import Metric
+from judge.text.printable import printable
 from judge.verdict.evaluator import evaluator_of
 from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.batch.comparison import Comparison, compare_scores
+from streams.batch.engine import Batch, Checks, End, Limits
+from streams.batch.estimate import Estimate, Lengths, Scan, estimate
+from streams.batch.history import History
+from streams.batch.plan import Plan, limits_of, settings_of
+from streams.batch.selection import Passage, Selection
+from streams.batch.sources import InvalidLine, Line
 from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry
 from streams.judging.asked import asked_by
-from streams.judging.files.comparison import Comparison, compare_scores
-from streams.judging.files.judging import Checks
-from streams.judging.files.reading import Line
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices, price_of
 from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.kafka.output import result_forms, result_headers
 from streams.kafka.stretch import PastRecord, Stretch, StretchReader
 from streams.settings import Settings
-from streams.worker.replay.estimate import Estimate, Lengths, estimate
-from streams.worker.replay.history import History
-from streams.worker.replay.judging import End, ReplayJudging
-from streams.worker.replay.plan import Plan, limits_of, settings_of
-from streams.worker.replay.report import Report
-from streams.worker.replay.scan import Scan
-from streams.worker.replay.selection import Selection, Tally
 
 _log = structlog.stdlib.get_logger(__name__)
 
 STEPS: Final = 10
 """Number of progress messages."""
+OUTAGE_SECONDS: Final = 120.0
+"""A replay ends after an outage of all endpoints for this long; it can be resumed."""
+FINISH_SECONDS: Final = 60.0
+"""Timeout of the calls in flight after a stop."""
 
 
 class Person(Protocol):
@@ -50,17 +53,59 @@ class Person(Protocol):
         """Ask whether to continue."""
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of a replay.
+
+    Args:
+        end: Why it ended; None if the user declined.
+        estimate: Estimated effort of all tasks; None if there was nothing to judge.
+    """
+
+    replay_id: str
+    end: End | None
+    estimate: Estimate | None
+    scan: Scan
+    history: History
+    comparisons: Sequence[Comparison]
+    trouble: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "replay_id": self.replay_id,
+            "end": self.end,
+            "events": self.scan.passage.as_json(),
+            "tasks": sum(one.count for one in self.scan.tasks.values()),
+            "estimate": None if self.estimate is None else self.estimate.as_json(),
+            "results": self.history.tally.by_status,
+            "spent": self.history.tally.spending.as_json(),
+            "comparisons": [one.as_json() for one in self.comparisons],
+        }
+
+    def lines(self) -> list[str]:
+        """Return the lines of the text form."""
+        done = len(self.history.done)
+        told = [
+            f"{self.replay_id}: {done:,} of {sum(one.count for one in self.scan.tasks.values()):,} results, "
+            + self.history.tally.spending.line()
+        ]
+        for metric, statuses in self.history.tally.by_status.items():
+            told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
+        for one in self.comparisons:
+            told.append(f"compared with the live results, {one.text()}")
+            for apart in one.disagreements:
+                told.append(f"  {printable(apart.event_id, 100)}: {apart.before:g} -> {apart.now:g}")
+                told.append(f"    before: {apart.why_before}")
+                told.append(f"    now:    {apart.why_now}")
+        return told
+
+
 class Replay:
     """Judges past events again.
 
     Args:
-        plan: The plan.
-        replay_id: The id of all its results.
-        begun: Time of its first start.
-        settings: The worker's settings.
         producer: A started producer; the caller must stop it.
-        lines: Returns the events of `plan.file`; called once per pass.
-        env: Environment variables.
 
     Raises:
         SettingsError: A metric or endpoint cannot be used, or a cost limit lacks a price.
@@ -126,29 +171,32 @@ class Replay:
         async with open_stack(
             judge, self._endpoints, prices=prices, observer=Checks(prices), cached=False
         ) as stack:
-            judging = ReplayJudging(
-                judges=metric_judges(stack, self._metrics, self._settings.metrics),
-                pool=stack.pool,
-                publish=self._publish,
-                history=history,
-                at_once=judge.max_in_flight,
-                per_second=self._plan.per_second,
-                max_usd=self._plan.max_usd,
+            batch = Batch(
+                metric_judges(stack, self._metrics, self._settings.metrics),
+                stack.pool,
+                Limits(
+                    at_once=judge.max_in_flight,
+                    per_second=self._plan.per_second,
+                    max_usd=self._plan.max_usd,
+                    outage_seconds=OUTAGE_SECONDS,
+                    finish_seconds=FINISH_SECONDS,
+                ),
                 stop=stop,
+                publish=self._publish,
+                spent=history.spent,
             )
-            found, end = await self._judge(judging, scan, history, person)
-        return Report(self._replay_id, end, found, scan, history, self._compared(history), judging.trouble)
+            found, end = await self._judge(batch, scan, history, person)
+        return Report(self._replay_id, end, found, scan, history, self._compared(history), batch.trouble)
 
     async def _judge(
-        self, judging: ReplayJudging, scan: Scan, history: History, person: Person
+        self, batch: Batch, scan: Scan, history: History, person: Person
     ) -> tuple[Estimate | None, End | None]:
         if not any(one.count for one in scan.left.values()):
             return None, "done"
         if wanted := scan.wanted():
-            what = f"judge {len(wanted)} answers first, to estimate the rest?"
-            if not person.agrees(what):
+            if not person.agrees(f"judge {len(wanted)} answers first, to estimate the rest?"):
                 return None, None
-            end = await judging.run(_given(wanted), lambda: None)
+            end = await _judged(batch, _given(wanted), history, lambda: None)
             if end != "done":
                 return None, end
             for task in wanted:
@@ -162,8 +210,8 @@ class Replay:
             return all_, None
         total = sum(one.count for one in scan.tasks.values())
         progress = _Progress(total, len(history.done), person)
-        async with aclosing(self._tasks(Tally())) as tasks:
-            return all_, await judging.run(tasks, progress.step)
+        async with aclosing(self._tasks(Passage(), history.done)) as tasks:
+            return all_, await _judged(batch, tasks, history, progress.step)
 
     # Records and tasks
 
@@ -180,7 +228,7 @@ class Replay:
                 self._topics.events, None if since is None else since - around, until + around
             )
         else:
-            async with aclosing(self._tasks(Tally())) as tasks:
+            async with aclosing(self._tasks(Passage())) as tasks:
                 events = {task.event_id async for task in tasks}
         since = plan.since if plan.file is None else None
         results = await self._reader.between(self._topics.scores, since, None)
@@ -206,22 +254,22 @@ class Replay:
 
     async def _scan(self, history: History) -> Scan:
         scan = Scan()
-        async with aclosing(self._tasks(scan.tally)) as tasks:
+        async with aclosing(self._tasks(scan.passage)) as tasks:
             async for task in tasks:
                 took = history.took.get(task.metric, {}).get(task.event_id)
                 scan.add(task, took, done=task.result_id in history.done)
         history.took.clear()
         return scan
 
-    async def _tasks(self, tally: Tally) -> AsyncGenerator[JudgeTask, None]:
+    async def _tasks(self, passage: Passage, done: Collection[str] = ()) -> AsyncGenerator[JudgeTask, None]:
         seen: set[bytes] = set()
         async with (
             aclosing(self._records()) as records,
-            aclosing(self._selection.tasks(records, tally, self._holds)) as tasks,
+            aclosing(self._selection.tasks(records, passage, self._holds)) as tasks,
         ):
             async for task in tasks:
                 known = bytes.fromhex(task.result_id)
-                if known not in seen:  # judge a duplicate event once
+                if known not in seen and task.result_id not in done:  # judge a duplicate event once
                     seen.add(known)
                     yield task
 
@@ -292,3 +340,14 @@ class _Progress:
 async def _given(tasks: Iterable[JudgeTask]) -> AsyncIterator[JudgeTask]:
     for task in tasks:
         yield task
+
+
+async def _judged(
+    batch: Batch, tasks: AsyncIterator[JudgeTask], history: History, told: Callable[[], None]
+) -> End:
+    async with aclosing(batch.run(tasks)) as outcomes:
+        async for result in outcomes:
+            if not isinstance(result, InvalidLine):
+                history.add(result)
+                told()
+    return batch.end

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from streams.batch.results import open_results, partial_of, read_results
 from streams.errors import SettingsError
-from streams.judging.files.writing import open_results, partial_of, read_results
 from tests.streams.results import failed, scored
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from streams.batch.plan import Plan, begun_at, limits_of, new_id, settings_of
 from streams.errors import SettingsError
 from streams.settings import Settings
-from streams.worker.replay.plan import Plan, begun_at, limits_of, new_id, settings_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENDPOINTS = [

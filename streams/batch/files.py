@@ -1,0 +1,132 @@
+"""The events of a file as work for the batch engine: a task per line and metric, then conversations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import orjson
+
+from judge.metric import Metric
+from judge.pool.pool import EndpointPool
+from judge.task import unsampled_task
+from judge.text.printable import printable
+from schemas import JudgeTask, QAEvent
+from streams.batch.engine import Checks, Work
+from streams.batch.sources import InvalidLine, Line, misspelt
+from streams.errors import DecodeError
+from streams.intake.joining.whole import joined
+from streams.intake.reading import Ingest
+from streams.judging.agent import PatientJudge
+from streams.judging.prices import build_prices
+from streams.judging.stack import metric_judges, open_stack
+from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
+
+CONFIRM_SECONDS = 2.0
+"""How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileJudge:
+    """The judges of metrics, on the endpoints of the settings."""
+
+    judges: Mapping[str, PatientJudge]
+    pool: EndpointPool
+    checks: Checks
+
+
+@asynccontextmanager
+async def open_file_judge(
+    metrics: Sequence[Metric],
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings],
+    wanted: Mapping[str, MetricSettings] | None = None,
+) -> AsyncIterator[FileJudge]:
+    """Open the judges of metrics, as a worker does; `judge.budget` does not apply here.
+
+    `wanted` are the metrics' settings, with endpoints and parameters; a metric without uses all endpoints.
+
+    Raises:
+        SettingsError: A key is missing.
+        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
+    """
+    prices = build_prices(endpoints)
+    checks = Checks(prices)
+    async with open_stack(
+        judge, endpoints, prices=prices, observer=checks, confirm_seconds=CONFIRM_SECONDS
+    ) as stack:
+        judges = metric_judges(stack, {metric.name: metric for metric in metrics}, wanted or {})
+        yield FileJudge(judges, stack.pool, checks)
+
+
+class FileWork:
+    """The tasks of a file.
+
+    Args:
+        source: Name of the file; part of each result's id.
+        done: Ids of existing results, which are skipped.
+        whole: Names of metrics that judge conversations: all events of one `conversation_id` together.
+    """
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Metric],
+        ingest: Ingest,
+        *,
+        source: str,
+        done: Collection[str] = (),
+        whole: Collection[str] = (),
+    ) -> None:
+        self._events = [metric for name, metric in metrics.items() if name not in whole]
+        self._whole = [metric for name, metric in metrics.items() if name in whole]
+        self._ingest = ingest
+        self._source = source
+        self._done = done
+
+    async def of(self, lines: Iterable[Line]) -> AsyncGenerator[Work, None]:
+        """Yield the tasks of each line, or an `InvalidLine`; then those of conversations, in order."""
+        conversations: dict[str, tuple[Line, list[QAEvent]]] = {}
+        for line in lines:
+            event = read_event(line, self._ingest)
+            if isinstance(event, InvalidLine):
+                yield event
+                continue
+            for task in self._tasks(line, event, self._events):
+                yield task
+            if self._whole and event.conversation_id is not None:
+                conversations.setdefault(event.conversation_id, (line, []))[1].append(event)
+        for first, events in conversations.values():
+            for task in self._tasks(first, joined(events), self._whole):
+                yield task
+
+    def _tasks(self, line: Line, event: QAEvent, metrics: Iterable[Metric]) -> Iterator[JudgeTask]:
+        now = datetime.now(UTC)
+        for metric in metrics:
+            task = unsampled_task(
+                event, metric, source=self._source, now=now, number=line.number - 1, policy="every line"
+            )
+            if task.result_id not in self._done:
+                yield task
+
+
+def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
+    """Read an event from a line; a missing id becomes the line number, a numeric one text."""
+    value = line.value
+    if line.problem:
+        return InvalidLine(line.number, line.problem)
+    try:
+        return ingest.decode(value)
+    except DecodeError as error:
+        problem = error.detail
+    document = orjson.loads(value) if problem.startswith("event_id: must be text (got") else None
+    if isinstance(document, dict):
+        given = document.get("event_id")
+        own = str(given) if isinstance(given, int) else f"line-{line.number}" if given is None else given
+        try:
+            return ingest.decode(orjson.dumps({**document, "event_id": own}))
+        except DecodeError as error:
+            problem = error.detail
+    meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(value)]
+    return InvalidLine(line.number, printable("; ".join([*problem.splitlines(), *meant]), 400))

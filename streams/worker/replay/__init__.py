@@ -1,1 +1,0 @@
-"""Judge past events again, separately from the live stream."""
