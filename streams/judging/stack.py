@@ -153,7 +153,6 @@ def _options(judge: JudgeSettings, confirm_seconds: float) -> JudgingOptions:
             longest_breaker_seconds=judge.breaker.longest_pause_seconds,
             confirm_seconds=confirm_seconds,
         ),
-        hedge_after_seconds=judge.hedge_after_seconds,
         max_output_tokens=judge.max_output_tokens,
         repair_attempts=judge.repair_attempts,
         verification_seconds=judge.verification_seconds,

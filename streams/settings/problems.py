@@ -12,6 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from streams.settings.removed import removal
+
 PROBLEMS = "judgestream_problems"
 """Error type of checks over several fields; its context contains (path within the model, text) pairs."""
 MAX_VALUE_CHARS = 80
@@ -133,7 +135,10 @@ def names_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
 
 
 def unknown(model: type[BaseModel], path: Sequence[str | int]) -> str:
-    """Return the message for an unknown setting, with a suggestion."""
+    """Return the message for an unknown setting: why it was removed, or a suggestion."""
+    reason = removal(path)
+    if reason is not None:
+        return f"{dotted(path)} was removed: {reason}"
     return f"{dotted(path)} is not a setting; {suggest(str(path[-1]), names_at(model, path[:-1]))}"
 
 

@@ -42,7 +42,6 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"a body beyond {MAX_REPLY_BYTES // 2**20} MiB" in TEXT
     assert (TRIES_BEFORE_NEXT, ODDS) == (2, 1e-6)  # "after two failures", "one in a million"
     assert defaults.repair_attempts == 2  # "two repair turns"
-    assert defaults.hedge_after_seconds is None
     assert f"the correction `{CUT_KIND}`" in TEXT
 
 

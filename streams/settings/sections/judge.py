@@ -208,13 +208,6 @@ class JudgeSettings(Section):
     timeout_seconds: float = Field(
         default=30, gt=0, le=3600, description="Time limit of one verdict, retries included."
     )
-    hedge_after_seconds: float | None = Field(
-        default=None,
-        gt=0,
-        le=3600,
-        description="After this time without a reply the call is repeated at the same endpoint, and the "
-        "first reply counts. Off by default: you may pay for both.",
-    )
     retry: RetrySettings = Field(default_factory=RetrySettings)
     breaker: BreakerSettings = Field(default_factory=BreakerSettings)
     repair_attempts: int = Field(
@@ -265,20 +258,6 @@ class JudgeSettings(Section):
     def _one_budget_a_day(self) -> Self:
         if self.budget_usd_per_day is not None and self.budget.usd_per_day is not None:
             refuse([("budget_usd_per_day", "duplicates budget.usd_per_day; keep one of them")])
-        return self
-
-    @model_validator(mode="after")
-    def _hedge_in_time(self) -> Self:
-        if self.hedge_after_seconds is not None and self.hedge_after_seconds >= self.timeout_seconds:
-            limit = f"must be less than timeout_seconds ({self.timeout_seconds:g})"
-            refuse(
-                [
-                    (
-                        "hedge_after_seconds",
-                        f"{limit} (got {self.hedge_after_seconds:g}); lower it or remove it",
-                    )
-                ]
-            )
         return self
 
     @model_validator(mode="after")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,6 @@ from streams.settings import (
     MetricSettings,
     Settings,
 )
-from tests.integration.deadlines import until
-from tests.judge.built_tasks import task_for
-from tests.judge.fake_openai import Answer, completion, fake_openai
 
 MILLION = Usage(input_tokens=1_000_000)
 
@@ -59,31 +55,6 @@ def test_the_settings_choose_the_cache(tmp_path: Path) -> None:
     cache = open_cache(CacheSettings(max_entries=9, file=tmp_path / "verdicts"), print)
     assert isinstance(cache, FileCache)
     cache.close()
-
-
-@pytest.mark.parametrize(("after_seconds", "calls"), [(None, 1), (0.05, 2)], ids=["by default", "asked for"])
-async def test_a_slow_call_is_made_twice_only_where_the_settings_ask_for_it(
-    after_seconds: float | None, calls: int
-) -> None:
-    """With hedge_after_seconds a hanging call is repeated; without it the verdict waits."""
-    judge = JudgeSettings(hedge_after_seconds=after_seconds)
-    metric = build_metric("relevance", MetricSettings(mode="verbatim"))
-    good = Answer(body=completion('{"score": 1, "justification": "x"}'))
-    async with fake_openai(Answer(hang=True), good) as server:
-        stack = open_stack(judge, [endpoint(base_url=server.url)])
-        task = task_for(metric, answer="It is. [Page 1]", context={"Page-1": "It is."})
-        judging = asyncio.create_task(stack.judge(metric).judge(task))
-        await until(lambda: len(server.requests) >= calls, "the calls")
-        done, _ = await asyncio.wait({judging}, timeout=0.3 if calls == 1 else 30)
-        assert len(server.requests) == calls
-        if done:
-            call = judging.result().judge
-            assert call is not None
-            assert call.tries == 2
-        assert bool(done) == (calls == 2)
-        judging.cancel()
-        await asyncio.wait({judging})
-        await stack.close()
 
 
 @pytest.mark.parametrize(
