@@ -13,6 +13,15 @@ if TYPE_CHECKING:  # the command line prints its help without importing the mode
     from schemas import Failed, Scored, Unscored
 
 _COUNTS = re.compile(r"\d+ of \d+")
+MOST_ITEMS = 3
+"""Limit of evidence items in a reason."""
+_LACKING = (
+    ("missing", ("facts", "conclusions"), "item", "matched"),
+    ("missing terms", ("terms",), "item", "matched"),
+    ("not supported", ("claims",), "claim_span", "supported"),
+    ("beside the question", ("claims",), "claim_span", "relevant"),
+)
+"""What lowers a score: its words, its lists in the evidence, an item's text and the flag that it lacks."""
 
 
 def printable(text: str, limit: int | None = None) -> str:
@@ -51,12 +60,29 @@ def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
         return printable(f"{result.error_type}: {result.detail}", limit)
     if result.status == "unscored":
         return printable(result.reason, limit)
+    lacking = _lacking(result.evidence)
     justification = result.verdict.get("justification")
     if isinstance(justification, str):
-        return printable(justification, limit)
+        return printable(f"{lacking} | {justification}" if lacking else justification, limit)
     rationale = result.verdict.get("rationale")
     if isinstance(rationale, list):
+        if lacking:
+            return printable(lacking, limit)
         return printable(", ".join(_short(str(line)) for line in rationale[:-1]) or str(rationale), limit)
+    return ""
+
+
+def _lacking(evidence: object) -> str:
+    """Return what lowered a score: missing facts and conclusions, else terms; unsupported claims."""
+    if not isinstance(evidence, dict):
+        return ""
+    for words, lists, name, upheld in _LACKING:
+        found = [evidence.get(key) for key in lists]
+        items = [one for part in found if isinstance(part, list) for one in part if isinstance(one, dict)]
+        texts = [printable(str(one.get(name)), 80).rstrip(".") for one in items if not one.get(upheld)]
+        if texts:
+            more = f" and {len(texts) - MOST_ITEMS} more" if len(texts) > MOST_ITEMS else ""
+            return f"{words}: {'; '.join(texts[:MOST_ITEMS])}{more}"
     return ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +69,45 @@ def test_a_rationale_is_cut_to_its_counts() -> None:
     assert reason_of(Scored.model_validate(values)) == (
         "fact 1 of 2, conclusion 0 of 0, terminology 1 of 1, organization mismatched"
     )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict", "reason"),
+    [
+        (
+            {
+                "facts": [
+                    {"item": "It has\n330 m.", "matched": False},
+                    {"item": "It stands in Paris.", "matched": True},
+                ],
+                "conclusions": [{"item": "So it is tall.", "matched": False}],
+                "terms": [{"item": "iron", "matched": False}],
+            },
+            {"rationale": ["Fact: 1 of 2 facts correctly matched.", "Score: 2"]},
+            "missing: It has 330 m; So it is tall",
+        ),
+        (
+            {"facts": [{"item": "a", "matched": True}], "terms": [{"item": "iron", "matched": False}]},
+            {"rationale": ["Fact: 1 of 1 facts correctly matched.", "Score: 4"]},
+            "missing terms: iron",
+        ),
+        (
+            {"claims": [{"claim_span": f"Claim {n}.", "supported": n == 0} for n in range(6)]},
+            {"justification": "Five of six are not supported."},
+            "not supported: Claim 1; Claim 2; Claim 3 and 2 more | Five of six are not supported.",
+        ),
+        (
+            {"claims": [{"claim_span": "It rains.", "supported": True, "relevant": False}]},
+            {"justification": "Off topic."},
+            "beside the question: It rains | Off topic.",
+        ),
+        ({"claims": "none"}, {"justification": "Fine."}, "Fine."),
+    ],
+)
+def test_what_lowered_a_score_comes_first(evidence: Any, verdict: dict[str, Any], reason: str) -> None:
+    """Missing facts and conclusions, else terms, and unsupported claims precede counts and justification."""
+    values = scored(1, 3).model_dump() | {"verdict": {"score": 3, **verdict}, "evidence": evidence}
+    assert reason_of(Scored.model_validate(values)) == reason
 
 
 def test_other_results_say_their_reason() -> None:
