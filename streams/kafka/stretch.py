@@ -85,6 +85,11 @@ class StretchReader:
                 ends = await _offsets_at(consumer, tps, until, otherwise=ends)
             return {tp.partition: (starts[tp], ends[tp]) for tp in tps if starts[tp] < ends[tp]}
 
+    async def ends(self, topic: str) -> dict[int, int]:
+        """Return the end offset of each partition."""
+        async with self._consumer(topic) as (consumer, tps):
+            return {tp.partition: end for tp, end in (await consumer.end_offsets(tps)).items()}
+
     async def read(
         self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
     ) -> AsyncIterator[PastRecord]:

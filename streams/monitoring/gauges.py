@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.monitoring.monitor import SILENT_SECONDS
-from streams.monitoring.snapshot import MonitorSnapshot
+from streams.monitoring.snapshot import STATE_PROBLEMS, MonitorSnapshot
 from streams.telemetry.collectors import MonitorGauge
 
 
@@ -21,3 +21,5 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
                 if value is not None:
                     yield MonitorGauge(name, (*where, measure.name), value)
         yield MonitorGauge("missing_strata", where, float(len(series.missing_strata)))
+    for problem in STATE_PROBLEMS:
+        yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))

@@ -2,31 +2,33 @@
 
 All observations of a metric are in one partition, in order. A monitor's alerts depend on that order alone, so
 they do not depend on the number of workers or on rebalances. The state in a compacted topic is a shortcut:
-observations that it lacks are read again.
+observations that it lacks are read again, and so are those of a series whose record is lost or damaged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-import zlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
 from pydantic import ValidationError
 
+from judge.errors import DrainingError
 from schemas import RESULT, Alert, Failed, Scored, Unscored
 from streams.errors import TooLargeError
 from streams.kafka.letters import moment
 from streams.kafka.output import Output
 from streams.kafka.stretch import StretchReader
+from streams.monitoring.alerts import SeriesKey
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
-from streams.monitoring.snapshot import MonitorSnapshot
-from streams.monitoring.state import Kept, mark_key, pack, series_key, take
+from streams.monitoring.snapshot import MonitorSnapshot, StateProblem
+from streams.monitoring.state import Kept, digest_of, mark_key, pack_mark, pack_series, series_key, take
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -39,6 +41,8 @@ REMEMBERED_OBSERVATIONS: Final = 20_000
 WARM_UP_RESULTS: Final = 100_000
 """Number of latest results from which a monitor without state learns."""
 LOOK_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = (1.0, 30.0)
+"""First and longest pause before an observation is tried again, because the broker fails."""
 _STEP: Final = 200
 """Observations to read again between yields to the event loop."""
 
@@ -81,6 +85,12 @@ class _Held:
     """Whether it started without state, so that results of an earlier release may remain to learn from."""
     metrics: set[str] = field(default_factory=set)
     """If it is cold, the metrics observed so far."""
+    ahead: bool = False
+    """Whether its state was ahead of the topic, so that alerts of earlier observations may be unpublished."""
+    heard: float = 0.0
+    """The latest timestamp of its observations, seconds since the epoch."""
+    saved: dict[SeriesKey, str] = field(default_factory=dict)
+    """The digest of each series' saved record; "" if it was too large."""
     unsaved: int = 0
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -121,32 +131,59 @@ class Keeper:
         self._assigned = assigned
         self._held: dict[int, _Held] = {}
         self._locks: dict[int, asyncio.Lock] = {}
+        self._problems: Counter[StateProblem] = Counter()
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
         """Return the states of all series in assigned partitions."""
         owned = set(self._assigned())
         held = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
-        return MonitorSnapshot.merged(held, now)
+        return replace(MonitorSnapshot.merged(held, now), state_problems=dict(self._problems))
 
     async def handle(self, record: Record) -> None:
-        """Handle one observation; all earlier ones of its partition have been handled."""
+        """Handle one observation; all earlier ones of its partition have been handled.
+
+        After an error of the broker it is tried again, from the saved state: none is acknowledged before its
+        alerts are published.
+
+        Raises:
+            DrainingError: The partition was revoked meanwhile.
+        """
+        pause, longest = RETRY_SECONDS
         async with self._lock(record.partition):
-            held = await self._at(record.partition, record.offset)
-            if record.offset < held.next:
-                return  # already in the state; its alerts were published before the state was saved
+            while True:
+                try:
+                    return await self._take(record)
+                except Exception as error:
+                    self._held.pop(record.partition, None)
+                    if record.partition not in self._assigned():
+                        raise DrainingError("the partition of observations was revoked") from error
+                    _log.warning(
+                        "an observation waits: the monitor cannot go on; retrying", error=repr(error)
+                    )
+                except BaseException:
+                    # The monitor counted it, but its alerts were not published: restart from the saved state.
+                    self._held.pop(record.partition, None)
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+
+    async def _take(self, record: Record) -> None:
+        held = await self._at(record.partition, record.offset)
+        if record.offset < held.next:
+            return  # already in the state; its alerts were published before the state was saved
+        await self._publish(await self._observe(held, record))
+        held.next = record.offset + 1
+
+    async def _publish(self, alerts: list[Alert]) -> None:
+        for alert in alerts:
+            _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
             try:
-                for alert in await self._observe(held, record):
-                    _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
-                    await self._out.alert(alert)
-            except BaseException:
-                # The monitor counted it, but its alerts were not published: restart from the saved state.
-                self._held.pop(record.partition, None)
-                raise
-            held.next = record.offset + 1
-            held.unsaved += 1
+                await self._out.alert(alert)
+            except TooLargeError as error:
+                _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Skip an observation that caused an error; the pipeline has logged it."""
+        """Do nothing: `handle` itself tries again."""
 
     async def save(self) -> None:
         """Save the changed state of every partition."""
@@ -199,8 +236,7 @@ class Keeper:
                 held = _Held(Monitor(self._config), 0, cold=True)
         if held.next < offset:
             # Another worker observed these and published their alerts, but did not save the state.
-            await self._observe_again(held, number, held.next, offset)
-            held.next = offset
+            await self._observe_again(held, number, offset)
         self._held[number] = held
         return held
 
@@ -210,31 +246,77 @@ class Keeper:
         async for record in self._past.read(self._states):
             try:
                 take(kept, number, record.key, record.value)
-            except (ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
+            except Exception as error:  # noqa: BLE001 - any form; one bad record costs its series a restart
                 _log.warning("a record of the monitor's state cannot be read; skipped", error=repr(error))
         if kept.next is None:
             return None
-        monitor = Monitor(self._config)
-        first = max(kept.next - REMEMBERED_OBSERVATIONS, 0)
-        async for record in self._past.read(self._observations, partition=number, start=first, end=kept.next):
-            result = _result(record)
-            if result is not None:
-                monitor.remember(result.result_id)
+        for key in kept.removed():
+            del kept.series[key]
+        end = (await self._past.ends(self._observations)).get(number, 0)
+        held = _Held(Monitor(self._config), min(kept.next, end))
+        lacking = kept.incomplete()
         for key, series in kept.series.items():
             try:
-                monitor.load(key, series.state, until=series.next)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
-                _log.warning("a series restarts: its state cannot be read", key=key, error=repr(error))
-        _log.info("monitor continues", partition=number, series=len(kept.series), offset=kept.next)
-        return _Held(monitor, kept.next)
+                held.monitor.load(key, series.state, until=min(series.next, end))
+            except Exception as error:  # noqa: BLE001 - any form
+                _log.warning("the state of a series cannot be read", key=key, error=repr(error))
+                lacking.add(key)
+        held.saved = {key: one.digest for key, one in kept.series.items() if key not in lacking}
+        held.heard = kept.heard or 0.0
+        if lacking:
+            self._problems["incomplete"] += len(lacking)
+            held.unsaved = 1
+            _log.warning("series learn again from the observations", series=len(lacking), partition=number)
+        await self._read_before(held, number, kept, lacking)
+        if held.next < kept.next:
+            self._problems["ahead"] += 1
+            held.ahead, held.unsaved = True, 1
+            held.monitor.bound(held.next)
+            _log.warning(
+                "the monitor's state is ahead of the observations, which were recreated or restored; "
+                "continuing where they differ",
+                partition=number,
+                state=kept.next,
+                observations=held.next,
+            )
+        _log.info("monitor continues", partition=number, series=len(kept.series), offset=held.next)
+        return held
 
-    async def _observe_again(self, held: _Held, number: int, start: int, end: int) -> None:
-        count = 0
-        async for record in self._past.read(self._observations, partition=number, start=start, end=end):
-            await self._observe(held, record)
+    async def _read_before(
+        self, held: _Held, number: int, kept: Kept, lacking: Collection[SeriesKey]
+    ) -> None:
+        """Remember the results of the observations before the state, and let lacking series learn them.
+
+        An observation later than all that the state includes is not in it: then the topic is another one.
+        """
+        whole = any(key not in held.monitor.keys for key in lacking)
+        starts = [kept.series[key].next for key in lacking if key in held.monitor.keys]
+        first = 0 if whole else max(min([held.next - REMEMBERED_OBSERVATIONS, *starts]), 0)
+        count, end = 0, held.next
+        async for record in self._past.read(self._observations, partition=number, start=first, end=end):
+            if kept.heard is not None and (record.timestamp or 0.0) > kept.heard:
+                held.next = min(held.next, record.offset if count else 0)
+                continue
+            count += 1
+            result = _result(record)
+            if result is not None and lacking:
+                _observe(held.monitor, record, result, lacking)
+            elif result is not None:
+                held.monitor.remember(result.result_id)
+            if count % _STEP == 0:
+                await asyncio.sleep(0)
+
+    async def _observe_again(self, held: _Held, number: int, end: int) -> None:
+        count, publish, held.ahead = 0, held.ahead, False
+        stretch = self._past.read(self._observations, partition=number, start=held.next, end=end)
+        async for record in stretch:
+            alerts = await self._observe(held, record)
+            if publish:
+                await self._publish(alerts)
             count += 1
             if count % _STEP == 0:
                 await asyncio.sleep(0)
+        held.next = end
         _log.info("monitor has caught up", partition=number, observations=count)
 
     async def _warm_up(self, monitor: Monitor, partition: int, metric: str) -> None:
@@ -256,7 +338,7 @@ class Keeper:
                     before.append(one)
         before.sort(key=lambda one: (one.times.judged_at, one.result_id))
         for count, one in enumerate(before[-WARM_UP_RESULTS:]):
-            monitor.observe(one, one.times.judged_at)
+            _observe(monitor, None, one)
             if count % _STEP == 0:
                 await asyncio.sleep(0)
         if before:
@@ -269,9 +351,9 @@ class Keeper:
         if held.cold and result.metric not in held.metrics:
             await self._warm_up(held.monitor, record.partition, result.metric)
             held.metrics.add(result.metric)
-        # The record's own time, so that observing it again gives the same result.
-        now = moment(record.timestamp) or result.times.judged_at
-        return held.monitor.observe(result, now.astimezone(UTC), offset=record.offset)
+        held.unsaved += 1
+        held.heard = max(held.heard, record.timestamp or 0.0)
+        return _observe(held.monitor, record, result)
 
     # Saving
 
@@ -279,16 +361,39 @@ class Keeper:
         changes = held.monitor.take_changes()
         try:
             for key, state in changes:
-                value = None if state is None else await asyncio.to_thread(pack, held.next, state)
+                value = None if state is None else await asyncio.to_thread(pack_series, held.next, state)
+                held.saved[key] = "" if value is None else digest_of(value)
                 try:
                     await self._out.monitor_state(series_key(number, key), value)
                 except TooLargeError as error:
+                    held.saved[key] = ""
+                    self._problems["too_large"] += 1
                     _log.warning("the state of a series is too large to save", key=key, error=str(error))
-            await self._out.monitor_state(mark_key(number), pack(held.next))
+                if state is None:
+                    del held.saved[key]
+            await self._out.monitor_state(mark_key(number), pack_mark(held.next, held.heard, held.saved))
         except BaseException:
             held.monitor.put_back(key for key, _ in changes)
             raise
         held.unsaved, held.saved_at = 0, time.monotonic()
+
+
+def _observe(
+    monitor: Monitor,
+    record: Record | None,
+    result: Scored | Unscored | Failed,
+    only: Collection[SeriesKey] | None = None,
+) -> list[Alert]:
+    """Let a monitor observe a result; one that fails, and would each time, must not blind its series."""
+    # The record's own time, so that observing it again gives the same result.
+    now = (record and moment(record.timestamp)) or result.times.judged_at
+    try:
+        return monitor.observe(
+            result, now.astimezone(UTC), offset=None if record is None else record.offset, only=only
+        )
+    except Exception:  # noqa: BLE001 - logged
+        _log.exception("an observation is skipped", event_id=result.event_id, metric=result.metric)
+        return []
 
 
 def _result(record: Record) -> Scored | Unscored | Failed | None:

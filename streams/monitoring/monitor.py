@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -71,7 +71,12 @@ class Monitor:
         self._changed: set[SeriesKey] = set()
 
     def observe(
-        self, result: Scored | Unscored | Failed, now: datetime, *, offset: int | None = None
+        self,
+        result: Scored | Unscored | Failed,
+        now: datetime,
+        *,
+        offset: int | None = None,
+        only: Collection[SeriesKey] | None = None,
     ) -> list[Alert]:
         """Add one result.
 
@@ -79,6 +84,7 @@ class Monitor:
             result: The result; irrelevant ones are ignored and counted by reason.
             now: The current time, with its offset from UTC.
             offset: Its offset among the observations; series that include it skip it.
+            only: The series that learn from it; None for all.
 
         Returns:
             The alerts it triggered, at most one per measure of a series.
@@ -96,6 +102,8 @@ class Monitor:
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
+            if only is not None and key not in only:
+                continue
             entry = self._entry(key, result.evaluator.model, now)
             if entry is None:
                 self._ignored["series_limit"] += 1
@@ -149,6 +157,16 @@ class Monitor:
         entry.series.load(state["series"])
         entry.until = until
         self._entries[key] = entry
+
+    @property
+    def keys(self) -> Collection[SeriesKey]:
+        """The series in memory."""
+        return self._entries.keys()
+
+    def bound(self, end: int) -> None:
+        """Let every series include all observations from this offset on."""
+        for entry in self._entries.values():
+            entry.until = min(entry.until, end)
 
     def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:
         rules = self._config.rules(key.metric, fixed_labels=len(key.labels))

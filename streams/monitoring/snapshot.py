@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, get_args
 
 from schemas import Alert, Estimate
 from streams.monitoring.watch import SeriesState, Watch
@@ -22,6 +22,12 @@ IgnoredReason = Literal[
     "out_of_range",  # the score is outside that range
     "series_limit",  # a label value beyond `max_series`; the whole traffic still includes it
 ]
+StateProblem = Literal[
+    "ahead",  # the saved state was ahead of the observations, which were recreated or restored
+    "incomplete",  # a series' saved record was lost, old or damaged; it learned again
+    "too_large",  # a series' record is too large to save; it learns again after a restart
+]
+STATE_PROBLEMS: Final[tuple[StateProblem, ...]] = get_args(StateProblem)
 _STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 
@@ -147,6 +153,7 @@ class MonitorSnapshot:
         last_verdicts: The latest first.
         last_alerts: The latest first.
         ignored: Number of ignored results by reason.
+        state_problems: Problems of the saved state since the start.
     """
 
     taken_at: datetime
@@ -154,6 +161,7 @@ class MonitorSnapshot:
     last_verdicts: tuple[LastVerdict, ...]
     last_alerts: tuple[Alert, ...]
     ignored: Mapping[IgnoredReason, int]
+    state_problems: Mapping[StateProblem, int] = field(default_factory=dict)
 
     @classmethod
     def merged(cls, parts: Sequence[MonitorSnapshot], taken_at: datetime) -> Self:

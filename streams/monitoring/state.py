@@ -1,6 +1,7 @@
-"""The monitor's state as records: one per series, and one per partition with its next offset. Pure.
+"""The monitor's state as records: one per series, and one mark per partition with its next offset. Pure.
 
-Records may be lost or old: state is a shortcut, and the observations can be read again.
+The mark lists its series with the digest of their records, so that a lost, old or damaged record is noticed
+and its series learnt again: state is a shortcut, and the observations can be read again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 from streams.monitoring.alerts import SeriesKey
@@ -20,15 +22,11 @@ MAX_STATE_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SeriesState:
-    """The saved state of a series.
-
-    Attributes:
-        next: The offset of the first observation not included.
-        state: The state that `Monitor.take_changes` returned.
-    """
+    """The saved state of a series, with the offset of the first observation not included."""
 
     next: int
     state: Mapping[str, Any]
+    digest: str
 
 
 @dataclass(slots=True)
@@ -37,11 +35,35 @@ class Kept:
 
     Attributes:
         next: The offset of the first observation that a series may lack; None if nothing was saved.
+        heard: The latest timestamp of the observations before it, seconds since the epoch; None in marks of
+            earlier releases.
+        listed: The digest of each series' record, "" if it was too large; None in marks of earlier releases.
         series: The state of each series.
+        damaged: Series whose latest record cannot be read.
     """
 
     next: int | None = None
+    heard: float | None = None
+    listed: dict[SeriesKey, str] | None = None
     series: dict[SeriesKey, SeriesState] = field(default_factory=dict)
+    damaged: set[SeriesKey] = field(default_factory=set)
+
+    def incomplete(self) -> set[SeriesKey]:
+        """Return the series that were saved and whose record is missing, damaged or older than the mark."""
+        listed = {} if self.listed is None else self.listed
+        return {
+            key
+            for key in self.damaged | set(listed)
+            if (series := self.series.get(key)) is None
+            or (series.digest != listed.get(key) and series.next <= (self.next or 0))
+        }
+
+    def removed(self) -> set[SeriesKey]:
+        """Return the series that the mark no longer lists, though their records are there."""
+        if self.listed is None:
+            return set()
+        known = self.listed.keys()
+        return {key for key, one in self.series.items() if key not in known and one.next <= (self.next or 0)}
 
 
 def mark_key(partition: int) -> bytes:
@@ -51,13 +73,23 @@ def mark_key(partition: int) -> bytes:
 
 def series_key(partition: int, key: SeriesKey) -> bytes:
     """Return the key of a series' record."""
-    return json.dumps([partition, key.metric, key.fingerprint, key.labels]).encode(errors="surrogatepass")
+    return json.dumps([partition, *_parts(key)]).encode(errors="surrogatepass")
 
 
-def pack(next_offset: int, state: Mapping[str, Any] | None = None) -> bytes:
-    """Return the value of a record."""
-    content = json.dumps({"version": VERSION, "next": next_offset, "state": state}, separators=(",", ":"))
-    return zlib.compress(content.encode(errors="surrogatepass"))
+def pack_mark(next_offset: int, heard: float, listed: Mapping[SeriesKey, str]) -> bytes:
+    """Return the value of a mark."""
+    series = [[*_parts(key), digest] for key, digest in listed.items()]
+    return _pack({"version": VERSION, "next": next_offset, "heard": heard, "series": series})
+
+
+def pack_series(next_offset: int, state: Mapping[str, Any]) -> bytes:
+    """Return the value of a series' record."""
+    return _pack({"version": VERSION, "next": next_offset, "state": state})
+
+
+def digest_of(value: bytes) -> str:
+    """Return the digest by which a mark names a record."""
+    return sha256(value).hexdigest()[:16]
 
 
 def take(kept: Kept, partition: int, key: bytes | None, value: bytes | None) -> None:
@@ -70,21 +102,42 @@ def take(kept: Kept, partition: int, key: bytes | None, value: bytes | None) -> 
         value: The record's value; None removes a series.
 
     Raises:
-        ValueError, KeyError, TypeError, IndexError, zlib.error: The record has another form.
+        Exception: The record has another form. Of a series it is then noted as damaged.
     """
     parts = json.loads(key or b"[]")
     if not parts or parts[0] != partition:
         return
     if len(parts) == 1:
-        kept.next = None if value is None else int(_unpack(value)["next"])
+        _take_mark(kept, value)
         return
-    metric, fingerprint, labels = parts[1:]
-    name = SeriesKey(metric, fingerprint, tuple((label, text) for label, text in labels))
-    if value is None:
-        kept.series.pop(name, None)
-        return
-    content = _unpack(value)
-    kept.series[name] = SeriesState(int(content["next"]), content["state"])
+    name = _key(*parts[1:])
+    kept.series.pop(name, None)
+    kept.damaged.add(name)
+    if value is not None:
+        content = _unpack(value)
+        kept.series[name] = SeriesState(int(content["next"]), content["state"], digest_of(value))
+    kept.damaged.discard(name)
+
+
+def _take_mark(kept: Kept, value: bytes | None) -> None:
+    content: Mapping[str, Any] = {"next": None} if value is None else _unpack(value)
+    listed, heard, following = content.get("series"), content.get("heard"), content["next"]
+    series = None if listed is None else {_key(*parts): str(digest) for *parts, digest in listed}
+    kept.next = None if following is None else int(following)
+    kept.heard = None if heard is None else float(heard)
+    kept.listed = series
+
+
+def _parts(key: SeriesKey) -> list[Any]:
+    return [key.metric, key.fingerprint, key.labels]
+
+
+def _key(metric: str, fingerprint: str, labels: list[list[str]]) -> SeriesKey:
+    return SeriesKey(metric, fingerprint, tuple((label, text) for label, text in labels))
+
+
+def _pack(content: Mapping[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(content, separators=(",", ":")).encode(errors="surrogatepass"))
 
 
 def _unpack(value: bytes) -> Any:

@@ -196,6 +196,12 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         ("metric", "fingerprint", "slice"),
     ),
     Spec(
+        "judgestream_monitor_state_problems", "gauge", "problems",
+        "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete "
+        "(series that learned again), too_large.",
+        ("reason",),
+    ),
+    Spec(
         "judgestream_objective_weight_total", "counter", "1",
         "Sum of w = 1 / inclusion probability over scored results of a metric with an objective, by whether "
         "they meet it.",

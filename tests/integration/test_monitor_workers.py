@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 from pathlib import Path
 
@@ -69,8 +70,12 @@ async def bring(stage: Stage, numbers: range, group: str) -> None:
     await until(done, f"{numbers.stop} results observed")
 
 
-async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
-    """Two workers share the results; both stop during the drop and one continues: one drop, one recovery."""
+@pytest.mark.parametrize("damaged", [False, True], ids=["state", "damaged state"])
+async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage, damaged: bool) -> None:
+    """Two workers share the results; both stop during the drop and one continues: one drop, one recovery.
+
+    Whether the saved state is sound or its series can no longer be read makes no difference.
+    """
     group = f"{stage.settings.kafka.group_id}.monitor"
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
@@ -80,6 +85,11 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
     # A drop was raised and both workers stopped; the next worker restores that state.
     before = await stage.alerts()
     assert {alert.kind for alert in before} == {"drop"}
+    if damaged:
+        for record in await stage.read("monitor_state"):
+            if len(json.loads(record.key)) > 1:
+                place = {"key": record.key, "partition": record.partition}
+                await stage.produce([b"not a state"], topic="monitor_state", **place)
     async with stage.worker(None, agents=["monitor"]):
         await bring(stage, range(270, CALM + FALLEN), group)
         await bring(stage, range(CALM + FALLEN, 700), group)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
+from typing import Any
 
 import pytest
 
+from judge.errors import DrainingError
 from schemas import Alert, Scored
-from streams.errors import TooLargeError
+from streams.errors import StreamsError, TooLargeError
 from streams.monitoring import keeper as module
 from streams.monitoring.agent import Forwarder
 from streams.monitoring.config import MonitorConfig
@@ -60,6 +63,9 @@ class Broker:
     async def alert(self, alert: Alert) -> None:
         self._killed()
         self.alerts.append(alert)
+
+    async def ends(self, topic: str) -> dict[int, int]:
+        return {0: len(self.logs.get(topic, []))}
 
     async def monitor_state(self, key: bytes, value: bytes | None) -> None:
         self._killed()
@@ -263,33 +269,167 @@ async def test_series_of_other_partitions_are_not_shown() -> None:
     assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
 
 
-async def test_an_unusable_state_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state that is too large or unreadable is skipped, and its series learns again."""
+def _damage(log: list[Record], how: str) -> None:
+    """Damage the latest records of the series of app a and of the whole."""
+    for key in (b'[0, "relevance", "f1", [["app", "a"]]]', b'[0, "relevance", "f1", []]'):
+        found = [number for number, record in enumerate(log) if record.key == key]
+        value = {
+            "garbled": b"not zlib",
+            "infinite": zlib.compress(b'{"version": 1, "next": Infinity, "state": {}}'),
+            "deep": zlib.compress(b"[" * 100_000),
+            "another form": zlib.compress(b'{"version": 1, "next": 250, "state": {"model": 7}}'),
+        }.get(how)
+        if how == "lost":
+            log[:] = [record for record in log if record.key != key]
+        elif how == "old":
+            log[:] = [record for number, record in enumerate(log) if number != found[-1]]
+        else:
+            log[found[-1]] = replace(log[found[-1]], value=value)
+
+
+@pytest.mark.parametrize("how", ["lost", "old", "garbled", "infinite", "deep", "another form"])
+@pytest.mark.parametrize("cut", [250, 310, 480])
+async def test_a_series_without_a_sound_record_learns_again(how: str, cut: int) -> None:
+    """A record that is lost, old or damaged changes no alert: its series learns from the observations."""
     broker = Broker()
-    for result in results(seeded(5))[:100]:
+    for result in results(seeded(cut)):
         await broker.observation(result)
-    worker = keeper(broker)
-    for record in broker.logs[OBSERVATIONS]:
-        await worker.handle(record)
-    await worker.save()
-    good = len(broker.logs[STATES])
-    broker.add(STATES, b'[0, "relevance", "f1", []]', b"not zlib", 0.0)
-    broker.add(STATES, b"not json", b"", 0.0)
+    log = broker.logs[OBSERVATIONS]
+    first, second = keeper(broker), keeper(broker)
+    for record in log[:cut]:
+        await first.handle(record)
+        if record.offset in {100, cut - 1}:
+            await first.save()
+    broker.add(STATES, b"[" * 100_000, b"", 0.0)  # cannot be read, and concerns no series
     broker.add(STATES, None, None, 0.0)
-    other = keeper(broker)
-    await other._look()
-    assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
+    _damage(broker.logs[STATES], how)
+    for record in log[cut:]:
+        await second.handle(record)
+    assert broker.alerts == undisturbed(broker)
+    problems = {reason: count for reason, count in second.snapshot(at(0)).state_problems.items() if count}
+    assert problems == {"incomplete": 2}
+
+
+async def test_a_series_too_large_to_save_learns_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A series that could not be saved learns again from the observations, not from an old record."""
+    broker = Broker()
+    for result in results(seeded(5)):
+        await broker.observation(result)
+    log = broker.logs[OBSERVATIONS]
+    first, second = keeper(broker), keeper(broker)
+    for record in log[:100]:
+        await first.handle(record)
+    await first.save()
 
     async def too_large(key: bytes, value: bytes | None) -> None:
-        if len(value or b"") > 100:
+        if key != b"[0]":
             raise TooLargeError("too large")
         broker.add(STATES, key, value, 0.0)
 
-    monkeypatch.setattr(broker, "monitor_state", too_large)
-    await broker.observation(scored(100, 5, labels={"app": "a"}))
-    await other.handle(broker.logs[OBSERVATIONS][-1])
-    await other.save()
-    assert len(broker.logs[STATES]) == good + 4
+    with monkeypatch.context() as patch:
+        patch.setattr(broker, "monitor_state", too_large)
+        for record in log[100:400]:
+            await first.handle(record)
+        await first.save()
+    assert first.snapshot(at(0)).state_problems == {"too_large": 3}
+    for record in log[400:]:
+        await second.handle(record)
+    assert broker.alerts == undisturbed(broker)
+
+
+@pytest.mark.parametrize("later", [0, 100, 600], ids=["empty", "shorter", "longer"])
+async def test_a_state_ahead_of_its_topic_blinds_nothing(later: int) -> None:
+    """After the observations were recreated, all new ones count, though their offsets begin again."""
+    broker = Broker()
+    for result in results(seeded(7))[:299]:
+        await broker.observation(result)
+    first, second = keeper(broker), keeper(broker)
+    for record in broker.logs[OBSERVATIONS]:
+        await first.handle(record)
+    await first.save()
+    broker.logs[OBSERVATIONS].clear()
+    fresh = [scored(1000 + number, 1, labels={"app": "a"}) for number in range(700)]
+    for result in fresh[:later]:
+        await broker.observation(result)
+    await second._look()
+    for result in fresh[later:]:
+        await broker.observation(result)
+    for record in broker.logs[OBSERVATIONS][later // 2 :]:  # the group's offset is anywhere
+        await second.handle(record)
+    assert {alert.measure for alert in broker.alerts} >= {"mean", "share_at_most_2"}
+    assert broker.alerts[0].raised_at < at(1100)
+    assert second.snapshot(at(0)).state_problems == {"ahead": 1}
+    assert [one.scored for one in second.snapshot(at(0)).series] == [999, 850, 149]
+
+
+async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> None:
+    """The observations that a restored topic still has are in the state; the new ones count."""
+    broker = Broker()
+    every = results(seeded(8))
+    for result in every[:200]:
+        await broker.observation(result)
+    first, second = keeper(broker), keeper(broker)
+    for record in broker.logs[OBSERVATIONS]:
+        await first.handle(record)
+    await first.save()
+    del broker.logs[OBSERVATIONS][150:]
+    for result in every[200:260]:
+        await broker.observation(result)
+    for record in broker.logs[OBSERVATIONS]:
+        await second.handle(record)
+    assert [one.scored for one in second.snapshot(at(0)).series] == [260, 130, 130]
+
+
+async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An observation whose monitor cannot start, or whose alert cannot be written, is tried again."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", (0.0, 0.0))
+    broker = Broker()
+    for result in results(seeded(9)):
+        await broker.observation(result)
+    log, random = broker.logs[OBSERVATIONS], seeded(10)
+    read, alert = broker.read, broker.alert
+
+    def failing_read(*args: Any, **options: Any) -> AsyncIterator[Record]:
+        if random.random() < 0.5:
+            raise StreamsError("the broker is away")
+        return read(*args, **options)
+
+    async def failing_alert(one: Alert) -> None:
+        if random.random() < 0.5:
+            raise StreamsError("the broker is away")
+        await alert(one)
+
+    monkeypatch.setattr(broker, "read", failing_read)
+    monkeypatch.setattr(broker, "alert", failing_alert)
+    worker = keeper(broker)
+    for record in log:
+        await worker.handle(record)
+    wanted = {one.alert_id: one for one in undisturbed(broker)}
+    assert {one.alert_id: one for one in broker.alerts} == wanted
+    # A worker that lost the partition leaves its record to the next owner.
+    monkeypatch.setattr(broker, "read", lambda *_, **__: failing_read())
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    with pytest.raises(DrainingError):
+        await keeper(broker, owned=()).handle(log[0])
+
+
+async def test_an_observation_that_always_fails_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    for result in results(seeded(11)):
+        await broker.observation(result)
+    observe = Monitor.observe
+
+    def failing(monitor: Monitor, result: Scored, *args: Any, **options: Any) -> list[Alert]:
+        if result.event_id == "e290":
+            raise RuntimeError("a bug")
+        return observe(monitor, result, *args, **options)
+
+    monkeypatch.setattr(Monitor, "observe", failing)
+    worker = keeper(broker)
+    for record in broker.logs[OBSERVATIONS]:
+        await worker.handle(record)
+    assert {one.kind for one in broker.alerts} == {"drop", "recovered"}
+    assert worker.snapshot(at(0)).series[0].scored == 899
 
 
 async def test_what_is_not_live_is_not_forwarded() -> None:
