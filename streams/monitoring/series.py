@@ -111,7 +111,7 @@ class Series:
         self._window.add(amount, sample.probability, occurred_at=sample.occurred_at, now=now)
         self._history.append(sample)
         self._note_stratum(sample)
-        share = self._weights.share(sample.policy, 1 / sample.probability)
+        share = self._weights.share(sample.policy, sample.stratum, 1 / sample.probability)
         changes = []
         for watch in self.watches:
             may_call = True
@@ -152,7 +152,7 @@ class Series:
                 ]
                 for one in self._history
             ],
-            "weights": self._weights.largest,
+            "weights": self._weights.dump(),
             "strata": self._strata,
             "clustered": self._clustered,
             "watches": {watch.measure.name: watch.dump() for watch in self.watches},
@@ -170,7 +170,7 @@ class Series:
         for event_id, score, probability, occurred_at, policy, stratum, part in state["history"]:
             moment = datetime.fromisoformat(occurred_at)
             self._history.append(Sample(event_id, score, float(probability), moment, policy, stratum, part))
-        self._weights = RelativeWeights([(name, float(weight)) for name, weight in state["weights"]])
+        self._weights.load(state["weights"])
         self._strata = {name: float(seconds) for name, seconds in state["strata"].items()}
         self._clustered = bool(state["clustered"])
         for watch in self.watches:

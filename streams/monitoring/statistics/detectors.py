@@ -135,7 +135,7 @@ class ShiryaevRobertsEDetector:
         Args:
             value: The sample, scaled to [0, 1].
             tolerated_mean: m for this sample; in (0, 1). It must not depend on the value.
-            share: u, the sample's weight on a scale that depends on the past; in (0, 1].
+            share: u, the sample's weight on a scale that depends on the past; in [0, 1].
 
         Returns:
             Whether a fall is detected.
@@ -147,8 +147,8 @@ class ShiryaevRobertsEDetector:
             raise ValueError(f"value must be between 0 and 1, got {value}; scale the score first")
         if not 0 < tolerated_mean < 1:
             raise ValueError(f"tolerated_mean must be above 0 and below 1, got {tolerated_mean}")
-        if not 0 < share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, got {share}")
+        if not 0 <= share <= 1:
+            raise ValueError(f"share must be at least 0 and at most 1, got {share}")
         gain = share * (tolerated_mean - value) / (1 - tolerated_mean)
         self._evidence = [
             (evidence + 1) * (1 + size * gain) for evidence, size in zip(self._evidence, _SIZES, strict=True)

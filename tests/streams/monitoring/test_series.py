@@ -180,3 +180,29 @@ def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
     more.load(few.dump())
     assert more.mean.state == "watching"
     assert [watch.state for watch in more.watches if watch.measure.name == "share_at_most_2"] == ["learning"]
+
+
+def judged(random: Random, rate: float) -> tuple[float, float, str]:
+    """Return score, rate and stratum: an eighth of the answers are disliked and all judged."""
+    if random.random() < 1 / (1 + 7 * rate):
+        return random.choice((1, 2, 2, 3, 4)), 1.0, "disliked"
+    return random.choice((3, 4, 4, 5, 5, 5)), rate, "default"
+
+
+def test_an_edited_sampling_rule_is_not_a_drop() -> None:
+    """The rest is judged at 0.05, then at 0.004: before its first answer only disliked ones are seen."""
+    for seed in range(6):
+        random, series = seeded(seed), Series(MonitorConfig(labels=()).rules("relevance"))
+        for number in range(2000):
+            policy, rate = ("before", 0.05) if number < 800 else ("after", 0.004)
+            score, rate, stratum = judged(random, rate)
+            series.add(Sample(f"e{number}", score, rate, START, policy, stratum), START)
+        assert series.state == "watching"
+
+
+def test_one_answer_of_an_enormous_weight_does_not_silence_the_alarm_for_ever() -> None:
+    random, series = seeded(6), Series(RULES)
+    run(series, good, range(1000), random)
+    series.add(Sample("wrong", 5, 1 / 7.2e16, START), START)
+    changes = run(series, lambda r, n: sample(n, r.choice([1, 2, 3])), range(1000, 1300), random)
+    assert {change.measure.name for _, change in changes} >= {"mean"}

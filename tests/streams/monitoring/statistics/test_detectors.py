@@ -149,8 +149,8 @@ def test_invalid_arguments_are_refused() -> None:
     for value in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="value must be between 0 and 1"):
             detector.update(value, tolerated_mean=0.5)
-    for share in (0.0, 1.5, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="share must be above 0 and at most 1"):
+    for share in (-0.1, 1.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="share must be at least 0 and at most 1"):
             detector.update(0.5, tolerated_mean=0.5, share=share)
     for mean in (0.0, 1.0, float("nan")):
         with pytest.raises(ValueError, match="tolerated_mean must be above 0 and below 1"):
