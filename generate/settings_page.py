@@ -166,6 +166,8 @@ def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterato
         return
     suffix, model = inner
     for name, child in model.get("properties", {}).items():
+        if name.endswith("_file") and f"{name[:-4]}env" in model["properties"]:
+            continue  # the other source of a secret, named in the row before
         here = f"{path}{suffix}.{name}"
         resolved = resolve(schema, child)
         nested = _section_of(schema, resolved)
@@ -178,6 +180,11 @@ def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterato
             else json.dumps(child.get("default"), ensure_ascii=False)
         )
         description = child.get("description") or resolved.get("description", "")
+        if f"{name.removesuffix('env')}file" in model["properties"] and name.endswith("_env"):
+            here, description = (
+                f"{here}` or `{name.removesuffix('env')}file",
+                description.split(": name of")[0] + ".",
+            )
         yield Row(here, kind_of(schema, resolved), default, description)
         if nested is not None:
             yield from rows_of(schema, here, child)

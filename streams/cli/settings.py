@@ -61,7 +61,7 @@ def _obstacles(settings: Settings) -> list[str]:
     from streams.judging.metrics import build_metrics  # noqa: PLC0415 - as above
     from streams.judging.prices import check_prices  # noqa: PLC0415 - as above
     from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above
-    from streams.settings import resolve_api_key  # noqa: PLC0415 - as above
+    from streams.settings import read_secret  # noqa: PLC0415 - as above
 
     problems: list[str] = []
     if "metrics" not in settings.model_fields_set:
@@ -77,7 +77,7 @@ def _obstacles(settings: Settings) -> list[str]:
         endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
         for endpoint in endpoints:
             try:
-                resolve_api_key(endpoint)
+                read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key")
             except SettingsError as error:
                 problems += error.problems
         check_prices(settings.judge, endpoints)

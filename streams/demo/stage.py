@@ -9,7 +9,7 @@ from typing import Any
 from judge.metrics.registry import score_ranges
 from streams.kafka.topics.flow import AGENTS, topic_uses
 from streams.settings import EndpointSettings, Settings
-from streams.settings.sections.metric import default_metrics
+from streams.settings.metrics import default_metrics
 
 PARTITIONS = 4
 GROUP_ID = "judgestream-demo"

@@ -15,7 +15,7 @@ from streams.judging.metrics import build_metric, pack_warnings
 from streams.judging.prices import check_prices, may_cost, price_of
 from streams.judging.stack import judge_endpoints
 from streams.kafka.access.access import client_options
-from streams.settings import Settings, resolve_api_key
+from streams.settings import Settings, read_secret
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.telemetry.masking import SHORT_SECRET, short_secrets
 from streams.web.access import open_access
@@ -62,7 +62,7 @@ def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     for endpoint in endpoints:
         subject = f"judge.endpoints ({endpoint.name})"
         try:
-            key = resolve_api_key(endpoint, env)
+            key = read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key", env)
         except SettingsError as error:
             found += [bad_settings("secrets", subject, one) for one in error.problems]
             continue

@@ -30,7 +30,7 @@ from streams.judging.asked import asked_by
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices
 from streams.judging.stack import judge_endpoints, open_stack
-from streams.settings import EndpointSettings, Settings, resolve_api_key
+from streams.settings import EndpointSettings, Settings, read_secret
 
 MAX_NAMES: Final = 10
 
@@ -106,7 +106,7 @@ class EndpointExaminer:
 
     async def _list(self, endpoint: EndpointSettings) -> Listed:
         try:
-            key = resolve_api_key(endpoint, self.env)
+            key = read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key", self.env)
         except SettingsError:
             return Listed(
                 not_tried("judge", endpoint.name, "its API key is missing, see secrets"), go_on=False

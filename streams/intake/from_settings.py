@@ -22,10 +22,9 @@ from streams.settings import (
     RegistrySettings,
     SamplingSettings,
     Settings,
-    resolve_secret,
 )
-from streams.settings.sections.intake import IngestSettings
-from streams.settings.sections.metric import Unit
+from streams.settings.intake import IngestSettings
+from streams.settings.metrics import Unit
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
@@ -167,10 +166,7 @@ def _authorization(registry: RegistrySettings, env: Mapping[str, str]) -> str | 
     auth = registry.auth
     if auth is None:
         return None
-    found = resolve_secret(
-        "ingest.registry.auth.secret", env_name=auth.secret_env, file=auth.secret_file, env=env
-    )
-    secret = "" if found is None else found.get_secret_value()
+    secret = auth.secret.read("ingest.registry.auth.secret", env).get_secret_value()
     if auth.username is None:
         return f"Bearer {secret}"
     return "Basic " + b64encode(f"{auth.username}:{secret}".encode()).decode()

@@ -15,7 +15,7 @@ from judge.metrics.code.scale import read_scale
 from judge.metrics.packs.options import read_score_range
 from streams.errors import SettingsError
 from streams.settings import MetricSettings
-from streams.settings.sections.code import CodeSettings, PythonSettings
+from streams.settings.metrics import CodeSettings, PythonSettings
 
 Range = tuple[float, float]
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from streams.settings.credentials import (
-    resolve_api_key,
-    resolve_client_secret,
-    resolve_key_password,
-    resolve_password,
-    resolve_secret,
+from streams.settings.base import Secret, read_secret
+from streams.settings.broker import (
+    DeadLetterLimitSettings,
+    DeadLetterSettings,
+    KafkaSettings,
+    OAuthSettings,
+    RetentionSettings,
+    SecuritySettings,
+    TopicSettings,
 )
-from streams.settings.load import load_settings
-from streams.settings.sections.intake import IngestSettings, SamplingRule, SamplingSettings
-from streams.settings.sections.joining import ConversationSettings, OtlpSettings
-from streams.settings.sections.judge import (
+from streams.settings.intake import (
+    ConversationSettings,
+    IngestSettings,
+    OtlpSettings,
+    RegistrySettings,
+    SamplingRule,
+    SamplingSettings,
+)
+from streams.settings.judge import (
     BudgetSettings,
     CacheSettings,
     EndpointSettings,
@@ -20,22 +28,17 @@ from streams.settings.sections.judge import (
     PriceSettings,
     default_endpoints,
 )
-from streams.settings.sections.kafka import (
-    DeadLetterLimitSettings,
-    DeadLetterSettings,
-    KafkaSettings,
-    RetentionSettings,
-    TopicSettings,
+from streams.settings.load import load_settings, mask, secrets_of, settings_schema
+from streams.settings.metrics import MetricConditions, MetricSettings
+from streams.settings.outputs import (
+    BasicAuthSettings,
+    MonitorSettings,
+    ReviewSettings,
+    SinkSettings,
+    StoreSettings,
+    TelemetrySettings,
+    TlsSettings,
 )
-from streams.settings.sections.metric import MetricConditions, MetricSettings
-from streams.settings.sections.monitor import MonitorSettings
-from streams.settings.sections.registry import RegistrySettings
-from streams.settings.sections.review import ReviewSettings
-from streams.settings.sections.security import OAuthSettings, SecuritySettings
-from streams.settings.sections.sinks import SinkSettings
-from streams.settings.sections.store import StoreSettings
-from streams.settings.sections.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
-from streams.settings.show import mask, settings_schema
 from streams.settings.tree import Settings
 
 __all__ = [
@@ -60,6 +63,7 @@ __all__ = [
     "ReviewSettings",
     "SamplingRule",
     "SamplingSettings",
+    "Secret",
     "SecuritySettings",
     "Settings",
     "SinkSettings",
@@ -70,10 +74,7 @@ __all__ = [
     "default_endpoints",
     "load_settings",
     "mask",
-    "resolve_api_key",
-    "resolve_client_secret",
-    "resolve_key_password",
-    "resolve_password",
-    "resolve_secret",
+    "read_secret",
+    "secrets_of",
     "settings_schema",
 ]

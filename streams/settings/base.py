@@ -1,10 +1,11 @@
-"""Base class and types shared by all sections of the settings."""
+"""What all sections share: the base class, types with a meaning of their own, and secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -12,20 +13,98 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
+    SecretStr,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
+    model_serializer,
+    model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
-from streams.settings.problems import PROBLEMS
+from streams.errors import SettingsError
+from streams.settings.walk import section_of
+
+PROBLEMS = "judgestream_problems"
+"""Error type of checks over several fields; its context contains (path within the model, text) pairs."""
+MAX_SECRET_BYTES: Final = 65_536
+SOURCES: Final = {"env": "name of the environment variable", "file": "file, read again when it is used"}
+"""Where a secret may come from: the suffixes of its setting."""
+NO_SOURCE: Final = "is required; set NAME_env or NAME_file"
+"""NAME stands for the setting's name, which a secret does not know."""
 
 
 class Section(BaseModel):
     """Base of all sections: frozen; an unknown name is an error."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, hide_input_in_errors=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
+
+    short_form: ClassVar[str | None] = None
+    """The field that a value alone, in place of a mapping, means."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        """Read a value alone as `short_form`, and `NAME_env` and `NAME_file` as the sources of a secret."""
+        if cls.short_form is not None and isinstance(value, str | list | tuple):
+            return {cls.short_form: value}
+        if not isinstance(value, Mapping):
+            return value
+        nested = dict(value)
+        for name in cls.secret_fields():
+            sources = {of: nested.pop(f"{name}_{of}") for of in SOURCES if f"{name}_{of}" in nested}
+            given = {of: source for of, source in sources.items() if source is not None}
+            if given:
+                literal = nested.get(name)
+                nested[name] = given if literal is None else {"value": literal, **given}
+        return nested
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write a secret's source as in the file; the secret itself is masked by its type."""
+        shown: dict[str, Any] = serialize(self)
+        for name in self.secret_fields():
+            for source, given in (shown.pop(name, None) or {}).items():
+                if given is not None:
+                    shown[name if source == "value" else f"{name}_{source}"] = given
+        return shown
+
+    @classmethod
+    def secret_fields(cls) -> list[str]:
+        """Name the fields that are secrets."""
+        return [name for name, field in cls.model_fields.items() if section_of(field.annotation) is Secret]
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe secrets as they are written in the file."""
+        schema = handler(core_schema)
+        node = handler.resolve_ref_schema(schema)
+        properties: dict[str, Any] = {}
+        for name, described in node.get("properties", {}).items():
+            if name not in cls.secret_fields():
+                properties[name] = described
+                continue
+            what = described.get("description", "The secret.").removesuffix(".")
+            kinds = [{"type": "string"}, {"type": "null"}]
+            for source, of in SOURCES.items():
+                text = f"{what}: {of}."
+                properties[f"{name}_{source}"] = {"anyOf": kinds, "default": None, "description": text}
+            if name in node.get("required", ()):
+                node["required"] = [one for one in node["required"] if one != name]
+                node["anyOf"] = [{"required": [f"{name}_{source}"]} for source in SOURCES]
+        node["properties"] = properties
+        return schema
 
 
 def refuse(problems: Sequence[tuple[str, str]]) -> None:
@@ -40,6 +119,15 @@ def refuse(problems: Sequence[tuple[str, str]]) -> None:
         raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": list(problems)})
 
 
+def repeated(names: Sequence[str], where: str = "name") -> list[tuple[str, str]]:
+    """Return a problem for each name that occurs before in a list of sections."""
+    return [
+        (f"{index}.{where}", f"is used twice (got {name!r}); rename one")
+        for index, name in enumerate(names)
+        if name in names[:index]
+    ]
+
+
 def _against_base(path: Path, info: ValidationInfo) -> Path:
     base: Any = (info.context or {}).get("base") if isinstance(info.context, dict) else None
     return path if base is None else Path(base) / path
@@ -50,6 +138,78 @@ FilePath = Annotated[Path, AfterValidator(_against_base)]
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """Name of an environment variable (not its value)."""
+
+
+class Secret(Section):
+    """A secret, named in the file by `NAME_env` or `NAME_file`; a text in its place is refused."""
+
+    env: EnvName | None = None
+    file: FilePath | None = None
+    value: SkipJsonSchema[SecretStr | None] = None
+    """Set by the loader alone, from a JUDGESTREAM_ variable."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_literal(cls, given: Any) -> Any:
+        if isinstance(given, SecretStr):
+            return {"value": given}
+        literal = given.get("value") if isinstance(given, Mapping) else given
+        if literal is not None and not isinstance(literal, SecretStr | Secret):
+            sources = "use NAME_env (an environment variable's name) or NAME_file"
+            refuse([("", f"must not be in the file; {sources}, and replace this one: it has been exposed")])
+        return given
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        names = {"value": "NAME", "env": "NAME_env", "file": "NAME_file"}
+        given = [name for field, name in names.items() if getattr(self, field) is not None]
+        if len(given) > 1:
+            refuse([("", f"{' and '.join(given)} exclude each other; keep one")])
+        if not given:
+            refuse([("", NO_SOURCE)])
+        return self
+
+    def read(self, path: str, env: Mapping[str, str] | None = None) -> SecretStr:
+        """Read it, without surrounding white space.
+
+        Args:
+            path: Dotted path of the setting, for messages.
+            env: Environment variables; those of the process by default.
+
+        Raises:
+            SettingsError: The source is missing, empty, too large or no text.
+        """
+        if self.value is not None:
+            text, place = self.value.get_secret_value(), f"{path}: "
+        elif self.env is not None:
+            text = (os.environ if env is None else env).get(self.env, "")
+            place = f"{path}_env: the environment variable {self.env} "
+        else:
+            text, place = _content(f"{path}_file", self.file or Path()), f"{path}_file: {self.file} "
+        if not text.strip():
+            raise SettingsError([f"{place}is not set or empty; put the secret there"])
+        return SecretStr(text.strip())
+
+
+def read_secret(secret: Secret | None, path: str, env: Mapping[str, str] | None = None) -> SecretStr | None:
+    """Read a secret that may be absent; see `Secret.read`."""
+    return None if secret is None else secret.read(path, env)
+
+
+def _content(path: str, file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_SECRET_BYTES + 1)
+        if len(raw) > MAX_SECRET_BYTES:
+            why = f"is larger than {MAX_SECRET_BYTES} bytes; put only the secret in it"
+            raise SettingsError([f"{path}: {file} {why}"])
+        return raw.decode()
+    except OSError as error:
+        why = f"cannot be read ({error.strerror}); check path and permissions"
+    except UnicodeDecodeError:
+        why = "is not UTF-8 text; use a file that contains only the secret"
+    raise SettingsError([f"{path}: {file} {why}"])
+
 
 Period = Literal["hour", "day"]
 """A period of the budget."""
@@ -71,3 +231,5 @@ def _share(value: object) -> object:
 
 Rate = Annotated[float, Field(ge=0, le=1), BeforeValidator(_share)]
 """A share, from 0 (none) to 1 (all)."""
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -16,15 +16,17 @@ from pydantic import SecretStr, ValidationError
 
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from streams.errors import SettingsError
-from streams.settings.problems import annotation_at, describe, dotted, explain, names_at, suggest
+from streams.settings.base import Secret
+from streams.settings.problems import describe, explain, without_problems
 from streams.settings.tree import Settings
+from streams.settings.walk import dotted, names_at, section_of, suggest, type_at, walk
 
 ENV_PREFIX = "JUDGESTREAM_"
 MAX_PROBLEMS = 50
 """Maximum number of problems reported at once."""
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-MOST_NEIGHBOURS = 1000
+MAX_FILES = 1000
 """Maximum number of file names to search for a similar one."""
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
@@ -37,38 +39,33 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
         path: The YAML file; None for defaults and environment alone. Paths in it are relative to its folder.
         env: Environment variables; those of the process by default.
 
-    Returns:
-        The settings.
-
     Raises:
         SettingsError: The settings are invalid; it lists every problem.
     """
     env = os.environ if env is None else env
     file = None if path is None else Path(path)
     document = {} if file is None else _read(file)
-    problems = _literal_secrets(document)
-    problems += _override(document, env)
-    problems += _control_characters(document, "")
+    problems = [*_override(document, env), *_control_characters(document)]
     base = {"base": Path.cwd() if file is None else file.parent}
-    try:
-        settings = Settings.model_validate(document, context=base)
-    except ValidationError as error:
-        problems += explain(error, Settings)
-        rest, further = _rest(document, base, error)
-        raise SettingsError(_first(list(dict.fromkeys([*problems, *further]))), rest) from None
-    if problems:
-        raise SettingsError(problems, Rest(settings, ()))
-    return settings
+    left_out: tuple[str, ...] = ()
+    # What is invalid is removed, twice at most, so that one run also reports the problems of the rest.
+    for _ in range(3):
+        try:
+            settings = Settings.model_validate(document, context=base)
+        except ValidationError as error:
+            problems += _unrelated(explain(error, Settings), left_out)
+            document = copy.deepcopy(document)
+            left_out += without_problems(document, error)
+            continue
+        if problems:
+            raise SettingsError(_first(problems), Rest(settings, left_out))
+        return settings
+    raise SettingsError(_first(problems), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The valid part of invalid settings, so that one run also reports the problems of the rest.
-
-    Args:
-        settings: The valid settings; defaults replace the removed ones.
-        left_out: The last names of the removed settings.
-    """
+    """The valid part of invalid settings: `settings`, and the last names of what was `left_out`."""
 
     settings: Settings
     left_out: tuple[str, ...]
@@ -83,193 +80,138 @@ def _unrelated(problems: Iterable[str], names: Collection[str]) -> list[str]:
     return [line for line in problems if not any(word.search(line) for word in words)]
 
 
-def _rest(
-    document: dict[str, Any], base: Mapping[str, Path], error: ValidationError
-) -> tuple[Rest | None, list[str]]:
-    """Remove invalid settings, in at most two passes; also return the problems of the second pass."""
-    document = copy.deepcopy(document)
-    left_out: list[str] = []
-    further: list[str] = []
-    for _ in range(2):
-        for detail in error.errors(include_url=False):
-            paths = [sub.split(".") for sub, _ in detail.get("ctx", {}).get("problems", ())] or [[]]
-            left_out += [name for path in paths for name in _leave_out(document, [*detail["loc"], *path])]
-        try:
-            return Rest(Settings.model_validate(document, context=base), tuple(left_out)), further
-        except ValidationError as another:
-            error = another
-            further += _unrelated(explain(another, Settings), left_out)
-    return None, further
-
-
-def _leave_out(document: dict[str, Any], path: Sequence[str | int]) -> list[str]:
-    """Remove the deepest named value on a path, and the mappings that this empties; return their names."""
-    place: Any = document
-    holders: list[tuple[dict[str, Any], str]] = []
-    for part in path:
-        if isinstance(place, dict) and part in place:
-            holders.append((place, str(part)))
-            place = place[part]
-        elif isinstance(place, list) and isinstance(part, int) and part < len(place):
-            place = place[part]
-        else:
-            break
-    names = []
-    for holder, name in reversed(holders):
-        holder.pop(name, None)
-        names.append(name)
-        if holder:
-            break
-    return names or [str(path[-1] if path else "settings")]
+def _first(problems: list[str]) -> list[str]:
+    """Return at most `MAX_PROBLEMS` problems and the number of further ones."""
+    distinct = list(dict.fromkeys(problems))
+    more = len(distinct) - MAX_PROBLEMS
+    end = [f"and {more} more problems; correct these first"] if more > 0 else []
+    return [*distinct[:MAX_PROBLEMS], *end]
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        document = read_yaml(file.read_text(encoding="utf-8"))
     except OSError as error:
-        remedy = _near(file) or "check the path"
+        remedy = _similar_file(file) or "check the path"
         raise SettingsError([f"{file}: cannot be read ({error.strerror}); {remedy}"]) from None
     except UnicodeDecodeError as error:
         raise SettingsError([f"{file}: is not UTF-8 (byte {error.start}); save it as UTF-8"]) from None
-    try:
-        document = read_yaml(text)
     except PlainYamlError as error:
         raise SettingsError([f"{file}: {error}"]) from None
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise SettingsError(
-            [f"{file}: must be a mapping of sections (got {describe(document)}); see config schema"]
-        )
+    if not isinstance(document, dict | None):
+        got = describe(document)
+        raise SettingsError([f"{file}: must be a mapping of sections (got {got}); see config schema"])
     # An empty section means its defaults.
-    return {key: {} if value is None else value for key, value in document.items()}
+    return {key: {} if value is None else value for key, value in (document or {}).items()}
 
 
-def _first(problems: list[str]) -> list[str]:
-    """Return at most `MAX_PROBLEMS` problems and the number of further ones."""
-    more = len(problems) - MAX_PROBLEMS
-    return (
-        problems
-        if more <= 0
-        else [*problems[:MAX_PROBLEMS], f"and {more} more problems; correct these first"]
-    )
-
-
-def _control_characters(value: Any, path: str) -> Iterator[str]:
-    """Yield a problem for each text with a control character or an unpaired surrogate."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _control_characters(inner, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield from _control_characters(inner, f"{path}.{place}")
-    elif isinstance(value, str) and (found := _CONTROL.search(value)) is not None:
-        yield f"{path}: has the control character U+{ord(found[0]):04X}; remove it"
-
-
-def _near(file: Path) -> str | None:
+def _similar_file(file: Path) -> str | None:
     """Suggest a settings file next to a missing path: `settings.yml` for `settings.yaml`."""
     try:
-        names = [one.name for one in islice(file.parent.iterdir(), MOST_NEIGHBOURS)]
+        names = [entry.name for entry in islice(file.parent.iterdir(), MAX_FILES)]
     except OSError:
         return None
-    files = [name for name in names if name.endswith((".yaml", ".yml"))]
-    close = get_close_matches(file.name, files, n=1, cutoff=0.8)
+    close = get_close_matches(file.name, [n for n in names if n.endswith((".yaml", ".yml"))], n=1, cutoff=0.8)
     return f"did you mean {file.parent / close[0]}?" if close and not file.exists() else None
 
 
-def _literal_secrets(document: Mapping[str, Any]) -> list[str]:
-    problems = []
-    for path, value in _places_of_secrets(document):
-        name = path[-1]
-        if isinstance(value, Mapping) and value.get(name) is not None:
-            problems.append(
-                f"{dotted(path)}: must not be in the file; use {name}_env (an environment variable's "
-                "name) "
-                f"or {name}_file, and replace this one: it has been exposed"
-            )
-            del value[name]  # type: ignore[attr-defined]  # our own copy of the document: plain dicts
-    return problems
+def _control_characters(document: Any) -> Iterator[str]:
+    """Yield a problem for each text with a control character or an unpaired surrogate."""
+    for path, _, value in walk(Settings, document):
+        if isinstance(value, str) and (character := _CONTROL.search(value)) is not None:
+            yield f"{dotted(path)}: has the control character U+{ord(character[0]):04X}; remove it"
 
 
-def _places_of_secrets(document: Mapping[str, Any]) -> list[tuple[list[str | int], Any]]:
-    kafka, judge = document.get("kafka"), document.get("judge")
-    security = kafka.get("security") if isinstance(kafka, Mapping) else None
-    endpoints = judge.get("endpoints") if isinstance(judge, Mapping) else None
-    telemetry = document.get("telemetry")
-    basic_auth = telemetry.get("basic_auth") if isinstance(telemetry, Mapping) else None
-    places: list[tuple[list[str | int], Any]] = [
-        (["kafka", "security", "password"], security),
-        (["telemetry", "basic_auth", "password"], basic_auth),
-    ]
-    if isinstance(endpoints, list):
-        places += [(["judge", "endpoints", index, "api_key"], one) for index, one in enumerate(endpoints)]
-    return places
-
-
-def _override(document: dict[str, Any], env: Mapping[str, str]) -> list[str]:
-    problems = []
-    for name in sorted(env):
-        if not name.startswith(ENV_PREFIX):
-            continue
-        parts = name.removeprefix(ENV_PREFIX).lower().split("__")
-        annotation = annotation_at(Settings, parts)
-        if annotation is None:
-            problems.append(f"{name} is not a setting; {_suggest_variable(parts)}")
+def _override(document: dict[str, Any], env: Mapping[str, str]) -> Iterator[str]:
+    """Put the values of variables into the document; yield the problems."""
+    for name in sorted(name for name in env if name.startswith(ENV_PREFIX)):
+        parts = _parts(name.removeprefix(ENV_PREFIX).lower())
+        declared = type_at(Settings, parts)
+        if declared is None:
+            yield f"{name} is not a setting; {_suggest_variable(parts)}"
             continue
         try:
-            value = _parse(env[name], annotation)
+            value = _parse(env[name], declared)
         except PlainYamlError:
             # The parser's message is omitted: it quotes the value, which may contain a secret.
-            problems.append(f"{name}: is not valid YAML or JSON; check brackets and quotes")
+            yield f"{name}: is not valid YAML or JSON; check brackets and quotes"
             continue
         if not _put(document, parts, value):
-            problems.append(
-                f"{name}: its parent in the file is not a mapping; correct the file or unset the variable"
-            )
-    return problems
+            yield f"{name}: its parent in the file is not a mapping; correct the file or unset the variable"
 
 
-def _parse(text: str, annotation: Any) -> Any:
-    if annotation in {str, SecretStr, Path} or _is_text_choice(annotation):
+def _parts(name: str) -> list[str]:
+    """Split a variable's name; `password_env` means `password.env`, as in the file."""
+    parts = name.split("__")
+    stem, _, source = parts[-1].rpartition("_")
+    nested = [*parts[:-1], stem, source]
+    is_flat = type_at(Settings, parts) is None and section_of(type_at(Settings, nested[:-1])) is Secret
+    return nested if is_flat and type_at(Settings, nested) is not None else parts
+
+
+def _parse(text: str, declared: Any) -> Any:
+    """Read a variable's value; texts at the places of secrets become `SecretStr`, which a file has not."""
+    if section_of(declared) is Secret and not text.lstrip().startswith("{"):
+        return SecretStr(text)
+    choices = getattr(declared, "__args__", ())
+    if declared in {str, SecretStr, Path} or (choices and all(isinstance(one, str) for one in choices)):
         return text
-    return read_yaml(text)
+    value = read_yaml(text)
+    for path, kind, inner in list(walk(declared, value)):
+        if kind is Secret and path and isinstance(inner, str | int | float):
+            _put(value, path, SecretStr(str(inner)))
+    return value
 
 
-def _is_text_choice(annotation: Any) -> bool:
-    choices = getattr(annotation, "__args__", ())
-    return bool(choices) and all(isinstance(choice, str) for choice in choices)
-
-
-def _put(document: dict[str, Any], parts: list[str], value: Any) -> bool:
-    place: Any = document
-    for part in parts[:-1]:
-        if place.get(part) is None:
-            place[part] = {}
-        place = place[part]
-        if not isinstance(place, dict):
+def _put(document: Any, path: Iterable[str | int], value: Any) -> bool:
+    """Set a value deep in a document; return whether its parents are mappings (or lists that hold it)."""
+    *parents, last = path
+    for part in parents:
+        if isinstance(document, dict) and document.get(part) is None:
+            document[part] = {}
+        document = document[part]
+        if not isinstance(document, dict | list):
             return False
-    place[parts[-1]] = value
+    document[last] = value
     return True
 
 
 def _suggest_variable(parts: list[str]) -> str:
-    known: list[str] = []
-    for depth in range(len(parts)):
+    for depth, part in enumerate(parts):
         names = names_at(Settings, parts[:depth])
-        if parts[depth] in names or (depth > 0 and not names):
-            known.append(parts[depth])
+        if part in names or (depth > 0 and not names):
             continue
-        return _as_variable(suggest(parts[depth], names), known, parts[depth + 1 :])
+        suggestion = suggest(part, names)
+        before = "__".join(parts[:depth]).upper()
+        if not suggestion.startswith("did you mean "):
+            return f"under {ENV_PREFIX}{before} {suggestion}"
+        meant = suggestion.removeprefix("did you mean ").removesuffix("?")
+        path = [*parts[:depth], meant, *parts[depth + 1 :]]
+        while len(path) > depth + 1 and type_at(Settings, path) is None:
+            path.pop()
+        return f"did you mean {ENV_PREFIX}{'__'.join(path).upper()}?"
     return "remove it"
 
 
-def _as_variable(suggestion: str, before: list[str], after: list[str]) -> str:
-    """Turn a suggested name into a suggested variable, if there is a suggestion."""
-    if not suggestion.startswith("did you mean "):
-        return f"under {ENV_PREFIX}{'__'.join(before).upper()} {suggestion}"
-    meant = suggestion.removeprefix("did you mean ").removesuffix("?")
-    path = [*before, meant, *after]
-    while len(path) > len(before) + 1 and annotation_at(Settings, path) is None:
-        path.pop()
-    return f"did you mean {ENV_PREFIX}{'__'.join(path).upper()}?"
+def secrets_of(settings: Settings, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each configured secret by its dotted path as in the file; empty if it cannot be read."""
+    for path, declared, value in walk(Settings, settings):
+        if declared is Secret and value is not None:
+            place = f"{dotted(path)}{'_env' if value.env else '_file' if value.file else ''}"
+            try:
+                yield place, value.read(dotted(path), env).get_secret_value()
+            except SettingsError:
+                yield place, ""
+
+
+def mask(settings: Settings) -> dict[str, Any]:
+    """Return the effective settings as plain JSON values, without secrets."""
+    return settings.model_dump(mode="json")
+
+
+def settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the settings file."""
+    schema = Settings.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "judgestream settings"
+    return schema

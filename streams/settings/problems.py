@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import types
-import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from streams.settings.base import NO_SOURCE, PROBLEMS, Secret
 from streams.settings.removed import removal
+from streams.settings.walk import dotted, names_at, section_of, suggest, type_at
 
-PROBLEMS = "judgestream_problems"
-"""Error type of checks over several fields; its context contains (path within the model, text) pairs."""
 MAX_VALUE_CHARS = 80
-SECRET_NAMES = frozenset({"password", "api_key", "basic_auth"})
-"""Fields whose contents no message shows. Names of variables are hidden too: users put secrets there."""
-
-_RUN = re.compile(r"//|[^\s'\"/]+")
-"""Start of an address's user part, with or without a scheme."""
 MAX_READ_CHARS = 10_000
 """A longer value is not shown, only its length; so parsing and masking take bounded time."""
+_RUN = re.compile(r"//|[^\s'\"/]+")
+"""Start of an address's user part, with or without a scheme."""
 
 _LIMITS = {
     "greater_than": ("must be greater than {gt}", "raise it"),
@@ -78,62 +72,6 @@ def _without_user(text: str) -> str:
     return text
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name closest to a misspelt one, or list the known names."""
-    names = list(known)
-    close = difflib.get_close_matches(name[:MAX_VALUE_CHARS].lower(), names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"there are: {', '.join(names)}" if names else "remove it"
-
-
-def dotted(path: Sequence[str | int]) -> str:
-    """Return a path in dotted form."""
-    return ".".join(str(part) for part in path)
-
-
-def unwrap(annotation: Any) -> Any:
-    """Strip `Annotated` and `| None` from an annotation."""
-    while True:
-        if typing.get_origin(annotation) is typing.Annotated:
-            annotation = typing.get_args(annotation)[0]
-            continue
-        if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
-            rest = [part for part in typing.get_args(annotation) if part is not type(None)]
-            if len(rest) == 1:
-                annotation = rest[0]
-                continue
-        return annotation
-
-
-def annotation_at(model: type[BaseModel], path: Sequence[str | int]) -> Any | None:
-    """Return the annotation of the setting at a path; None if there is no such setting."""
-    annotation: Any = model
-    for part in path:
-        annotation = unwrap(annotation)
-        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            field = annotation.model_fields.get(str(part))
-            if field is None:
-                return None
-            annotation = field.annotation
-        elif origin is dict:
-            annotation = arguments[1]
-        elif origin is tuple and isinstance(part, int):
-            annotation = arguments[0]
-        else:
-            return None
-    return unwrap(annotation)
-
-
-def names_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
-    """List the settings under a path."""
-    annotation = annotation_at(model, path)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return list(annotation.model_fields)
-    return []
-
-
 def unknown(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """Return the message for an unknown setting: why it was removed, or a suggestion."""
     reason = removal(path)
@@ -142,16 +80,15 @@ def unknown(model: type[BaseModel], path: Sequence[str | int]) -> str:
     return f"{dotted(path)} is not a setting; {suggest(str(path[-1]), names_at(model, path[:-1]))}"
 
 
+def as_written(model: type[BaseModel], path: Sequence[str | int]) -> str:
+    """Return a path in dotted form; the source of a secret as in the file, such as `password_env`."""
+    if len(path) > 1 and section_of(type_at(model, path[:-1])) is Secret:
+        return f"{dotted(path[:-1])}_{path[-1]}"
+    return dotted(path)
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return a validation error as one line per problem.
-
-    Args:
-        error: The validation error.
-        model: The root of the settings tree.
-
-    Returns:
-        Lines of the form "<path>: <what> (got <value>); <remedy>", never with a secret's value.
-    """
+    """Return a validation error as lines "<path>: <what> (got <value>); <remedy>", never with a secret."""
     lines: list[str] = []
     # `hide_input_in_errors` hides inputs in the error's text only; `errors()` still has them.
     for detail in error.errors(include_url=False):
@@ -162,22 +99,30 @@ def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
 def _lines(detail: ErrorDetails, model: type[BaseModel]) -> list[str]:
     kind, context = detail["type"], detail.get("ctx", {})
     path = [part for part in detail["loc"] if part != "[key]"]
-    where = dotted(path)
+    where = as_written(model, path)
+    of_secret = section_of(type_at(model, path)) is Secret
+    if of_secret and kind in {PROBLEMS, "missing"}:
+        texts = [NO_SOURCE] if kind == "missing" else [what for _, what in context["problems"]]
+        return [f"{where}: {what.replace('NAME', str(path[-1]))}" for what in texts]
     if kind == PROBLEMS:
         return [
-            f"{dotted([*path, *([sub] if sub else [])])}: {what}".removeprefix(": ")
-            for sub, what in context["problems"]
+            f"{dotted([*path, *([inner] if inner else [])])}: {what}".removeprefix(": ")
+            for inner, what in context["problems"]
         ]
     if kind == "extra_forbidden":
         return [unknown(model, path)]
     if kind == "missing":
         return [f"{where}: is required (got nothing); add it"]
     what, remedy = _explain_kind(detail)
-    # A text given instead of a section may be a password.
-    no_section = isinstance(detail["input"], str) and kind.startswith(("model_", "dict_", "tuple_", "list_"))
-    hidden = no_section or any(part in SECRET_NAMES or str(part).endswith("_env") for part in path)
-    got = "a value that is not shown" if hidden else describe(detail["input"])
+    got = "a value that is not shown" if _is_hidden(detail, model, path) else describe(detail["input"])
     return [f"{where or 'settings'}: {what} (got {got}); {remedy}"]
+
+
+def _is_hidden(detail: ErrorDetails, model: type[BaseModel], path: Sequence[str | int]) -> bool:
+    """Return whether a value belongs to a secret, or is a text where a section belongs (a password?)."""
+    if isinstance(detail["input"], str) and detail["type"].startswith(("model_", "dict_", "tuple_", "list_")):
+        return True
+    return any(section_of(type_at(model, path[:end])) is Secret for end in range(1, len(path) + 1))
 
 
 def _explain_kind(detail: ErrorDetails) -> tuple[str, str]:
@@ -186,11 +131,11 @@ def _explain_kind(detail: ErrorDetails) -> tuple[str, str]:
         what, remedy = _LIMITS[kind]
         return what.format_map(context), remedy
     if kind == "literal_error":
-        choices = str(context["expected"])
-        names = [name.strip("' ") for name in choices.replace(" or ", ", ").split(",")]
-        return f"must be one of {', '.join(names)}", suggest(
-            describe(detail["input"]).strip("'"), names
-        ).replace(f"there are: {', '.join(names)}", "choose one of them")
+        choices = str(context["expected"]).replace(" or ", ", ").split(",")
+        names = [name.strip("' ") for name in choices]
+        remedy = suggest(describe(detail["input"]).strip("'"), names)
+        is_close = remedy.startswith("did you mean")
+        return f"must be one of {', '.join(names)}", remedy if is_close else "choose one of them"
     if kind == "value_error":
         what, _, remedy = str(context["error"]).partition("; ")
         return what, remedy or "correct it"
@@ -198,3 +143,31 @@ def _explain_kind(detail: ErrorDetails) -> tuple[str, str]:
     if stem in _KINDS and kind.endswith(("_type", "_parsing", "_size")):
         return f"must be {_KINDS[stem]}", f"write {_KINDS[stem]}"
     return detail["msg"][:1].lower() + detail["msg"][1:], "correct it"
+
+
+def without_problems(document: Any, error: ValidationError) -> tuple[str, ...]:
+    """Remove the invalid settings from a document; return the last names of what was removed."""
+    removed: list[str] = []
+    for detail in error.errors(include_url=False):
+        inner = [path.split(".") for path, _ in detail.get("ctx", {}).get("problems", ())] or [[]]
+        for path in inner:
+            removed += _remove(document, [*detail["loc"], *path])
+    return tuple(removed)
+
+
+def _remove(document: Any, path: Sequence[str | int]) -> list[str]:
+    """Remove the deepest named value on a path, and the mappings that this empties."""
+    holders: list[tuple[dict[str, Any], str]] = []
+    for part in path:
+        if isinstance(document, dict) and part in document:
+            holders.append((document, str(part)))
+        elif not (isinstance(document, list) and isinstance(part, int) and part < len(document)):
+            break
+        document = document[part]
+    names = []
+    for holder, name in reversed(holders):
+        holder.pop(name, None)
+        names.append(name)
+        if holder:
+            break
+    return names or [str(path[-1] if path else "settings")]

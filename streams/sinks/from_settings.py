@@ -11,7 +11,7 @@ from typing import Any
 from streams.errors import SettingsError
 from streams.kafka.output import Output
 from streams.kafka.stretch import StretchReader
-from streams.settings import Settings, SinkSettings, resolve_secret
+from streams.settings import Settings, SinkSettings, read_secret
 from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery, Http
 from streams.sinks.evaluation import Evaluation
@@ -92,7 +92,7 @@ def build_sinks(
 
 
 def _secret(name: str, sink: SinkSettings, env: Mapping[str, str]) -> str | None:
-    found = resolve_secret(f"sinks.{name}.secret", env_name=sink.secret_env, file=sink.secret_file, env=env)
+    found = read_secret(sink.secret, f"sinks.{name}.secret", env)
     return None if found is None else found.get_secret_value()
 
 

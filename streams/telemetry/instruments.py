@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.base import PERIODS, Period
-from streams.settings.sections.monitor import ObjectiveSettings
+from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
 from streams.telemetry.collectors import EventsCollector, MonitorCollector, MonitorGauge, PartitionsCollector
 from streams.telemetry.labels import BoundedLabels, harmless, label_names

@@ -331,7 +331,7 @@ async def test_a_refused_client_gets_the_reason(kafka: SecureKafka, fault: Fault
 @pytest.mark.parametrize(
     ("life_seconds", "audience", "expected"),
     [
-        (-5.0, "kafka", r"token_file: the token in .* expired \d+ s ago; renew it \(the file is read again"),
+        (-5.0, "kafka", r"token: the token in .* expired \d+ s ago; renew it \(a file is read again"),
         (60.0, "others", r"refuses the token \(.*\); check its issuer, audience, scope and lifetime"),
     ],
 )

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoint.hosts import is_loopback
-from streams.settings.sections.judge import OPENAI_BASE_URL
-from streams.settings.sections.metric import default_metrics
+from streams.settings.judge import OPENAI_BASE_URL
+from streams.settings.metrics import default_metrics
 
 NEW_KAFKA: Final = "new"
 OFFLINE: Final = "offline"

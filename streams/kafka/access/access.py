@@ -14,7 +14,7 @@ from streams.errors import SettingsError
 from streams.kafka.access.connections import Admission, Password
 from streams.kafka.access.tokens import open_tokens
 from streams.kafka.patches.install import install
-from streams.settings import KafkaSettings, SecuritySettings, resolve_key_password
+from streams.settings import KafkaSettings, SecuritySettings, read_secret
 from streams.settings.certificates import RotatingContext
 
 _MECHANISMS: Final = {"AWS_MSK_IAM": "OAUTHBEARER"}
@@ -95,13 +95,14 @@ def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None
     """
     if not security.protocol.endswith("SSL"):
         return None
-    named = (security.ca_file, security.certificate_file, security.key_file, security.key_password_file)
+    key_password = None if security.key_password is None else security.key_password.file
+    named = (security.ca_file, security.certificate_file, security.key_file, key_password)
     files = [file for file in named if file is not None]
     return RotatingContext(lambda: _build(security, env), files)
 
 
 def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSLContext:
-    password = resolve_key_password(security, env)
+    password = read_secret(security.key_password, "kafka.security.key_password", env)
     files = {
         "cafile": security.ca_file,
         "certfile": security.certificate_file,

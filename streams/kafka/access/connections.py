@@ -25,7 +25,7 @@ from aiokafka.errors import KafkaConnectionError
 from streams.errors import Explanation, KafkaAccessError, SettingsError, TokenError
 from streams.kafka.access.connection import Connection
 from streams.kafka.access.errors import explain
-from streams.settings import KafkaSettings, resolve_password
+from streams.settings import KafkaSettings, read_secret
 from streams.settings.certificates import validity_of
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -134,7 +134,7 @@ class Password:
         self._last = self._resolve()
 
     def _resolve(self) -> str:
-        password = resolve_password(self._kafka.security, self._env)
+        password = read_secret(self._kafka.security.password, "kafka.security.password", self._env)
         return "" if password is None else password.get_secret_value()
 
     def read(self) -> str:

@@ -25,7 +25,7 @@ from aiokafka.abc import AbstractTokenProvider
 
 from judge.text.printable import printable
 from streams.errors import SettingsError, TokenError
-from streams.settings import OAuthSettings, SecuritySettings, resolve_client_secret, resolve_secret
+from streams.settings import OAuthSettings, Secret, SecuritySettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -99,40 +99,48 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
         """
 
 
-class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
-    """Reads the token from a file at each connection; another process renews the file.
+class GivenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
+    """Reads the token at each connection; another process renews its file.
 
     Args:
-        file: The file.
+        secret: Where the token is.
+        env: Environment variables; None: those of the process.
         clock: The current time, in seconds since 1970.
     """
 
-    def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file = file
+    def __init__(
+        self,
+        secret: Secret,
+        env: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._secret = secret
+        self._env = env
         self._clock = clock
 
     async def token(self) -> str:
-        """Return the token in the file.
+        """Return the token.
 
         Raises:
-            TokenError: The file has no token, or the token has expired.
+            TokenError: There is none, or it has expired.
         """
         return await asyncio.to_thread(self.read)
 
     def read(self) -> str:
-        """Return the token in the file; raises as `token` does."""
+        """Return the token; raises as `token` does."""
         try:
-            secret = resolve_secret("kafka.security.token", file=self._file)
+            secret = self._secret.read("kafka.security.token", self._env)
         except SettingsError as error:
             reason, _, remedy = str(error).partition("; ")
             raise TokenError(reason, remedy, lasting=True) from None
-        value = "" if secret is None else secret.get_secret_value()
+        value = secret.get_secret_value()
         expires_at = expiry_of(value)
         if expires_at is not None and expires_at <= self._clock():
             ago = round(self._clock() - expires_at)
+            place = self._secret.file or self._secret.env
             raise TokenError(
-                f"kafka.security.token_file: the token in {self._file} expired {ago} s ago",
-                "renew it (the file is read again for each connection)",
+                f"kafka.security.token: the token in {place} expired {ago} s ago",
+                "renew it (a file is read again for each connection)",
                 lasting=True,
             )
         return value
@@ -176,11 +184,13 @@ class ClientCredentialsTokens(CachedTokens):
         self._oauth = oauth
         self._tls = tls
         self._env = env
-        resolve_client_secret(oauth, env)
+        oauth.client_secret.read("kafka.security.oauth.client_secret", env)
 
     def _fetch(self) -> Token:
         try:
-            secret = resolve_client_secret(self._oauth, self._env).get_secret_value()
+            secret = self._oauth.client_secret.read(
+                "kafka.security.oauth.client_secret", self._env
+            ).get_secret_value()
         except SettingsError as error:
             reason, _, remedy = str(error).partition("; ")
             raise TokenError(reason, remedy, lasting=True) from None
@@ -308,8 +318,8 @@ def open_tokens(
     Raises:
         SettingsError: A secret, certificate or library is missing.
     """
-    if security.token_file is not None:
-        return FileTokens(security.token_file)
+    if security.token is not None:
+        return GivenTokens(security.token, env)
     if security.oauth is not None:
         ca_file = security.oauth.ca_file
         return ClientCredentialsTokens(security.oauth, tls=None if ca_file is None else tls(ca_file), env=env)

@@ -22,7 +22,7 @@ from schemas import (
     Unscored,
     Usage,
 )
-from streams.settings.sections.monitor import ObjectiveSettings
+from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.collectors import MonitorGauge
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.partitions import PartitionState

@@ -36,7 +36,9 @@ async def test_options_override_the_environment(
     endpoint = await chosen_endpoint(env, **options)
     assert endpoint is not None
     assert (endpoint.base_url, endpoint.model) == (address, model)
-    assert endpoint.api_key_env == ("OPENAI_API_KEY" if "OPENAI_API_KEY" in env else None)
+    assert (endpoint.api_key and endpoint.api_key.env) == (
+        "OPENAI_API_KEY" if "OPENAI_API_KEY" in env else None
+    )
 
 
 async def test_the_only_model_is_taken() -> None:

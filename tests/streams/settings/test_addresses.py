@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from streams.settings import EndpointSettings, KafkaSettings
 from streams.settings.addresses import sends_key_in_the_clear
+from streams.settings.intake import RegistrySettings
 from streams.settings.problems import explain
-from streams.settings.sections.registry import RegistrySettings
 
 SECRET = "s3cr3t-Value-42"
 

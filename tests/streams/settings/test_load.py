@@ -110,7 +110,7 @@ def test_a_password_from_the_environment_stays_text() -> None:
     )
     password = settings.kafka.security.password
     assert password is not None
-    assert password.get_secret_value() == "0123"
+    assert password.read("kafka.security.password").get_secret_value() == "0123"
     assert "0123" not in repr(settings)
 
 

@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.errors import SettingsError
-from streams.settings import (
-    OAuthSettings,
-    SecuritySettings,
-    load_settings,
-    resolve_client_secret,
-    resolve_key_password,
-)
+from streams.settings import SecuritySettings, load_settings
 
 OAUTH = {"token_url": "https://login.example.com/token", "client_id": "c", "client_secret_env": "S"}
 BEARER = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER"}
@@ -50,7 +43,7 @@ def test_files_count_from_the_folder_of_the_settings(tmp_path: Path) -> None:
     security = load_settings(file, {}).kafka.security
     assert security.ca_file == tmp_path / "ca.pem"
     assert security.oauth is not None
-    assert security.oauth.client_secret_file == tmp_path / "secret"
+    assert security.oauth.client_secret.file == tmp_path / "secret"
     assert security.oauth.ca_file == tmp_path / "other.pem"
 
 
@@ -63,19 +56,3 @@ def test_a_variable_reaches_into_the_token_endpoint(tmp_path: Path) -> None:
     security = load_settings(file, {"JUDGESTREAM_KAFKA__SECURITY__OAUTH__SCOPE": "kafka read"}).kafka.security
     assert security.oauth is not None
     assert security.oauth.scope == "kafka read"
-
-
-def test_secrets_come_from_where_the_settings_say(tmp_path: Path) -> None:
-    file = tmp_path / "key-password"
-    file.write_text("kp\n")
-    security = SecuritySettings.model_validate(TLS_KEY | {"key_password_file": file})
-    password = resolve_key_password(security)
-    assert password is not None
-    assert password.get_secret_value() == "kp"
-    assert resolve_key_password(SecuritySettings()) is None
-    oauth = OAuthSettings.model_validate(OAUTH)
-    assert resolve_client_secret(oauth, {"S": "cs"}).get_secret_value() == "cs"
-    with pytest.raises(
-        SettingsError, match=r"oauth\.client_secret_env: the environment variable S is not set"
-    ):
-        resolve_client_secret(oauth, {})

@@ -15,12 +15,12 @@ from streams.settings import Settings
         ({"kind": "otlp_topic", "url": "http://x"}, "has no effect with otlp_topic"),
         (
             {"kind": "langfuse", "url": "https://x", "secret_env": "S"},
-            "and a secret are required for langfuse",
+            "public_key: is required for langfuse",
         ),
-        ({"kind": "webhook", "url": "https://x"}, "is required for webhook, which is signed"),
+        ({"kind": "webhook", "url": "https://x"}, "secret_env: is required for webhook"),
         (
             {"kind": "incident_webhook", "url": "https://x"},
-            "is required for incident_webhook, which is signed",
+            "secret_env: is required for incident_webhook",
         ),
         ({"kind": "phoenix", "url": "x"}, "must start with https:// or http://"),
     ],

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from schemas import Correction, Failed, JudgeCall, Scored, Suspicion, Times, Unscored, Usage
-from streams.settings.sections.monitor import ObjectiveSettings
+from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE
 from streams.telemetry.exposition import OPENMETRICS, TEXT, expose
 from streams.telemetry.instruments import Metrics

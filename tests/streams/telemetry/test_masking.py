@@ -14,6 +14,7 @@ import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from judge.text.sensitive.secrets import MIN_CHARS, Masker
 from streams.settings import Settings, TelemetrySettings
@@ -76,7 +77,7 @@ def test_all_that_the_settings_name(tmp_path: Path) -> None:
     file.write_text("kafka-by-file\n")
     security = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "ann", "password_file": file}
     keys: tuple[dict[str, Any], ...] = (
-        {"api_key": "judge-by-value"},
+        {"api_key": SecretStr("judge-by-value")},
         {"api_key_env": "KEY"},
         {"api_key_file": tmp_path / "none"},
     )

@@ -84,7 +84,7 @@ async def _serve(
     from streams.web.port import Port
 
     wanted, tls = settings.review, settings.telemetry.tls
-    auth = None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ)
+    auth = None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ, "review")
     listening = Port(
         setting="review.port",
         host=wanted.host,

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from streams.settings import BasicAuthSettings, TlsSettings
 from streams.web.access import BasicAuth, server_tls
@@ -22,7 +23,7 @@ from playwright.sync_api import sync_playwright
 address, chromium, user, password = sys.argv[1:]
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-    context = browser.new_context(ignore_https_errors=True, http_credentials={"username": user, "password": password})
+    context = browser.new_context(ignore_https_errors=True, http_credentials={"username": user, "password": SecretStr(password)})
     page, seen = context.new_page(), {}
     page.on("response", lambda answer: seen.setdefault(answer.url.removeprefix(address), answer.status))
     with page.expect_response("**/status.json") as polled:
@@ -38,7 +39,9 @@ async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:
     password = "pässwörd:1"
     python, chromium = python_with("playwright"), tool("chromium")
     files = Authority(tmp_path).issue("server")
-    auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": password}), {})
+    auth = BasicAuth(
+        BasicAuthSettings.model_validate({"username": "ops", "password": SecretStr(password)}), {}
+    )
     tls = server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key))
     script = tmp_path / "look.py"
     script.write_text(_LOOK)

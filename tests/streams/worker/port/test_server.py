@@ -13,6 +13,7 @@ from aiohttp import ClientConnectorCertificateError, ClientError, ClientSession,
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter
+from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from judge.endpoint.hosts import is_loopback
@@ -41,7 +42,7 @@ async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
 
 
 def basic_auth(**places: Any) -> BasicAuth:
-    where = places or {"password": PASSWORD}
+    where = places or {"password": SecretStr(PASSWORD)}
     return BasicAuth(BasicAuthSettings.model_validate({"username": "ops", **where}), {"PAGE": PASSWORD})
 
 
@@ -120,7 +121,7 @@ def test_only_the_pair_itself_is_admitted(user: str, password: str) -> None:
 
 def test_passwords_of_any_script_and_with_colons() -> None:
     """RFC 7617 with charset UTF-8: the first colon ends the user name."""
-    auth = basic_auth(password="pässwörd:日本")
+    auth = basic_auth(password=SecretStr("pässwörd:日本"))
     assert auth.admits(header("ops:pässwörd:日本"))
     assert auth.admits(header("ops:pässwörd:日本").replace("Basic", "bAsIc"))
 
@@ -137,7 +138,7 @@ def test_where_the_password_comes_from(tmp_path: Path) -> None:
         basic_auth(password_env="X")
     file = tmp_path / "password"
     file.write_text("first\n")
-    auth = BasicAuth(BasicAuthSettings(username="ops", password_file=file), {})
+    auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password_file": file}), {})
     assert auth.admits(header("ops:first"))
     file.write_text("second\n")
     assert not auth.admits(header("ops:first"))

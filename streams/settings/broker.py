@@ -1,0 +1,296 @@
+"""Sections `kafka`, `topics` and `dead_letters`: the broker, how to log in, and the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
+
+from streams.settings.addresses import token_address
+from streams.settings.base import Count, FilePath, Secret, Section, refuse
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"]
+
+_LOGIN: Final = ("username", "password")
+_OF_MECHANISM: Final[Mapping[Mechanism, tuple[str, ...]]] = {
+    "PLAIN": _LOGIN,
+    "SCRAM-SHA-256": _LOGIN,
+    "SCRAM-SHA-512": _LOGIN,
+    "OAUTHBEARER": ("token", "oauth"),
+    "AWS_MSK_IAM": ("aws_region",),
+}
+"""The settings of each mechanism."""
+_OF_SASL: Final = tuple(dict.fromkeys(name for names in _OF_MECHANISM.values() for name in names))
+_OF_TLS: Final = ("ca_file", "certificate_file", "key_file", "key_password")
+
+
+class OAuthSettings(Section):
+    """Tokens by the client-credentials grant of OAuth 2.0 (RFC 6749, section 4.4)."""
+
+    token_url: Annotated[str, AfterValidator(token_address)]
+    """The token endpoint."""
+    client_id: str = Field(min_length=1)
+    """The client id."""
+    client_secret: Secret
+    """The client's secret; read again for each token."""
+    scope: str | None = Field(default=None, min_length=1)
+    """Scopes, separated by spaces."""
+    ca_file: FilePath | None = None
+    """Certificate authorities of the token endpoint (PEM); default: the system's."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.ca_file is not None and not self.token_url.startswith("https:"):
+            refuse([("ca_file", "has no effect with an http token_url; remove it")])
+        return self
+
+
+class SecuritySettings(Section):
+    """Authentication at the broker."""
+
+    protocol: Protocol = "PLAINTEXT"
+    """The listener's security protocol."""
+    mechanism: Mechanism | None = None
+    """SASL mechanism (SASL protocols only)."""
+    username: str | None = Field(default=None, min_length=1)
+    """SASL user (PLAIN and SCRAM only)."""
+    password: Secret | None = None
+    """SASL password (PLAIN and SCRAM only)."""
+    ca_file: FilePath | None = None
+    """Certificate authorities (PEM); the system's otherwise."""
+    certificate_file: FilePath | None = None
+    """Client certificate (PEM)."""
+    key_file: FilePath | None = None
+    """The client certificate's key (PEM)."""
+    key_password: Secret | None = None
+    """Password of the private key."""
+    token: Secret | None = None
+    """A token (OAUTHBEARER only); read again for each connection."""
+    oauth: OAuthSettings | None = None
+    """Token endpoint with client credentials (OAUTHBEARER only)."""
+    aws_region: str | None = Field(default=None, pattern=r"^[a-z0-9-]{1,40}$")
+    """Region of the cluster (AWS_MSK_IAM only)."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        refuse([*self._login_problems(), *self._tls_problems()])
+        return self
+
+    def _given(self, *names: str) -> list[str]:
+        return [name for name in names if getattr(self, name) is not None]
+
+    def _without_effect(self, names: tuple[str, ...], why: str) -> list[tuple[str, str]]:
+        return [(self._written(name), f"has no effect with {why}") for name in self._given(*names)]
+
+    def _written(self, name: str) -> str:
+        """Return a setting's name as in the file: that of a secret's source."""
+        secret = getattr(self, name)
+        return f"{name}_{'env' if secret.env else 'file'}" if isinstance(secret, Secret) else name
+
+    def _login_problems(self) -> list[tuple[str, str]]:
+        protocol, mechanism = self.protocol, self.mechanism
+        if not protocol.startswith("SASL_"):
+            why = f"protocol {protocol}; remove it or choose a SASL protocol"
+            return self._without_effect(("mechanism", *_OF_SASL), why)
+        if mechanism is None:
+            problems = [("mechanism", f"is required with protocol {protocol}; set it")]
+            # Most mechanisms need a user, so these problems are reported at once.
+            names: tuple[str, ...] = () if self._given("token", "oauth", "aws_region") else _LOGIN
+            why = f"protocol {protocol}"
+        else:
+            names, why = _OF_MECHANISM[mechanism], f"mechanism {mechanism}"
+            others = tuple(name for name in _OF_SASL if name not in names)
+            problems = self._without_effect(others, f"{why}; remove it")
+        if names == _LOGIN or mechanism == "AWS_MSK_IAM":
+            problems += [
+                ("password_env", f"is required with {why}; set it or password_file")
+                if name == "password"
+                else (name, f"is required with {why}; set it")
+                for name in names
+                if not self._given(name)
+            ]
+        elif mechanism == "OAUTHBEARER" and len(self._given(*names)) != 1:
+            both = self._given(*names)
+            problems.append(
+                ("", "token_file and oauth exclude each other; keep one")
+                if both
+                else ("token_file", f"is required with {why}; set it or oauth")
+            )
+        if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
+            problems.append(("protocol", f"must be SASL_SSL with {why} (got {protocol}); set it"))
+        return problems
+
+    def _tls_problems(self) -> list[tuple[str, str]]:
+        problems: list[tuple[str, str]] = []
+        if (self.certificate_file is None) != (self.key_file is None):
+            problems.append(("", "certificate_file and key_file belong together; set both or none"))
+        if not self.protocol.endswith("SSL"):
+            why = f"protocol {self.protocol}; remove it or choose an SSL protocol"
+            problems += self._without_effect(_OF_TLS, why)
+        elif self.key_password is not None and self.key_file is None:
+            what = "has no effect without key_file; set key_file or remove it"
+            problems.append((self._written("key_password"), what))
+        return problems
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        if "@" in server:
+            refuse([("", "must not contain a user or password, because it is displayed; use kafka.security")])
+        if "://" in server:
+            raise ValueError("must be host:port without http:// or the like; Kafka uses its own protocol")
+        host, colon, port = server.strip().rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+            example = 'write for example "kafka:9092"'
+            raise ValueError(f"must be host:port, or several separated by commas; {example}")
+    return ",".join(server.strip() for server in text.split(","))
+
+
+def _start(value: object) -> object:
+    if isinstance(value, str) and value not in {"latest", "earliest"}:
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            example = "write for example 2026-11-01T00:00:00Z"
+            raise ValueError(f"must be latest, earliest or a time with its zone; {example}")
+    return value
+
+
+class KafkaSettings(Section):
+    """The broker and the consumer group."""
+
+    bootstrap_servers: Annotated[str, AfterValidator(_servers)] = "127.0.0.1:9092"
+    """host:port, several separated by commas."""
+    group_id: str = Field(default="judgestream", min_length=1, max_length=200)
+    """Consumer group."""
+    group_instance_id: str | None = Field(default=None, min_length=1, max_length=200)
+    """Static group membership: rolling restarts cause no rebalance. Differs for each worker."""
+    client_rack: str | None = Field(default=None, min_length=1, max_length=200)
+    """This worker's rack (broker.rack of nearby brokers): it reads from the nearest replica."""
+    security: SecuritySettings = Field(default_factory=SecuritySettings)
+    start: Annotated[Literal["latest", "earliest"] | AwareDatetime, BeforeValidator(_start)] = "latest"
+    """Where a group without committed offsets starts on the events topic: latest, earliest (judges the whole
+    backlog), or a time such as 2026-11-01T00:00:00Z."""
+    session_timeout_seconds: float = Field(default=30, ge=1, le=1800)
+    """Time without heartbeats after which a worker loses its partitions."""
+    heartbeat_interval_seconds: float = Field(default=3, ge=0.1, le=600)
+    """Pause between heartbeats to the group coordinator."""
+    rebalance_timeout_seconds: float = Field(default=60, ge=1, le=3600)
+    """How long a rebalance waits for records in flight."""
+    commit_interval_seconds: float = Field(default=0.5, ge=0.05, le=60)
+    """Interval between offset commits."""
+    metadata_age_seconds: float = Field(default=30, ge=1, le=600)
+    """Interval of metadata refreshes; added partitions are read after it."""
+    producer_timeout_seconds: float = Field(default=40, ge=1, le=600)
+    """Time limit of a produce request."""
+    resume_at: Literal["committed", "beginning"] = "committed"
+    """Where to resume if a log ends before the next offset (a recreated topic or an unclean leader election):
+    at the committed offset if it exists, or at the beginning."""
+
+    @model_validator(mode="after")
+    def _beats(self) -> Self:
+        if self.heartbeat_interval_seconds * 3 > self.session_timeout_seconds:
+            limit, got = f"{self.session_timeout_seconds:g}", f"{self.heartbeat_interval_seconds:g}"
+            what = f"must be at most a third of session_timeout_seconds ({limit}) (got {got}); lower it"
+            refuse([("heartbeat_interval_seconds", what)])
+        return self
+
+
+def _legal_topic(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError("must not be . or ..; choose a name")
+    return name
+
+
+TopicName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_legal_topic)
+]
+"""A topic name that Kafka accepts."""
+
+
+TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$")]
+"""Prefix of a topic name; leaves room for a metric name of up to 64 characters."""
+Hours = Annotated[int, Field(ge=1, le=87_600)]
+
+
+class RetentionSettings(Section):
+    """Retention of created topics, in hours. Older records are lost to all readers."""
+
+    events: Hours = 168
+    """Events: the longest intake outage without loss."""
+    tasks: Hours = 168
+    """Tasks: the longest judge outage without loss."""
+    scores: Hours = 720
+    """Results: the longest delay of readers."""
+    dead_letters: Hours = 720
+    """Dead letters: the time to inspect and resend them."""
+    alerts: Hours = 2160
+    """Alerts."""
+    observations: Hours = 168
+    """The monitor's observations, reread from its last saved state."""
+    labels: Hours = 87_600
+    """Human labels."""
+    evaluations: Hours = 168
+    """Verdicts as OTLP log events, for a Collector."""
+
+
+class TopicSettings(Section):
+    """Names and settings of the topics."""
+
+    events: TopicName = "qa.events"
+    """Input: answered questions."""
+    scores: TopicName = "qa.scores"
+    """Results (out)."""
+    tasks_prefix: TopicPrefix = "judge.tasks."
+    """Prefix of the task topics, one per metric."""
+    dead_letters: TopicName = "qa.dead-letters"
+    """Dead letters: records that could not be processed."""
+    alerts: TopicName = "qa.alerts"
+    """Alerts of the monitor."""
+    labels: TopicName = "qa.labels"
+    """Human labels on verdicts."""
+    evaluations: TopicName = "judge.evaluations"
+    """Verdicts as OTLP log events, from a sink of kind otlp_topic."""
+    observations: TopicName = "qa.observations"
+    """Results by metric, internal to the monitor."""
+    monitor_state: TopicName = "qa.monitor-state"
+    """The monitor's state (compacted)."""
+    create: bool = False
+    """Create missing topics at start, for trials."""
+    create_partitions: int = Field(default=4, ge=1, le=10_000)
+    """Partitions of created topics."""
+    create_replication_factor: int = Field(default=1, ge=1, le=100)
+    """Replicas of created topics."""
+    create_retention_hours: RetentionSettings = Field(default_factory=RetentionSettings)
+    """How long created topics keep records."""
+
+    def task_topic(self, metric: str) -> str:
+        """Return the name of a metric's task topic."""
+        return f"{self.tasks_prefix}{metric}"
+
+
+class DeadLetterLimitSettings(Section):
+    """Dead letters that stop the worker; counted per topic, in each worker."""
+
+    consecutive: Count | None = None
+    """Maximum consecutive dead letters."""
+    ratio: float | None = Field(default=None, gt=0, lt=1)
+    """Maximum share of dead letters among recent records."""
+    ratio_over_records: int = Field(default=1000, ge=10, le=1_000_000)
+    """Number of recent records for `ratio`."""
+
+
+class DeadLetterSettings(Section):
+    """Handling of records that cannot be processed."""
+
+    when_refused: Literal["wait", "skip"] = "wait"
+    """If the dead-letter topic refuses even the smallest letter: wait (the partition stops, readiness reports
+    it), or skip the record (counted, logged with its position)."""
+
+    limit: DeadLetterLimitSettings | None = None
+    """Stop with exit code 1 when too many records become dead letters."""

@@ -1,0 +1,186 @@
+"""Sections `ingest` and `sampling`: which records are read, and which events are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+
+from schemas.base import DEFAULT_STRATUM, LabelName, SamplingKey, Upstream
+from streams.settings.addresses import web_address
+from streams.settings.base import FilePath, Rate, Seconds, Secret, Section, refuse, repeated
+from streams.settings.mapping import mapping_problems
+
+MaxBytes = Annotated[int, Field(ge=1_048_576, le=17_179_869_184)]
+
+
+def _as_texts(value: object) -> object:
+    # YAML reads `tier: 1` and `beta: true` as a number and a boolean; event labels are converted to strings
+    # in the same way.
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(
+        str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
+        for item in items
+    )
+
+
+LabelValues = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=200)], ...],
+    BeforeValidator(
+        _as_texts, json_schema_input_type=str | int | float | bool | list[str | int | float | bool]
+    ),
+    Field(min_length=1),
+]
+"""A label's allowed values; a single value needs no list."""
+LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
+
+
+def _rule_labels(value: object) -> object:
+    """Accept `{labels: {tenant: gold}}` for `{tenant: gold}`, as in metrics.<name>.when."""
+    if not isinstance(value, Mapping):
+        return value
+    if "has" in value:
+        raise ValueError("a sampling rule matches labels only; use has under metrics.<name>.when")
+    nested = value.get("labels")
+    if not isinstance(nested, Mapping):
+        return value
+    return {name: of for name, of in value.items() if name != "labels"} | dict(nested)
+
+
+_RuleWhen = Annotated[
+    dict[LabelName, LabelValues | Annotated[dict[LabelName, LabelValues], Field(min_length=1)]],
+    Field(min_length=1, max_length=32),
+]
+"""The form of a rule's `when`: labels, or labels under `labels`."""
+
+
+class OtlpSettings(Section):
+    """How traces become events (`ingest.format: otlp`)."""
+
+    unit: Literal["trace", "span"] = "trace"
+    """trace: one event per trace; spans are joined, so records must be keyed by trace id
+    (partition_traces_by_id of the Collector's Kafka exporter). span: one event per model call, without a
+    join."""
+    grace_seconds: float = Field(default=5, ge=0, le=600)
+    """Time from a trace's root span until the trace is closed."""
+    idle_seconds: Seconds = 60
+    """Idle time after which a trace without a root span is closed."""
+    max_seconds: Seconds = 600
+    """Maximum age of a trace, from its first span."""
+    max_traces: int = Field(default=20_000, ge=1, le=10_000_000)
+    """Maximum number of open traces; above it the oldest are closed early."""
+    max_bytes: MaxBytes = 134_217_728
+    """Maximum bytes of records with open traces; above it the oldest traces are closed early."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        shortest = max(self.grace_seconds, self.idle_seconds)
+        if self.max_seconds < shortest:
+            what = f"must be at least grace_seconds and idle_seconds ({shortest:g})"
+            refuse([("max_seconds", f"{what}, got {self.max_seconds:g}; raise it")])
+        return self
+
+
+class ConversationSettings(Section):
+    """When a conversation is judged (metrics with `unit: conversation`)."""
+
+    idle_seconds: Seconds = 300
+    """Idle time after which a conversation is closed."""
+    max_seconds: Seconds = 3600
+    """Maximum age of a conversation, from its first event. Offsets are held no longer than this."""
+    max_open: int = Field(default=20_000, ge=1, le=10_000_000)
+    """Maximum number of open conversations; above it the oldest are closed early."""
+    max_bytes: MaxBytes = 134_217_728
+    """Maximum bytes of records with open conversations; above it the oldest are closed early."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.max_seconds < self.idle_seconds:
+            what = f"must be at least idle_seconds ({self.idle_seconds:g})"
+            refuse([("max_seconds", f"{what}, got {self.max_seconds:g}; raise it")])
+        return self
+
+
+class RegistryAuthSettings(Section):
+    """Credentials for a schema registry."""
+
+    username: str | None = Field(default=None, min_length=1)
+    """User for basic authentication; without it the secret is a bearer token."""
+    secret: Secret
+    """The password or token."""
+
+
+class RegistrySettings(Section):
+    """The schema registry of the events (Confluent's interface)."""
+
+    url: Annotated[str, AfterValidator(web_address)]
+    """Its address."""
+    auth: RegistryAuthSettings | None = None
+    """Credentials; None: no login."""
+    ca: FilePath | None = None
+    """File with certificate authorities; None: the system's."""
+
+
+class IngestSettings(Section):
+    """How records are read."""
+
+    format: Literal["json", "otlp"] = "json"
+    """json: one JSON event per record; otlp: traces as an OpenTelemetry Collector writes them to Kafka."""
+    otlp: OtlpSettings = Field(default_factory=OtlpSettings)
+    registry: RegistrySettings | None = None
+    """Schema registry for records in Confluent's wire format (Avro, JSON, Protobuf)."""
+    conversations: ConversationSettings = Field(default_factory=ConversationSettings)
+    max_event_bytes: int = Field(default=4_194_304, ge=1_000, le=104_857_600)
+    """Larger records become dead letters."""
+    mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(default_factory=dict)
+    """Maps other JSON to an event: event field (or labels.<name>, fields.<name>) to JMESPath expression. With
+    format otlp the expressions read the normalised trace; other fields are found automatically."""
+
+    @model_validator(mode="after")
+    def _expressions(self) -> Self:
+        problems = [(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)]
+        if self.registry is not None and self.format == "otlp":
+            problems.append(("registry", "has no effect with format otlp; remove it"))
+        refuse(problems)
+        return self
+
+
+class SamplingRule(Section):
+    """A stratum and its rate."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+    """The stratum's name, as it appears in results."""
+    when: Annotated[
+        LabelConditions, Field(min_length=1), BeforeValidator(_rule_labels, json_schema_input_type=_RuleWhen)
+    ]
+    """Labels the event must have: name to value or values; also under `labels`."""
+    rate: Rate
+    """Share of these events to judge."""
+
+
+class SamplingSettings(Section):
+    """Which share of the events is judged. The first matching rule decides."""
+
+    default_rate: Rate = 1.0
+    """Share of the events that match no rule."""
+    rules: tuple[SamplingRule, ...] = Field(default=(), max_length=100)
+    """Strata with their own rate."""
+    key: SamplingKey = "auto"
+    """Source of randomness. auto: trace context, else event id; record_key: hash of the record's key, so that
+    all events with one key are sampled together."""
+    upstream: Upstream | None = None
+    """How to combine with an upstream sampler (`ot=th` in tracestate, or the event's sampling_probability).
+    equalize: the lower of its probability and this rate; proportional: this rate is a share of what it kept;
+    ignore: use this rate alone. None: equalize for ingest.format otlp, else ignore, because an event topic
+    does not depend on trace sampling."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [rule.name for rule in self.rules]
+        problems = [(f"rules.{path}", what) for path, what in repeated(names)]
+        if DEFAULT_STRATUM in names:
+            what = f"{DEFAULT_STRATUM} is the stratum of events that match no rule; rename"
+            problems.append((f"rules.{names.index(DEFAULT_STRATUM)}.name", what))
+        refuse(problems)
+        return self

@@ -1,0 +1,210 @@
+"""Section `judge`: endpoints, limits, budget and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
+
+from judge.text.redaction import Kind
+from streams.errors import SettingsError
+from streams.settings.addresses import endpoint_address, refuse_secret_parameters
+from streams.settings.base import Count, FilePath, Secret, Section, refuse, repeated
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+OPENAI_MODEL = "gpt-4.1-mini"
+"""The model at OpenAI's own address if OPENAI_MODEL is not set."""
+
+
+class PriceSettings(Section):
+    """A model's prices in USD per million tokens."""
+
+    input: float = Field(ge=0, le=10_000)
+    """Input tokens."""
+    cached: float | None = Field(default=None, ge=0, le=10_000)
+    """Cached input tokens; default: the input price."""
+    output: float = Field(ge=0, le=10_000)
+    """Output tokens."""
+
+
+class EndpointSettings(Section):
+    """One judge: an OpenAI-compatible endpoint and a model."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+    """Appears in results and metrics."""
+    base_url: Annotated[str, AfterValidator(endpoint_address)] = OPENAI_BASE_URL
+    """Address up to and with /v1."""
+    model: str = Field(min_length=1, max_length=200)
+    """The model to ask."""
+    api_key: Secret | None = None
+    """The API key."""
+    parameters: Annotated[dict[str, JsonValue], AfterValidator(refuse_secret_parameters)] = Field(
+        default_factory=dict
+    )
+    """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
+    context_tokens: int | None = Field(default=None, ge=512, le=100_000_000)
+    """The model's context window; longer references and pages are truncated at sentence ends, which the
+    result reports."""
+    max_in_flight: int | None = Field(default=None, ge=1, le=10_000)
+    """Maximum concurrent calls, if lower than judge.max_in_flight."""
+    requests_per_minute: float | None = Field(default=None, gt=0, le=10_000_000)
+    """Request limit; default: the x-ratelimit-* headers."""
+    tokens_per_minute: float | None = Field(default=None, gt=0, le=10_000_000_000)
+    """Token limit, input plus output; default: headers."""
+    timeout_seconds: float | None = Field(default=None, gt=0, le=3600)
+    """Time limit of one call to this endpoint, if lower than judge.timeout_seconds."""
+    usd_per_million_tokens: PriceSettings | None = None
+    """Prices; default: the published ones of a known provider."""
+
+
+class RetrySettings(Section):
+    """Pauses between retries of a verdict after temporary failures; doubled each time, with jitter."""
+
+    first_wait_seconds: float = Field(default=0.5, ge=0.01, le=60)
+    """Longest first pause between retries."""
+    longest_wait_seconds: float = Field(default=30, ge=0.1, le=600)
+    """Longest pause between retries."""
+
+
+class BreakerSettings(Section):
+    """When the breaker opens, and how often it probes the endpoint."""
+
+    failures: int = Field(default=10, ge=1, le=1000)
+    """Consecutive failures that open the breaker; three if no other endpoint answers."""
+    longest_pause_seconds: float = Field(default=5, ge=0.1, le=300)
+    """Longest pause between two calls that probe an open breaker's endpoint."""
+
+
+class BudgetSettings(Section):
+    """Cost limits of judging per worker, by hours and days of UTC. `budget: none` sets no limit."""
+
+    unlimited: bool = False
+    """No limit (same as `budget: none`). Otherwise a paid endpoint requires a limit."""
+    usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000)
+    """US dollars."""
+    usd_per_hour: float | None = Field(default=None, gt=0, le=1_000_000)
+    """US dollars."""
+    calls_per_day: Count | None = None
+    """Judge calls."""
+    calls_per_hour: Count | None = None
+    """Judge calls."""
+    when_spent: Literal["defer", "lower_rate"] = "defer"
+    """defer: tasks wait in Kafka for the next hour or day; lower_rate: additionally, from 80% on fewer events
+    are sampled, with their probability recorded (intake and judge in one worker)."""
+
+    @model_validator(mode="after")
+    def _limit_or_none(self) -> Self:
+        names = ("usd_per_day", "usd_per_hour", "calls_per_day", "calls_per_hour")
+        limits = [name for name in names if getattr(self, name) is not None]
+        if self.unlimited and limits:
+            refuse([("unlimited", f"must be false beside {limits[0]} (got true); keep one of them")])
+        return self
+
+
+def _none(given: object) -> object:
+    return {"unlimited": True} if given == "none" else given
+
+
+Budget = Annotated[
+    BudgetSettings, BeforeValidator(_none, json_schema_input_type=BudgetSettings | Literal["none"])
+]
+
+
+class CacheSettings(Section):
+    """Cache of verdicts: the same evaluator judges the same texts once."""
+
+    max_entries: int = Field(default=0, ge=0, le=100_000_000)
+    """Maximum number of cached verdicts, some kilobytes each; 0 disables the cache."""
+    file: FilePath | None = None
+    """File that keeps the cache across restarts; default: in memory. Workers on one machine may share it."""
+
+    @model_validator(mode="after")
+    def _file_holds_something(self) -> Self:
+        if self.file is not None and not self.max_entries:
+            refuse([("max_entries", "must be at least 1 with a file (got 0); raise it or remove file")])
+        return self
+
+
+class JudgeSettings(Section):
+    """Endpoints and limits of judging."""
+
+    endpoints: tuple[EndpointSettings, ...] = Field(default=(), max_length=20)
+    """Endpoints in order of preference; empty: one from OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL."""
+    max_in_flight: int = Field(default=64, ge=1, le=10_000)
+    """Maximum concurrent judge calls per worker."""
+    timeout_seconds: float = Field(default=30, gt=0, le=3600)
+    """Time limit of one verdict, retries included."""
+    retry: RetrySettings = Field(default_factory=RetrySettings)
+    breaker: BreakerSettings = Field(default_factory=BreakerSettings)
+    repair_attempts: int = Field(default=2, ge=0, le=5)
+    """Maximum calls to repair an invalid reply."""
+    max_output_tokens: int = Field(default=4096, ge=64, le=131_072)
+    """Maximum length of a reply, in tokens."""
+    max_question_chars: int = Field(default=50_000, ge=1, le=10_000_000)
+    """Longer questions are not judged: the result fails as context_too_long."""
+    max_answer_chars: int = Field(default=200_000, ge=1, le=10_000_000)
+    """Longer answers are not judged: the result fails as context_too_long."""
+    max_context_chars: int = Field(default=1_000_000, ge=1, le=10_000_000)
+    """Limit for reference and cited pages together; longer ones fail as context_too_long."""
+    verification_seconds: float = Field(default=10, ge=0.1, le=300)
+    """Time limit for checking an event's texts or a reply; beyond it the event fails as
+    verification_timeout."""
+    redact: tuple[Kind, ...] = ()
+    """What to redact in all texts before they leave the process; names needs the extra presidio."""
+    cache: CacheSettings = Field(default_factory=CacheSettings)
+    budget: Budget = Field(default_factory=BudgetSettings)
+    budget_usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000)
+    """Short form of budget.usd_per_day."""
+
+    @model_validator(mode="after")
+    def _one_budget_a_day(self) -> Self:
+        if self.budget_usd_per_day is not None and self.budget.usd_per_day is not None:
+            refuse([("budget_usd_per_day", "duplicates budget.usd_per_day; keep one of them")])
+        return self
+
+    @model_validator(mode="after")
+    def _endpoints(self) -> Self:
+        reserved = f"max_output_tokens ({self.max_output_tokens}), which are reserved for the reply"
+        what = f"must be more than {reserved}"
+        refuse(
+            [
+                *(
+                    (f"endpoints.{path}", text)
+                    for path, text in repeated([one.name for one in self.endpoints])
+                ),
+                *(
+                    (
+                        f"endpoints.{index}.context_tokens",
+                        f"{what} (got {window}); raise it or lower the other",
+                    )
+                    for index, window in enumerate(endpoint.context_tokens for endpoint in self.endpoints)
+                    if window is not None and window <= self.max_output_tokens
+                ),
+            ]
+        )
+        return self
+
+
+def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
+    """Return the endpoint that the usual OPENAI_* variables describe, if OPENAI_BASE_URL or _API_KEY is set.
+
+    Raises:
+        SettingsError: OPENAI_MODEL is missing, or OPENAI_BASE_URL is not an address.
+    """
+    base_url, api_key, model = (
+        env.get(f"OPENAI_{name}", "").strip() for name in ("BASE_URL", "API_KEY", "MODEL")
+    )
+    if not (base_url or api_key):
+        return ()
+    if base_url:
+        try:
+            base_url = endpoint_address(base_url)
+        except ValueError as error:
+            raise SettingsError([f"OPENAI_BASE_URL: {error}"]) from None
+        if not model:
+            what = "is required with OPENAI_BASE_URL; set it to a model served there"
+            raise SettingsError([f"OPENAI_MODEL: {what}"])
+    values: dict[str, Any] = {"api_key": {"env": "OPENAI_API_KEY"}} if api_key else {}
+    base_url, model = base_url or OPENAI_BASE_URL, model or OPENAI_MODEL
+    return (EndpointSettings(name="openai", base_url=base_url, model=model, **values),)

@@ -1,1 +1,0 @@
-"""One module per section of the settings."""

@@ -1,0 +1,114 @@
+"""Every secret of the settings, found by its type: refused in the file, masked wherever it could appear."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, get_args, get_origin
+
+import pytest
+import structlog
+from pydantic import BaseModel
+
+from streams.errors import SettingsError
+from streams.settings import Secret, Settings, TelemetrySettings, load_settings, mask, secrets_of
+from streams.settings.walk import unwrap
+from streams.telemetry.logs import set_up_logs
+from streams.telemetry.masking import settings_masker
+
+LOGIN = {
+    "protocol": "SASL_SSL",
+    "mechanism": "PLAIN",
+    "username": "u",
+    "certificate_file": "c",
+    "key_file": "k",
+}
+OAUTH = {"token_url": "https://login.example.com/token", "client_id": "c", "client_secret_env": "V_OAUTH"}
+DOCUMENTS: tuple[dict[str, Any], ...] = (
+    {
+        "kafka": {"security": LOGIN | {"password_env": "V_KAFKA", "key_password_env": "V_KEY"}},
+        "ingest": {"registry": {"url": "https://registry", "auth": {"secret_env": "V_REGISTRY"}}},
+        "judge": {"endpoints": [{"name": "a", "model": "m", "api_key_env": "V_JUDGE"}], "budget": "none"},
+        "telemetry": {"basic_auth": {"username": "u", "password_env": "V_PAGE"}},
+        "review": {"basic_auth": {"username": "u", "password_env": "V_REVIEW"}},
+        "sinks": {"hook": {"kind": "webhook", "url": "https://hook", "secret_env": "V_SINK"}},
+    },
+    {"kafka": {"security": {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "oauth": OAUTH}}},
+    {"kafka": {"security": {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_env": "V_TOKEN"}}},
+)
+"""Together they set every secret; logins exclude each other."""
+
+
+def places(declared: Any, path: str = "") -> Iterator[str]:
+    """Yield the places of secrets in a type; `*` stands for an index or a name."""
+    kind = unwrap(declared)
+    if kind is Secret:
+        yield path
+    elif isinstance(kind, type) and issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            yield from places(field.annotation, f"{path}.{name}".lstrip("."))
+    elif get_origin(kind) in {dict, tuple, list}:
+        yield from places(get_args(kind)[-1] if get_origin(kind) is dict else get_args(kind)[0], f"{path}.*")
+
+
+def sources(document: Any, path: str = "") -> Iterator[tuple[str, str, Any, str]]:
+    """Yield place, variable, holder and key of each secret that a document names."""
+    children = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in children:
+        part = key if isinstance(document, dict) and path != "sinks" else "*"
+        if isinstance(value, dict | list):
+            yield from sources(value, f"{path}.{part}".lstrip("."))
+        elif str(value).startswith("V_"):
+            yield f"{path}.{str(key).removesuffix('_env')}", value, document, str(key)
+
+
+ALL = [(index, *found[:2]) for index, one in enumerate(DOCUMENTS) for found in sources(one)]
+
+
+def test_the_documents_set_every_secret() -> None:
+    """A secret that is added to the settings must be added here, too."""
+    assert {place for _, place, _ in ALL} == set(places(Settings))
+
+
+@pytest.mark.parametrize(("index", "place", "variable"), ALL)
+def test_no_secret_may_stand_in_the_file(index: int, place: str, variable: str, tmp_path: Any) -> None:
+    """A literal secret is refused by name, and the message does not repeat it."""
+    document = deepcopy(DOCUMENTS[index])
+    (holder, key) = next((held, name) for at, _, held, name in sources(document) if at == place)
+    del holder[key]
+    holder[key.removesuffix("_env")] = "literal-4711"
+    file = tmp_path / "settings.yaml"
+    file.write_text(json.dumps(document))
+    with pytest.raises(SettingsError) as refused:
+        load_settings(file, {variable: "x"})
+    name = key.removesuffix("_env")
+    assert f"{name}: must not be in the file; use {name}_env" in str(refused.value)
+    assert "literal-4711" not in str(refused.value)
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("index", range(len(DOCUMENTS)))
+def test_no_secret_is_written_anywhere(index: int, form: str) -> None:
+    """Logs at debug level, tracebacks, the shown settings and their repr contain no secret."""
+    env = {variable: f"secret-of-{variable}" for at, _, variable in ALL if at == index}
+    settings = Settings.model_validate(DOCUMENTS[index])
+    assert {secret for _, secret in secrets_of(settings, env)} == set(env.values())
+    masker, stream = settings_masker(settings, env), io.StringIO()
+    telemetry = TelemetrySettings.model_validate({"log_format": form, "log_level": "debug"})
+    set_up_logs(telemetry, stream, masker=masker)
+    for secret in env.values():
+        structlog.stdlib.get_logger("ours").debug(secret, value=secret, deep={"in": [secret]})
+        logging.getLogger("theirs").warning("with %s", secret)
+        try:
+            int(secret)
+        except ValueError:
+            structlog.stdlib.get_logger("ours").exception("failed")
+            stream.write(masker.mask(traceback.format_exc()))
+    stream.write(json.dumps(mask(settings)) + repr(settings))
+    for secret in env.values():
+        assert secret not in stream.getvalue()
+    assert stream.getvalue().count("***") >= 4 * len(env)
