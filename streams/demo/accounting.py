@@ -1,49 +1,55 @@
-"""Accounts for every event from the topics alone, as an independent check of the worker. Pure."""
+"""Accounts for every event from the topics alone, as an independent check of the worker."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
-from schemas import Alert, DeadLetter, Failed, JudgeTask, Scored, Source, Unscored
+from pydantic import ValidationError
+
+from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Source, Unscored
+from streams.kafka.topics.flow import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
+from streams.settings import TopicSettings
 
+_log = logging.getLogger(__name__)
+
+POSITION_HEADER: Final = "demo-position"
+"""Number of events produced before this one, in decimal."""
+FIRST_VERDICTS: Final = 100
+"""Number of first verdicts of a metric that define the normal level."""
+LAST_VERDICTS: Final = 60
+"""Number of latest verdicts that define the current level."""
+RECENT_VERDICTS: Final = 600
+"""Number of latest verdicts in the table by label."""
+BUCKET_SECONDS: Final = 2.0
+"""One character of the sparkline."""
 _Place = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """Both sides of the accounting identity.
-
-    Attributes:
-        read: Records on the events topic.
-        undecodable: Dead letters of events that could not be read, including oversized ones.
-        unroutable: Dead letters of events that match no metric's conditions.
-        skipped: Events not sampled, by the worker's own count.
-        sampled: Events with at least one task.
-        lost: Events without task or dead letter that were not skipped either; negative if some were counted
-            twice.
-        tasks: Distinct tasks.
-        task_dead_letters: Dead letters of tasks.
-        scored: Distinct results with a number.
-        unscored: Distinct results without one, because there was nothing to judge.
-        failed: Distinct results of failed judgements.
-        in_flight: Tasks without result or dead letter.
-    """
+    """Both sides of the accounting identity."""
 
     read: int
     undecodable: int
     unroutable: int
     skipped: int
+    """Events not sampled, by the worker's own count."""
     sampled: int
     lost: int
+    """Events without task or dead letter that were not skipped either; negative if counted twice."""
     tasks: int
     task_dead_letters: int
     scored: int
     unscored: int
     failed: int
     in_flight: int
+    """Tasks without result or dead letter."""
 
     @property
     def holds(self) -> bool:
@@ -52,49 +58,111 @@ class Balance:
 
 
 @dataclass(slots=True)
-class Means:
-    """Weighted sums before and after the half-way event."""
+class Course:
+    """One metric's scores over time."""
 
-    before: WeightedSums = field(default_factory=WeightedSums)
-    after: WeightedSums = field(default_factory=WeightedSums)
+    first: WeightedSums = field(default_factory=WeightedSums)
+    last: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LAST_VERDICTS))
+    """Score and inclusion probability."""
+    count: int = 0
+    buckets: dict[int, WeightedSums] = field(default_factory=dict)
+    """By time since the start, in units of `BUCKET_SECONDS`."""
+
+    def add(self, score: float, probability: float, seconds: float) -> None:
+        """Add a score, this time after the start."""
+        self.count += 1
+        self.last.append((score, probability))
+        if self.count <= FIRST_VERDICTS:
+            self.first = self.first.add(score, probability)
+        bucket = int(seconds / BUCKET_SECONDS)
+        self.buckets[bucket] = self.buckets.get(bucket, WeightedSums()).add(score, probability)
+
+    @property
+    def now(self) -> WeightedSums:
+        """The current level."""
+        return WeightedSums.of(self.last)
+
+    @property
+    def baseline(self) -> WeightedSums | None:
+        """The level at first; None while it is still the current one."""
+        return self.first if self.count > FIRST_VERDICTS else None
 
 
 class Accounts:
-    """Counts the records of all topics, in any order, ignoring repeats.
+    """Counts the records of all topics, in any order, ignoring repeats."""
 
-    Args:
-        events_topic: The events topic; dead letters of other topics are tasks.
-    """
-
-    def __init__(self, events_topic: str) -> None:
-        self._events_topic = events_topic
+    def __init__(self, topics: TopicSettings, started: float | None = None) -> None:
+        self._topics = topics
+        self._started = time.monotonic() if started is None else started
         self._positions: dict[_Place, int] = {}
         self._aside: dict[_Place, str] = {}
         self._sampled: set[_Place] = set()
         self._tasks: set[str] = set()
         self._tasks_aside: set[_Place] = set()
         self._results: dict[str, Scored | Unscored | Failed] = {}
+        self._statuses: Counter[str] = Counter()
         self.alerts: list[Alert] = []
+        self.courses: dict[str, Course] = {}
+        """By metric."""
+        self.recent: deque[Scored | Unscored | Failed] = deque(maxlen=RECENT_VERDICTS)
+        """The latest results, newest first."""
+        self.tokens: Counter[str] = Counter()
+        self.cost_usd: float | None = None
+        self.first_verdict_seconds: float | None = None
+        """Time from the start to the first result."""
 
-    def add_event(self, partition: int, offset: int, position: int) -> None:
-        """Count a record of the events topic; its position is the number of events produced before it."""
-        self._positions[self._events_topic, partition, offset] = position
+    async def run(self, consumer: Any) -> None:
+        """Read a started aiokafka consumer of all the demo's topics until cancelled."""
+        async for record in consumer:
+            self.take(record)
+
+    def take(self, record: Any) -> None:
+        """Add one record."""
+        try:
+            match message_of(self._topics, record.topic):
+                case "qa_event":
+                    position = int(dict(record.headers).get(POSITION_HEADER, b"0"))
+                    self._positions[record.topic, record.partition, record.offset] = position
+                case "result":
+                    self.add_result(RESULT.validate_json(record.value), time.monotonic() - self._started)
+                case "dead_letter":
+                    self.add_dead_letter(DeadLetter.model_validate_json(record.value))
+                case "alert":
+                    self.add_alert(Alert.model_validate_json(record.value))
+                case "judge_task":
+                    self.add_task(JudgeTask.model_validate_json(record.value))
+        except ValidationError:
+            # An unreadable record is not counted, so the accounting identity fails and shows the fault.
+            _log.exception("%s %s@%s has an unknown format", record.topic, record.partition, record.offset)
 
     def add_task(self, task: JudgeTask) -> None:
         """Count a task."""
         self._sampled.add(_place(task.source))
         self._tasks.add(task.result_id)
 
-    def add_result(self, result: Scored | Unscored | Failed) -> bool:
-        """Count a result; return False for a repeat."""
-        is_new = result.result_id not in self._results
+    def add_result(self, result: Scored | Unscored | Failed, seconds: float) -> None:
+        """Count a result, this time after the start; a repeated one once."""
+        if result.result_id in self._results:
+            return
         self._results[result.result_id] = result
-        return is_new
+        self._statuses[result.status] += 1
+        self.recent.appendleft(result)
+        if self.first_verdict_seconds is None:
+            self.first_verdict_seconds = seconds
+        if result.judge is not None and not result.judge.cached:
+            self.tokens.update(
+                result.usage.model_dump(include={"input_tokens", "cached_tokens", "output_tokens"})
+            )
+        if result.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
+        if isinstance(result, Scored):
+            course = self.courses.setdefault(result.metric, Course())
+            course.add(result.amount, result.sampling.probability, seconds)
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
         """Count a dead letter."""
         place = (letter.topic, letter.partition, letter.offset)
-        if letter.topic == self._events_topic:
+        if letter.topic == self._topics.events:
             self._aside[place] = letter.reason
         else:
             self._tasks_aside.add(place)
@@ -110,9 +178,9 @@ class Accounts:
         return len(self._positions)
 
     @property
-    def sampled(self) -> int:
-        """Distinct events with a task so far."""
-        return len(self._sampled)
+    def results(self) -> int:
+        """Distinct results so far."""
+        return len(self._results)
 
     @property
     def dead_letters(self) -> int:
@@ -120,17 +188,17 @@ class Accounts:
         return len(self._aside) + len(self._tasks_aside)
 
     @property
-    def drops(self) -> int:
-        """Alerts of a drop."""
-        return sum(alert.kind == "drop" for alert in self.alerts)
+    def sampled(self) -> int:
+        """Distinct events with a task so far."""
+        return len(self._sampled)
+
+    @property
+    def spent_tokens(self) -> int:
+        """Tokens of all results, input and output."""
+        return self.tokens["input_tokens"] + self.tokens["output_tokens"]
 
     def balance(self, skipped: int) -> Balance:
-        """Return the balance of events and tasks.
-
-        Args:
-            skipped: Events not sampled, as the worker counted them.
-        """
-        statuses = Counter(result.status for result in self._results.values())
+        """Return the balance of events and tasks; `skipped` is the worker's count of events not sampled."""
         unroutable = sum(reason == "unroutable" for reason in self._aside.values())
         undecodable = len(self._aside) - unroutable
         return Balance(
@@ -138,36 +206,28 @@ class Accounts:
             undecodable=undecodable,
             unroutable=unroutable,
             skipped=skipped,
-            sampled=len(self._sampled),
-            lost=self.read - undecodable - unroutable - skipped - len(self._sampled),
+            sampled=self.sampled,
+            lost=self.read - undecodable - unroutable - skipped - self.sampled,
             tasks=len(self._tasks),
             task_dead_letters=len(self._tasks_aside),
-            scored=statuses["scored"],
-            unscored=statuses["unscored"],
-            failed=statuses["failed"],
+            scored=self._statuses["scored"],
+            unscored=self._statuses["unscored"],
+            failed=self._statuses["failed"],
             in_flight=len(self._tasks) - len(self._results) - len(self._tasks_aside),
         )
 
-    def results(self) -> Iterator[Scored | Unscored | Failed]:
-        """Iterate over the distinct results in order of first arrival."""
-        yield from self._results.values()
-
-    def means(self, half_way: float) -> Mapping[str, Means]:
-        """Return each metric's weighted sums on both sides of a position.
-
-        Args:
-            half_way: First position that counts as after.
-        """
-        means: dict[str, Means] = {}
+    def means(self, half_way: float) -> Mapping[str, tuple[WeightedSums, WeightedSums]]:
+        """Return each metric's weighted sums before and from a position on."""
+        means: dict[str, tuple[WeightedSums, WeightedSums]] = {}
         for result in self._results.values():
-            pair = means.setdefault(result.metric, Means())
-            if not isinstance(result, Scored):
-                continue
-            probability = result.sampling.probability
-            if self._positions.get(_place(result.source), 0) < half_way:
-                pair.before = pair.before.add(result.amount, probability)
-            else:
-                pair.after = pair.after.add(result.amount, probability)
+            before, after = means.get(result.metric, (WeightedSums(), WeightedSums()))
+            if isinstance(result, Scored):
+                amount, probability = result.amount, result.sampling.probability
+                if self._positions.get(_place(result.source), 0) < half_way:
+                    before = before.add(amount, probability)
+                else:
+                    after = after.add(amount, probability)
+            means[result.metric] = before, after
         return dict(sorted(means.items()))
 
 

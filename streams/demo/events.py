@@ -68,14 +68,7 @@ def _question(item: Mapping[str, Any]) -> Question:
 def make_record(
     questions: Sequence[Question], index: int, *, worse: bool, occurred_at: datetime
 ) -> DemoRecord:
-    """Return event number `index`.
-
-    Args:
-        questions: The questions; each is used once before one repeats.
-        index: From 0.
-        worse: Whether the bad deployment is live, with mostly bad answers.
-        occurred_at: Time of the answer, with its offset from UTC.
-    """
+    """Return event number `index`; `occurred_at` is the time of the answer, with its offset from UTC."""
     event_id = f"demo-{index:06d}"
     if index % EVERY == UNDECODABLE_AT:
         return _undecodable(index, event_id)

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
+from streams.demo.accounting import POSITION_HEADER
 from streams.demo.events import DemoRecord, Question, make_record
 
-POSITION_HEADER = "demo-position"
-"""Number of events produced before this one, in decimal."""
 MAX_UNFINISHED = 120
 """Maximum records waiting for the worker; the bound keeps verdicts in the order of events."""
 _POLL_SECONDS = 0.02
@@ -42,13 +41,7 @@ def bounded_records(questions: tuple[Question, ...], count: int) -> Iterator[Dem
 def endless_records(
     questions: tuple[Question, ...], cycle: Cycle, seconds: Callable[[], float]
 ) -> Iterator[DemoRecord]:
-    """Yield events endlessly, alternating good and worse.
-
-    Args:
-        questions: The questions.
-        cycle: When answers are worse.
-        seconds: Returns the seconds since the first event.
-    """
+    """Yield events endlessly, alternating good and worse; `seconds` is the time since the first event."""
     index = 0
     while True:
         yield make_record(questions, index, worse=cycle.is_worse(seconds()), occurred_at=datetime.now(UTC))
@@ -74,11 +67,7 @@ class Feed:
     """Sends records one after the other.
 
     Args:
-        producer: A started aiokafka producer.
-        topic: The topic.
-        unfinished: Returns the number of records waiting for the worker.
         rate: Events per second; None: as fast as the worker.
-        head_start: Number of events sent at once before the rate applies.
     """
 
     def __init__(

@@ -1,57 +1,85 @@
-"""The incidents in the demo's store."""
+"""The incidents: from the alerts at once, with their causes as soon as the store has the results."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from judge.metrics.registry import score_ranges
+from streams.demo.accounting import Accounts
 from streams.errors import StoreError
 from streams.settings import StoreSettings
 from streams.store import charts
 from streams.store.database import Reader
 from streams.store.query import Filter
-from streams.store.views.incidents import known_incidents
-from streams.store.views.report import headline, report_on
+from streams.store.views.card import card
+from streams.store.views.incidents import Incident, group, title
+from streams.store.views.report import Report, headline, report_on
 
-PATIENCE_SECONDS = 10.0
-"""How long to wait until the store has all records of the topics."""
+PATIENCE_SECONDS: Final = 10.0
+"""How long to wait at the end until the store has all results."""
+LOOK_SECONDS: Final = 1.0
+REPORT_SECONDS: Final = 5.0
+"""Interval of reports on an open incident, which read thousands of results."""
 
 
-async def told_incidents(store: StoreSettings, *, results: int, alerts: int) -> list[dict[str, Any]]:
-    """Return id, alerts and headline of each incident, oldest first; nothing if the store lags behind.
+@dataclass(slots=True)
+class Incidents:
+    """Keeps the report of each incident up to date."""
 
-    Args:
-        store: The store's path.
-        results: Number of results that it must have.
-        alerts: Number of alerts that it must have.
-    """
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    reader = Reader(store.path)
-    try:
-        while time.monotonic() < deadline:
-            found = await asyncio.to_thread(_told, reader, store, results, alerts)
-            if found is not None:
-                return found
+    accounts: Accounts
+    store: StoreSettings
+    page: str | None = None
+    """The worker's page with the explorer; None before it listens."""
+    reports: dict[str, Report] = field(default_factory=dict)
+
+    @property
+    def all(self) -> Sequence[Incident]:
+        """The incidents, oldest first."""
+        return group(self.accounts.alerts)
+
+    def card(self, incident: Incident) -> Sequence[str]:
+        """Return the lines on an incident."""
+        link = None if self.page is None else f"{self.page}/explore/incident/{incident.incident_id}"
+        return card(incident, self.reports.get(incident.incident_id), link)
+
+    def headline(self, incident: Incident) -> str:
+        """Return one line, with the cause if it is known."""
+        report = self.reports.get(incident.incident_id)
+        return title(incident) if report is None else headline(report)
+
+    async def run(self) -> None:
+        """Report on the latest incident while it is open, until cancelled."""
+        reported = (0, 0.0)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            latest = self.all[-1:]
+            is_due = time.monotonic() - reported[1] > REPORT_SECONDS and latest and latest[0].ended_at is None
+            if len(self.accounts.alerts) != reported[0] or is_due:
+                reported = (len(self.accounts.alerts), time.monotonic())
+                await asyncio.to_thread(self._report, latest)
+
+    async def settle(self) -> None:
+        """Report on every incident, as soon as the store has all results; give up after a while."""
+        incidents, deadline = self.all, time.monotonic() + PATIENCE_SECONDS
+        while incidents and time.monotonic() < deadline:
+            if await asyncio.to_thread(self._report, incidents, self.accounts.results):
+                return
             await asyncio.sleep(0.1)
-    except StoreError:
-        return []
-    return []
 
-
-def _told(reader: Reader, store: StoreSettings, results: int, alerts: int) -> list[dict[str, Any]] | None:
-    with reader.snapshot() as snapshot:
-        row = snapshot.row("SELECT count(*) FROM alerts")
-        if row is None or row[0] < alerts or charts.count(snapshot, Filter()) < results:
-            return None
-        return [
-            {
-                "incident_id": one.incident_id,
-                "alerts": len(one.drops),
-                "headline": headline(
-                    report_on(snapshot, one, ranges=score_ranges(), product_labels=store.product_labels)
-                ),
-            }
-            for one in reversed(known_incidents(snapshot))
-        ]
+    def _report(self, incidents: Sequence[Incident], results: int = 0) -> bool:
+        """Report on incidents; return False if the store cannot be read or has fewer results."""
+        try:
+            with Reader(self.store.path).snapshot() as snapshot:
+                if results and charts.count(snapshot, Filter()) < results:
+                    return False
+                for one in incidents:
+                    self.reports[one.incident_id] = report_on(
+                        snapshot, one, ranges=score_ranges(), product_labels=self.store.product_labels
+                    )
+        except StoreError:
+            return False
+        return True

@@ -1,19 +1,79 @@
-"""The demo's settings: one machine, two metrics by default, and unequal sampling rates."""
+"""What a demo runs: its options, its judge with a limit on spending, and the settings of its worker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from judge.chat import ChatMessage, ChatRequest
+from judge.errors import EventError, JudgeUnavailableError
 from judge.metrics.registry import score_ranges
-from streams.kafka.topics.flow import AGENTS, topic_uses
-from streams.settings import EndpointSettings, Settings
+from streams.errors import DemoError
+from streams.judging.prices import may_cost, price_of
+from streams.judging.stack import open_chat
+from streams.kafka.topics.flow import AGENTS, AgentName, topic_uses
+from streams.settings import EndpointSettings, JudgeSettings, Settings
 from streams.settings.metrics import default_metrics
 
-PARTITIONS = 4
-GROUP_ID = "judgestream-demo"
-_JUDGE_PATIENCE_SECONDS = 30.0
+WORKER_AGENTS: Final[tuple[AgentName, ...]] = (*AGENTS, "store")
+PARTITIONS: Final = 4
+JUDGE_PATIENCE_SECONDS: Final = 30.0
+PAID_RATE: Final = 2.0
+"""Events per second with a real judge."""
+PAID_BOUNDED_RATE: Final = 10.0
+MAX_USD: Final = 0.5
+MAX_TOKENS: Final = 1_000_000
+"""The limit for a judge whose price is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The options of a demo."""
+
+    events: int | None
+    """Number of events; None: until stopped."""
+    lines: Sequence[bytes] | None
+    """Events to use instead of the demo's own."""
+    endpoint: EndpointSettings | None
+    """The judge; None for the offline one."""
+    judge_latency_seconds: float
+    started: float
+    """Start of the process on the monotonic clock."""
+    metrics: Sequence[str] = ()
+    """Names of the metrics; empty: the two built-in ones."""
+    max_usd: float = MAX_USD
+    """The budget if the judge's price is known."""
+
+    @property
+    def rate(self) -> float | None:
+        """Events per second with a real judge; None for the offline one."""
+        if self.endpoint is None:
+            return None
+        return PAID_RATE if self.events is None else PAID_BOUNDED_RATE
+
+    @property
+    def counts_cost(self) -> bool:
+        """Whether the judge has a known price."""
+        return self.endpoint is not None and price_of(self.endpoint) is not None
+
+    @property
+    def limit(self) -> str:
+        """What ends the demo early, in words."""
+        if self.counts_cost:
+            return f"${self.max_usd:.2f} (--max-usd)"
+        return f"{MAX_TOKENS:,} tokens"
+
+    @property
+    def note(self) -> str:
+        """A remark on the judge, next to its name."""
+        if self.endpoint is None:
+            return "rules, no language model; --model NAME asks a real one"
+        cost = "calls cost money; " if may_cost(self.endpoint) else ""
+        if not self.counts_cost:
+            cost += "no price is known, so cost is not counted; "
+        return f"{cost}stops at {self.limit}; at most {self.rate:g} events/s"
 
 
 def demo_settings(
@@ -23,22 +83,15 @@ def demo_settings(
     judge_latency_seconds: float = 0.0,
     store_path: Path | None = None,
     metrics: Sequence[str] = (),
+    max_usd: float | None = None,
 ) -> Settings:
-    """Return the settings of the demo's worker.
-
-    Args:
-        bootstrap_servers: Address of the embedded broker.
-        endpoint: The judge.
-        judge_latency_seconds: Simulated latency of the judge.
-        store_path: Path of the verdict store, if there is one.
-        metrics: Names of the metrics; empty: the two built-in ones.
-    """
+    """Return the settings of the demo's worker: one machine, unequal sampling rates, None: no budget."""
     usual = default_metrics()
-    timeout_seconds = judge_latency_seconds + _JUDGE_PATIENCE_SECONDS
+    timeout_seconds = judge_latency_seconds + JUDGE_PATIENCE_SECONDS
     document: dict[str, Any] = {
         "kafka": {
             "bootstrap_servers": bootstrap_servers,
-            "group_id": GROUP_ID,
+            "group_id": "judgestream-demo",
             "start": "earliest",
             "commit_interval_seconds": 0.1,
             "rebalance_timeout_seconds": timeout_seconds + 30,
@@ -47,7 +100,12 @@ def demo_settings(
             "default_rate": 0.5,
             "rules": [{"name": "gold", "when": {"tenant": "gold"}, "rate": 1.0}],
         },
-        "judge": {"endpoints": [endpoint], "timeout_seconds": timeout_seconds, "max_in_flight": 64},
+        "judge": {
+            "endpoints": [endpoint],
+            "timeout_seconds": timeout_seconds,
+            "max_in_flight": 64,
+            "budget": "none" if max_usd is None else {"usd_per_day": max_usd},
+        },
         "monitor": {"baseline_samples": 40, "labels": ["app", "model"]},
         "telemetry": {
             "host": "127.0.0.1",
@@ -61,12 +119,35 @@ def demo_settings(
     return Settings.model_validate(document)
 
 
-def demo_topics(settings: Settings) -> Mapping[str, int]:
+def demo_topics(settings: Settings) -> dict[str, int]:
     """Return the demo's topics with their partitions."""
-    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics, (*AGENTS, "store"))}
+    uses = topic_uses(settings.topics, settings.metrics, WORKER_AGENTS)
+    return {use.name: PARTITIONS for use in uses}
 
 
 def demo_ranges(settings: Settings) -> Mapping[str, tuple[float, float]]:
     """Return lowest and highest score of the demo's metrics."""
     known = score_ranges()
     return {name: known[name] for name in settings.metrics}
+
+
+async def ask_once(endpoint: EndpointSettings) -> None:
+    """Ask the judge one word, to learn before the start whether it answers.
+
+    Raises:
+        JudgeConfigurationError: It refuses the key, the address or the model.
+        DemoError: It does not answer.
+    """
+    chat = open_chat(endpoint, JudgeSettings(timeout_seconds=JUDGE_PATIENCE_SECONDS))
+    asked = ChatMessage("user", "Reply with the word: ready")
+    try:
+        await chat.complete(ChatRequest((asked,), max_output_tokens=16))
+    except EventError:
+        return  # it answers, though not this question: a reasoning model needs more than 16 tokens
+    except JudgeUnavailableError as error:
+        remedy = "check that it runs, --base-url and the network"
+        if error.kind == "rate_limited":
+            remedy = "wait a minute, or check the account's limits"
+        raise DemoError(f"{error}; {remedy}") from error
+    finally:
+        await chat.close()

@@ -10,13 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.text.printable import printable
-from streams.demo.accounting import Balance
-from streams.demo.board import Board
+from streams.demo.accounting import Accounts, Balance, Course
 from streams.monitoring.statistics.estimators import WeightedSums
 
 
 def summary(
-    board: Board,
+    accounts: Accounts,
     balance: Balance,
     *,
     half_way: float,
@@ -25,78 +24,55 @@ def summary(
     seconds: float,
     incidents: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return the summary as JSON values.
-
-    Args:
-        board: The numbers of the view.
-        balance: The outcomes of events and tasks.
-        half_way: First position that counts as after.
-        ranges: Lowest and highest score, by metric.
-        judge: The judge's name.
-        seconds: Duration of the demo.
-        incidents: The incidents in the store.
-    """
-    accounts = board.accounts
+    """Return the summary as JSON values; `half_way` is the first position that counts as after."""
+    nothing = WeightedSums()
     means = accounts.means(half_way)
-    sides = {
-        metric: {"before": means[metric].before, "after": means[metric].after}
-        if metric in means
-        else {"before": WeightedSums(), "after": WeightedSums()}
-        for metric in ranges
-    }
+    halves = {metric: means.get(metric, (nothing, nothing)) for metric in ranges}
+    courses = {metric: accounts.courses.get(metric) or Course() for metric in ranges}
     return {
         "events": {
-            "read": balance.read,
-            "undecodable": balance.undecodable,
-            "unroutable": balance.unroutable,
-            "skipped": balance.skipped,
-            "sampled": balance.sampled,
+            name: getattr(balance, name)
+            for name in ("read", "undecodable", "unroutable", "skipped", "sampled")
         },
-        "results": {"scored": balance.scored, "unscored": balance.unscored, "failed": balance.failed},
+        "results": {name: getattr(balance, name) for name in ("scored", "unscored", "failed")},
         "dead_letters": accounts.dead_letters,
         "identity_holds": balance.holds,
         "means": {
-            metric: {side: _rounded(sums.mean) for side, sums in pair.items()}
-            for metric, pair in sides.items()
+            metric: {"before": _rounded(before.mean), "after": _rounded(after.mean)}
+            for metric, (before, after) in halves.items()
         },
-        "alerts": accounts.drops,
+        "alerts": sum(alert.kind == "drop" for alert in accounts.alerts),
         "incidents": [dict(one) for one in incidents],
-        "tokens": board.input_tokens + board.output_tokens,
-        "cost_usd": board.cost_usd,
+        "tokens": accounts.spent_tokens,
+        "cost_usd": accounts.cost_usd,
         "seconds": round(seconds, 3),
         "tasks": {
             "total": balance.tasks,
             "dead_letters": balance.task_dead_letters,
             "in_flight": balance.in_flight,
         },
-        "usage": {
-            "input_tokens": board.input_tokens,
-            "cached_tokens": board.cached_tokens,
-            "output_tokens": board.output_tokens,
-        },
+        "usage": {name: accounts.tokens[name] for name in ("input_tokens", "cached_tokens", "output_tokens")},
         "estimates": {
-            metric: {side: _estimate(sums, ranges[metric]) for side, sums in pair.items()}
-            for metric, pair in sides.items()
+            metric: {
+                "before": _estimate(before, ranges[metric]),
+                "after": _estimate(after, ranges[metric]),
+            }
+            for metric, (before, after) in halves.items()
         },
         "course": {
             metric: {
-                "at_first": _estimate(one.baseline or WeightedSums(), ranges[metric]),
-                "at_the_end": _estimate(one.now, ranges[metric]),
+                "at_first": _estimate(course.baseline or nothing, ranges[metric]),
+                "at_the_end": _estimate(course.now, ranges[metric]),
             }
-            for metric, one in board.series(seconds).items()
+            for metric, course in courses.items()
         },
-        "first_verdict_seconds": _rounded(board.first_verdict_seconds),
+        "first_verdict_seconds": _rounded(accounts.first_verdict_seconds),
         "judge": judge,
     }
 
 
 def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
-    """Return a summary as tables for a terminal.
-
-    Args:
-        values: The summary.
-        complete: Whether it ran to its end, with a first and a second half; False after Ctrl-C.
-    """
+    """Return a summary as tables; `complete` if it ran to its end, with a first and a second half."""
     flow = Table(box=None, show_header=False)
     flow.add_column(style="dim")
     flow.add_column(justify="right")
@@ -109,25 +85,21 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
     if values["identity_holds"]:
         verdict = Text("accounted for: every event and every task has exactly one outcome", style="green")
     elif not complete:
-        verdict = Text(f"stopped with {values['tasks']['in_flight']} tasks in flight")
+        limit = "" if values.get("limit") is None else f" at its limit of {values['limit']}"
+        verdict = Text(f"stopped{limit} with {values['tasks']['in_flight']} tasks in flight")
     else:
         verdict = Text("NOT accounted for: see the numbers above", style="bold red")
-    means = (
-        (
-            Text("means of the first and the second half, weighted by 1 / probability"),
-            _means(values["estimates"], ("before", "after")),
-        )
+    what, means, sides = (
+        ("the first and the second half", values["estimates"], ("before", "after"))
         if complete
-        else (
-            Text("means of the first and of the latest verdicts, weighted by 1 / probability"),
-            _means(values["course"], ("at_first", "at_the_end")),
-        )
+        else ("the first and of the latest verdicts", values["course"], ("at_first", "at_the_end"))
     )
     return Group(
         Text("outcomes of the events"),
         flow,
         Text(),
-        *means,
+        Text(f"means of {what}, weighted by 1 / probability"),
+        _means(means, sides),
         Text(),
         *(
             Text(f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)")
@@ -135,14 +107,13 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         ),
         Text(
             f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
-            f"{values['seconds']:.1f} s, "
-            f"judged by {printable(values['judge'])}"
+            f"{values['seconds']:.1f} s, judged by {printable(values['judge'])}"
         ),
         verdict,
     )
 
 
-def _means(estimates: Mapping[str, Mapping[str, Any]], sides: tuple[str, str]) -> Table:
+def _means(estimates: Mapping[str, Mapping[str, Any]], sides: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("metric")
     for side in sides:
@@ -150,8 +121,7 @@ def _means(estimates: Mapping[str, Mapping[str, Any]], sides: tuple[str, str]) -
         table.add_column("95% interval", justify="right", style="dim")
     for metric, of in estimates.items():
         cells: list[str] = []
-        for side in sides:
-            one = of[side]
+        for one in (of[side] for side in sides):
             cells += (
                 ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
             )

@@ -76,10 +76,10 @@ class Health:
     ) -> None:
         self._loop = loop
         self._agents = agents
-        self._judge_trouble = judge_trouble
+        self.judge_trouble = judge_trouble
         self._broker_trouble = broker_trouble
         self._silent_seconds = silent_seconds
-        self._deferred = deferred
+        self.deferred = deferred
         self._store_trouble = store_trouble
         self._citations = citations
         self._now = now
@@ -94,8 +94,8 @@ class Health:
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not run for {idle:.0f} s")
         waiting = (
-            self._judge_trouble() is not None
-            or self._deferred() is not None
+            self.judge_trouble() is not None
+            or self.deferred() is not None
             or self._coordinator_silent() is not None
             or bool(self._broker_trouble())
         )
@@ -116,7 +116,7 @@ class Health:
             reasons.append("stopping")
         if loop is None or not loop.assigned:
             reasons.append("no partitions assigned yet (joining or rebalancing)")
-        trouble = self._judge_trouble()
+        trouble = self.judge_trouble()
         if trouble is not None:
             reasons.append(f"judge unavailable: {trouble}")
         silent = self._coordinator_silent()
@@ -124,7 +124,7 @@ class Health:
             reasons.append(silent)
         reasons += self._broker_trouble()
         # Notes do not affect readiness: answers are judged without budget, store or citations.
-        notes = (self._deferred(), self._store_trouble(), self._citations())
+        notes = (self.deferred(), self._store_trouble(), self._citations())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _coordinator_silent(self) -> str | None:

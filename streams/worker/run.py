@@ -51,11 +51,13 @@ class Running:
         url: URL of its port.
         group_id: The consumer group.
         agents: Its agents.
+        status: Returns the data of its status page.
     """
 
     url: str
     group_id: str
     agents: tuple[AgentName, ...]
+    status: Callable[[], Mapping[str, Any]]
 
 
 async def run_worker(
@@ -141,7 +143,9 @@ class _Worker:
             if "judge" in self._wiring.agents:
                 looking = watch_removed_metrics(self._settings, self._wiring.metrics)
                 beside.append(asyncio.create_task(looking))
-            running = Running(web.url, self._wiring.group_id, self._wiring.agents)
+            running = Running(
+                web.url, self._wiring.group_id, self._wiring.agents, self._wiring.standing.status
+            )
             serve = self._serve if self._wiring.agents != ("store",) else self._serve_alone
             try:
                 await serve(stop, running, on_ready)

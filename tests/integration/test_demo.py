@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from judge.metrics.library.prompts import LIBRARY
+from streams.demo.run import run_demo
+from streams.demo.screen import PlainDisplay
+from streams.demo.stage import Plan
+from streams.settings import EndpointSettings
+from streams.settings.judge import PriceSettings
 from tests.places import SHARED_DATA
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import judgestream, running
@@ -19,6 +26,15 @@ SAMPLED_TRACE_ID = "0" * 18 + "f" * 14
 KEYS = {
     "events", "results", "dead_letters", "identity_holds", "means", "alerts", "tokens", "cost_usd", "seconds",
 }  # fmt: skip
+
+
+def answer(asked: dict[str, Any]) -> str:
+    """Reply with valid evidence of either metric."""
+    schema = asked.get("response_format", {}).get("json_schema", {}).get("name")
+    if schema == "coverage_evidence":
+        organization = {"justification": "alike", "similar": True}
+        return json.dumps({"facts": [], "conclusions": [], "terms": [], "organization": organization})
+    return json.dumps({"claims": [], "justification": "none", "score": 3})
 
 
 def parts_add_up(summary: dict[str, Any]) -> bool:
@@ -166,14 +182,6 @@ async def test_real_events_are_accounted_for(name: str, count: int) -> None:
 
 async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
     """With OPENAI_BASE_URL and OPENAI_API_KEY the endpoint's only model judges."""
-
-    def answer(asked: dict[str, Any]) -> str:
-        schema = asked["response_format"]["json_schema"]["name"]
-        if schema == "coverage_evidence":
-            organization = {"justification": "alike", "similar": True}
-            return json.dumps({"facts": [], "conclusions": [], "terms": [], "organization": organization})
-        return json.dumps({"claims": [], "justification": "none", "score": 3})
-
     async with judge_server(answer, models=("only-one",)) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret"}
         ended = await judgestream("demo", "--events", "20", "--json", env=env)
@@ -187,6 +195,73 @@ async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
     assert summary["cost_usd"] is None
     assert "calls cost money" not in ended.err, "an endpoint on this machine costs nothing"
     assert "sk-secret" not in ended.out + ended.err
+
+
+async def test_a_key_alone_changes_nothing() -> None:
+    """With OPENAI_API_KEY alone the plain first command runs with the offline judge and costs nothing."""
+    ended = await judgestream("demo", "--events", "20", "--json", env={"OPENAI_API_KEY": "sk-secret"})
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert (summary["judge"], summary["cost_usd"]) == ("offline-rules-1", 0)
+    assert "sk-secret" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "words"),
+    [
+        (["--model", "m"], {}, "OPENAI_API_KEY: is required with --model"),
+        (["--model", "m", "--base-url", "http://127.0.0.1:9/v1"], {}, "check that it runs, --base-url"),
+        ([], {"OPENAI_MODEL": "m"}, "OPENAI_API_KEY: is required with OPENAI_MODEL"),
+    ],
+)
+async def test_a_judge_that_cannot_be_asked_ends_the_demo_at_once(
+    arguments: list[str], env: dict[str, str], words: str
+) -> None:
+    """A missing key or a dead address ends the demo before it starts, with the remedy."""
+    ended = await judgestream("demo", *arguments, env=env)
+    assert ended.code in {1, 2}
+    assert words in ended.err
+    assert "in memory" not in ended.err, "nothing was started"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(503, "judge endpoint openai answered 503"), (402, "Check the account's balance")],
+)
+async def test_an_outage_is_shown_with_its_reason(status: int, words: str) -> None:
+    """A judge that fails after the first question is named within the first lines, and the demo goes on."""
+    async with judge_server(lambda _: "ready") as server:
+        arguments = ("demo", "--model", "m", "--base-url", server.url)
+        async with running(*arguments, env={"OPENAI_API_KEY": "k"}) as demo:
+            lines: list[str] = []
+            while not (lines and lines[-1].startswith("JUDGE ")):
+                lines.append(await demo.line())
+                server.status = status
+            ended = await demo.stop(signal.SIGINT)
+    assert words in lines[-1]
+    assert "stops at 1,000,000 tokens" in "".join(lines), "no price is known"
+    assert ended.code == 0, ended.err
+
+
+async def test_the_budget_ends_the_demo_with_a_summary() -> None:
+    """With a known price the demo stops when --max-usd is spent: 110 tokens a verdict at $100 a million."""
+    shown: list[str] = []
+    async with judge_server(answer) as server:
+        price = PriceSettings(input=100, output=100)
+        endpoint = EndpointSettings(
+            name="openai", base_url=server.url, model="m", usd_per_million_tokens=price
+        )
+        plan = Plan(
+            events=None, lines=None, endpoint=endpoint, judge_latency_seconds=0,
+            started=time.monotonic(), max_usd=0.05,
+        )  # fmt: skip
+        ending = await run_demo(plan, PlainDisplay(shown.append), asyncio.Event())
+    assert ending.early == "limit"
+    assert ending.values["limit"] == "$0.05 (--max-usd)"
+    assert "stops at $0.05 (--max-usd)" in shown[0]
+    # The last verdict may exceed it, with its repair turns.
+    assert ending.values["cost_usd"] is not None
+    assert 0.04 < ending.values["cost_usd"] < 0.1
 
 
 @pytest.mark.slow

@@ -17,8 +17,11 @@ import typer
 from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
-    from streams.demo.displays import LiveDisplay, PlainDisplay
+    from collections.abc import Callable
+
     from streams.demo.run import Ending
+    from streams.demo.screen import LiveDisplay, PlainDisplay
+    from streams.demo.stage import Plan
     from streams.settings import EndpointSettings
 
 MAX_EVENTS = 10_000_000
@@ -52,13 +55,29 @@ def demo(
             "--judge-latency-seconds", metavar="S", min=0, max=600, help="Latency of the offline judge."
         ),
     ] = 0.0,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="Ask this model instead of the offline judge."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url", metavar="URL", help="The model's address; default: OPENAI_BASE_URL, else OpenAI's."
+        ),
+    ] = None,
+    max_usd: Annotated[
+        float,
+        typer.Option(
+            "--max-usd", metavar="USD", min=0.01, max=10_000, help="Stop when the judge has cost this."
+        ),
+    ] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print only the summary, as JSON.")] = False,
 ) -> None:
     """Run the whole pipeline on this machine: broker, judge, worker, events and verdicts.
 
-    The broker is in memory, on loopback. The judge is rule-based unless OPENAI_API_KEY or OPENAI_BASE_URL
-    (and OPENAI_MODEL) name a real one. The answers get worse half-way. Without --events or --events-file the
-    demo runs until Ctrl-C, while quality falls and recovers in turn.
+    The broker is in memory, on loopback. The judge is rule-based and free, unless --model or --base-url (or
+    OPENAI_MODEL or OPENAI_BASE_URL) name a real one; its key is OPENAI_API_KEY. The answers get worse
+    half-way. Without --events or --events-file the demo runs until Ctrl-C, and quality falls and recovers.
     """
     from judge.metrics.registry import NAMED
 
@@ -74,15 +93,26 @@ def demo(
         events = len(lines)
     from streams.cli.running import run_until_stopped
 
-    ending = run_until_stopped(
-        lambda stop: _run(events, lines, metrics, judge_latency_seconds, started, stop, as_json=as_json)
-    )
+    def plan(endpoint: EndpointSettings | None) -> Plan:
+        from streams.demo.stage import Plan
+
+        return Plan(
+            events=events,
+            lines=lines,
+            endpoint=endpoint,
+            judge_latency_seconds=judge_latency_seconds,
+            started=started,
+            metrics=metrics,
+            max_usd=max_usd,
+        )
+
+    ending = run_until_stopped(lambda stop: _run(plan, base_url, model, stop, as_json=as_json))
     _show(ending, as_json=as_json)
-    if events is None:
-        return
-    if not ending.complete:
+    if ending.early == "limit":
+        typer.echo(f"the demo stopped at its limit: {ending.values['limit']}", err=True)
+    elif events is not None and ending.early is not None:
         raise typer.Exit(130)
-    if not ending.values["identity_holds"]:
+    elif events is not None and not ending.values["identity_holds"]:
         raise CommandError("some events are unaccounted for: the summary's numbers do not add up")
 
 
@@ -105,54 +135,49 @@ def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
 
 
 async def _run(
-    events: int | None,
-    lines: list[bytes] | None,
-    metrics: tuple[str, ...],
-    judge_latency_seconds: float,
-    started: float,
+    plan: Callable[[EndpointSettings | None], Plan],
+    base_url: str | None,
+    model: str | None,
     stop: asyncio.Event,
     *,
     as_json: bool,
 ) -> Ending:
-    from judge.errors import JudgeConfigurationError
-    from streams.demo.run import Plan, run_demo
+    from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+    from streams.demo.run import run_demo
     from streams.errors import SettingsError, StreamsError
 
-    endpoint = await _endpoint()
-    plan = Plan(
-        events=events,
-        lines=lines,
-        endpoint=endpoint,
-        judge_latency_seconds=judge_latency_seconds,
-        started=started,
-        metrics=metrics,
-    )
     try:
+        chosen = plan(await _endpoint(base_url, model))
         with _display(as_json=as_json) as display:
-            return await run_demo(plan, display, stop)
+            return await run_demo(chosen, display, stop)
     except (SettingsError, JudgeConfigurationError) as error:
         raise BadUsageError(str(error)) from error
-    except StreamsError as error:
+    except (StreamsError, JudgeUnavailableError) as error:
         raise CommandError(str(error)) from error
 
 
-async def _endpoint() -> EndpointSettings | None:
-    from judge.errors import JudgeUnavailableError
-    from streams.errors import SettingsError
+async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings | None:
+    """Return the real judge; None for the offline one. A key alone names none."""
     from streams.judging.choice import chosen_endpoint
 
-    try:
-        return await chosen_endpoint(os.environ)
-    except SettingsError as error:
-        raise BadUsageError(str(error)) from error
-    except JudgeUnavailableError as error:
-        raise CommandError(str(error)) from error
+    named = {"--model": model, "--base-url": base_url}
+    named |= {name: os.environ.get(name, "").strip() for name in ("OPENAI_MODEL", "OPENAI_BASE_URL")}
+    source = next((name for name, value in named.items() if value), None)
+    if source is None:
+        return None
+    endpoint = await chosen_endpoint(os.environ, base_url=base_url, model=model)
+    if endpoint is None:
+        raise BadUsageError(
+            f"OPENAI_API_KEY: is required with {source}; set it, or name an address with --base-url"
+        )
+    typer.echo(f"asking {endpoint.model} at {endpoint.base_url} once ...", err=True)
+    return endpoint
 
 
 def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
     from rich.console import Console
 
-    from streams.demo.displays import LiveDisplay, PlainDisplay
+    from streams.demo.screen import LiveDisplay, PlainDisplay
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
 
@@ -160,9 +185,9 @@ def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
     is_live = console.is_terminal and not as_json and not console.is_dumb_terminal
     # A log line would break the live view, which shows the problems that matter.
     set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
-    # The display shows alerts; timers are often late because broker and judge share the event loop.
-    for name in ("streams.monitoring.keeper", "mode.timers"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    # The display shows alerts and outages; timers are often late because everything shares the event loop.
+    for name in ("streams.monitoring", "streams.judging", "mode.timers"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if is_live:
         return LiveDisplay(console)
     return PlainDisplay(lambda line: typer.echo(line, err=as_json))
@@ -176,4 +201,4 @@ def _show(ending: Ending, *, as_json: bool) -> None:
 
     from streams.demo.summary import as_tables
 
-    Console(file=sys.stdout, highlight=False).print(as_tables(ending.values, complete=ending.complete))
+    Console(file=sys.stdout, highlight=False).print(as_tables(ending.values, complete=ending.early is None))

@@ -70,7 +70,7 @@ class Standing:
             ranges=self._ranges,
             history=self._history,
             totals=totals_of(self._metrics.registry.collect()),
-        )
+        ) | {"judge": {"trouble": self._health.judge_trouble(), "deferred": self._health.deferred()}}
 
     async def remember(self) -> None:
         """Add a point to the history every few seconds."""

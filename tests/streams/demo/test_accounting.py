@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from schemas import DeadLetter, DeadLetterReason, JudgeTask, Source
-from streams.demo.accounting import Accounts, Balance
+from streams.demo.accounting import POSITION_HEADER, Accounts, Balance
+from streams.settings import TopicSettings
 from tests.streams.results import START, alert, failed, scored, task_of, unscored
 
 
 def task(offset: int, metric: str = "relevance") -> JudgeTask:
     return task_of(scored(offset, 1, metric=metric))
+
+
+def event(offset: int) -> SimpleNamespace:
+    """A record of the events topic, its position equal to its offset."""
+    headers = [(POSITION_HEADER, str(offset).encode())]
+    return SimpleNamespace(topic="qa.events", partition=0, offset=offset, headers=headers, value=b"{}")
 
 
 def letter(offset: int, reason: DeadLetterReason, topic: str = "qa.events") -> DeadLetter:
@@ -22,17 +31,17 @@ def letter(offset: int, reason: DeadLetterReason, topic: str = "qa.events") -> D
 
 def whole() -> Accounts:
     """Six events: one undecodable, one unroutable, one skipped, three sampled with five tasks."""
-    accounts = Accounts("qa.events")
+    accounts = Accounts(TopicSettings())
     for offset in range(6):
-        accounts.add_event(0, offset, offset)
+        accounts.take(event(offset))
     accounts.add_dead_letter(letter(0, "undecodable"))
     accounts.add_dead_letter(letter(1, "unroutable"))
     for one in (task(3), task(3, "coverage"), task(4), task(5), task(5, "coverage")):
         accounts.add_task(one)
-    accounts.add_result(scored(3, 5))
-    accounts.add_result(scored(3, 4, metric="coverage"))
-    accounts.add_result(unscored(4))
-    accounts.add_result(failed(5))
+    accounts.add_result(scored(3, 5), 0)
+    accounts.add_result(scored(3, 4, metric="coverage"), 0)
+    accounts.add_result(unscored(4), 0)
+    accounts.add_result(failed(5), 0)
     accounts.add_dead_letter(letter(2, "invalid_task", "judge.tasks.coverage"))
     return accounts
 
@@ -72,20 +81,20 @@ def test_repeats_count_once() -> None:
     accounts = whole()
     before = accounts.balance(skipped=1)
     accounts.add_task(task(3))
-    assert not accounts.add_result(scored(3, 5))
+    accounts.add_result(scored(3, 5), 0)
     accounts.add_dead_letter(letter(0, "undecodable"))
     assert accounts.balance(skipped=1) == before
 
 
 def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() -> None:
     """Two records with the same event id are two events read, two sampled and one result."""
-    accounts = Accounts("qa.events")
+    accounts = Accounts(TopicSettings())
     for offset in range(2):
-        accounts.add_event(0, offset, offset)
+        accounts.take(event(offset))
     first = task(0)
     accounts.add_task(first)
     accounts.add_task(first.model_copy(update={"source": Source(topic="qa.events", partition=0, offset=1)}))
-    accounts.add_result(scored(0, 5))
+    accounts.add_result(scored(0, 5), 0)
     balance = accounts.balance(skipped=0)
     assert (balance.read, balance.sampled, balance.tasks, balance.scored) == (2, 2, 1, 1)
     assert balance.holds
@@ -96,23 +105,34 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
 
     Before: 5 with weight 1 and 2 with weight 1/0.5 = 2: (5 + 2 * 2) / 3 = 3. After: 1.
     """
-    accounts = Accounts("qa.events")
+    accounts = Accounts(TopicSettings())
     for offset in range(4):
-        accounts.add_event(0, offset, offset)
-    accounts.add_result(scored(0, 5))
-    accounts.add_result(scored(1, 2, probability=0.5))
-    accounts.add_result(scored(2, 1))
-    accounts.add_result(unscored(3))
-    means = accounts.means(half_way=2)["relevance"]
-    assert means.before.mean == pytest.approx(3)
-    assert means.after.mean == pytest.approx(1)
-    assert means.after.count == 1
+        accounts.take(event(offset))
+    accounts.add_result(scored(0, 5), 0)
+    accounts.add_result(scored(1, 2, probability=0.5), 0)
+    accounts.add_result(scored(2, 1), 0)
+    accounts.add_result(unscored(3), 0)
+    before, after = accounts.means(half_way=2)["relevance"]
+    assert before.mean == pytest.approx(3)
+    assert after.mean == pytest.approx(1)
+    assert after.count == 1
 
 
-def test_only_drops_count_as_alerts() -> None:
-    """`drops` excludes recoveries, and a repeated alert counts once."""
-    accounts = Accounts("qa.events")
+def test_a_repeated_alert_counts_once() -> None:
+    accounts = Accounts(TopicSettings())
     for alert_id, kind in (("a", "drop"), ("a", "drop"), ("b", "recovered")):
         accounts.add_alert(alert(alert_id, kind))
-    assert accounts.drops == 1
     assert len(accounts.alerts) == 2
+
+
+def test_the_level_at_first_is_known_once_it_is_not_the_current_one() -> None:
+    """101 verdicts: the first 100 are the level at first (5), the latest 60 the current one (59 x 5, 1)."""
+    accounts = Accounts(TopicSettings())
+    for number in range(100):
+        accounts.add_result(scored(number, 5), number / 10)
+    assert accounts.courses["relevance"].baseline is None
+    accounts.add_result(scored(100, 1), 10)
+    course = accounts.courses["relevance"]
+    assert course.baseline is not None
+    assert course.baseline.mean == 5
+    assert course.now.mean == pytest.approx((59 * 5 + 1) / 60)

@@ -1,0 +1,218 @@
+"""The demo's screens: snapshots at four widths, without colour and in a pipe; size, trouble, hostile text.
+
+To update the snapshots: SCREENS=write python -m pytest tests/streams/demo/test_screen.py
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from schemas import Alert
+from streams.demo.accounting import Accounts, Balance, Course
+from streams.demo.incidents import Incidents
+from streams.demo.screen import PlainDisplay, View, screen, sparkline
+from streams.demo.summary import as_tables, summary
+from streams.settings import StoreSettings, TopicSettings
+from tests.streams.results import alert, failed, scored
+
+FOLDER = Path(__file__).parent / "screens"
+RANGES = {"coverage": (0.0, 5.0), "relevance": (1.0, 5.0)}
+WORDS = "relevance of all answers fell from 4.47 to 1.30 (95% interval 1.03-2.85, 11 judged answers)"
+HOSTILE = "\x1b[2J\x07[bold red]\u202eevil"
+
+
+def view(results: int = 300, *, alerts: int = 5, label: str = "support", **fields: Any) -> View:
+    """Return a view of results that fall from 5 to 1 half-way, and of the alerts of one incident."""
+    accounts = Accounts(TopicSettings())
+    for number in range(results):
+        labels = {"app": label, "model": f"m{number % 3}"}
+        result = scored(number, 5 if number < results / 2 else 1, labels=labels)
+        accounts.add_result(result, seconds=number / 10)
+    for number in range(alerts):
+        labels = {"app": f"app-{number}"} if number else {}
+        accounts.add_alert(alert(f"a{number}", labels=labels, summary=WORDS))
+    incidents = Incidents(accounts, StoreSettings(), "http://127.0.0.1:40001")
+    made = View(
+        accounts,
+        incidents,
+        RANGES,
+        broker="broker 127.0.0.1:40000 (in memory, loopback only)",
+        judge="offline-rules-1",
+        judge_note="rules, no language model",
+        page="page http://127.0.0.1:40001/  metrics http://127.0.0.1:40001/metrics",
+        seconds=30,
+        status={"lag_records": {"qa.events": 4}},
+    )
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def drawn(shown: View, *, width: int = 80, height: int = 30, colours: bool = False) -> str:
+    """Render the live view on a terminal."""
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        height=height,
+        force_terminal=colours,
+        color_system="standard" if colours else None,
+    )
+    console.print(screen(shown, width=width, height=height), end="")
+    return out.getvalue()
+
+
+def piped(*views: View) -> str:
+    """Render the output to a pipe."""
+    lines: list[str] = []
+    display = PlainDisplay(lines.append)
+    for one in views:
+        display.update(one)
+    return "\n".join(lines) + "\n"
+
+
+def stopped(width: int) -> str:
+    """Render the summary after Ctrl-C."""
+    balance = Balance(
+        read=300, undecodable=0, unroutable=0, skipped=0, sampled=300, scored=300, unscored=0, failed=0,
+        tasks=300, task_dead_letters=0, in_flight=0, lost=0,
+    )  # fmt: skip
+    headline = "coverage and relevance fell: model=m1 is new"
+    values = summary(
+        view().accounts,
+        balance,
+        half_way=150,
+        ranges=RANGES,
+        judge="offline-rules-1",
+        seconds=30.0,
+        incidents=[{"incident_id": "20ec9d86ed3d", "headline": headline, "alerts": 5}],
+    )
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None).print(as_tables(values, complete=False))
+    return out.getvalue()
+
+
+def same(name: str, text: str) -> None:
+    """Compare with the committed snapshot."""
+    text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    file = FOLDER / name
+    if os.environ.get("SCREENS") == "write":
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8"), f"{name} differs; the module says how to update it"
+
+
+@pytest.fixture(autouse=True)
+def _utc() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_live_view(width: int) -> None:
+    """The live view equals its snapshot and fits each width."""
+    text = drawn(view(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    same(f"live-{width}.txt", text)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_summary_after_an_interrupt(width: int) -> None:
+    """The summary after an interrupt equals its snapshot at each width."""
+    same(f"stopped-{width}.txt", stopped(width))
+
+
+def test_no_color_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR removes colours (SGR 30-37, 40-47, 90-97) and keeps bold and dim."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = drawn(view(), colours=True)
+    assert "\x1b[" in text
+    assert not any(f"\x1b[{code}m" in text for code in (31, 32, 33, "1;37;41"))
+    same("live-80-no-color.txt", text)
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b[31m" in drawn(view(), colours=True)
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    """Output to a pipe has no escape sequence and one line per incident, however often it is updated."""
+    shown = view()
+    text = piped(view(0, alerts=0, seconds=1, status={}), shown, shown)
+    assert "\x1b" not in text
+    same("piped.txt", text)
+
+
+@pytest.mark.parametrize("results", [0, 3, 300])
+@pytest.mark.parametrize("alerts", [0, 2, 9])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 45)])
+def test_fits_its_terminal(results: int, alerts: int, width: int, height: int) -> None:
+    """The view fits width and height of the terminal, with any number of results and alerts, and trouble."""
+    lines = drawn(view(results, alerts=alerts, trouble="w" * 300), width=width, height=height).splitlines()
+    assert len(lines) <= height
+    assert max(len(line) for line in lines) <= width
+
+
+def test_one_incident_is_one_card() -> None:
+    """Five alerts of one cause: what fell from what to what, the folded parts, the link."""
+    text = drawn(view(), width=140)
+    assert text.count("fell from 4.47 to 1.30") == 1
+    assert "also: relevance of app=app-1, relevance of app=app-2, relevance of app=app-3 and 1 more" in text
+    assert "http://127.0.0.1:40001/explore/incident/a0" in text
+
+
+def test_an_incident_that_is_over_says_so() -> None:
+    shown = view(alerts=1)
+    over: Alert = alert("up", "recovered", seconds=50)
+    shown.accounts.add_alert(over)
+    assert " OVER " in drawn(shown)
+    assert "ALERT recovered, incident a0" in piped(shown)
+
+
+def test_a_judge_that_does_not_answer_is_named_instead_of_waiting() -> None:
+    """The view shows the reason in place of "waiting"; plain lines tell it once, and when it is over."""
+    trouble = "judge endpoint openai answered 402. Check the account's balance"
+    assert "waiting for the first verdict" in drawn(view(0, alerts=0))
+    text = drawn(view(0, alerts=0, trouble=trouble))
+    assert trouble in text
+    assert "waiting" not in text
+    lines = piped(view(0, trouble=trouble), view(0, trouble=trouble), view(0)).splitlines()
+    assert [line for line in lines if "JUDGE" in line] == [f"JUDGE {trouble}", "JUDGE answers again"]
+
+
+def test_hostile_text_is_shown_and_does_nothing() -> None:
+    """Control characters and markup in labels, reasons and summaries are escaped."""
+    shown = view(20, alerts=0, label=HOSTILE)
+    shown.accounts.add_result(scored(100, 1, justification=HOSTILE), seconds=3)
+    shown.accounts.add_result(failed(101), seconds=3)
+    shown.accounts.add_alert(alert("a", summary=HOSTILE, labels={"app": HOSTILE}))
+    for text in (drawn(shown, width=120, height=40), piped(shown)):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert r"\x1b[2J\x07[bold red]\u202eevil" in text
+    assert "content_refused" in drawn(shown, width=120, height=40)
+
+
+@pytest.mark.parametrize(
+    ("means", "bars"),
+    [
+        ((1.0, 3.0, 5.0), "▁▅█"),  # fractions 0, 0.5, 1 of seven steps: 0, round(3.5) = 4, 7
+        ((1.0, None, 5.0), "▁ █"),
+        ((), ""),
+        ((5.0, 5.0, 5.0, 1.0, 1.0), "█▁▁"),  # width 3: the newest three
+    ],
+)
+def test_sparkline(means: tuple[float | None, ...], bars: str) -> None:
+    """Each mean is one bar of 2 s, the newest at the right; a missing mean is a gap."""
+    course = Course()
+    for number, mean in enumerate(means):
+        if mean is not None:
+            course.add(mean, 1.0, 2 * number + 1)
+    assert sparkline(course, (1, 5), 3).plain == bars
