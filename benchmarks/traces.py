@@ -114,8 +114,8 @@ def _sampled(records: list[Record], rate: float, *, mapped: bool = True) -> int:
             continue
         kept = sampler.split(reader.heads(record.value, record.key), record.key).kept
         for trace_id, spans in reader.spans(record.value, kept.__contains__).items():
-            join.add(trace_id, spans, size=len(record.value), now=0)
-        for trace in join.due(1):
+            join.add(join.clock(("", 0)), trace_id, spans, size=len(record.value))
+        for trace in join.due():
             events += len(reader.read(trace.parts).events) if mapped else 1
     return events
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from math import inf
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from judge.errors import EventError
@@ -229,23 +228,23 @@ class _PartitionJoin(Generic[T]):
 
     def __init__(self, bounds: Bounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
         self._join = Join[T](bounds, is_complete=is_complete)
+        self._clock = self._join.clock(("", 0))
         self._first: dict[Group[T], PastRecord] = {}
-        self._now = 0.0
 
     def add(self, record: PastRecord, parts: Mapping[str, list[T]]) -> Iterator[tuple[PastRecord, list[T]]]:
         """Add a record, and yield the groups that are closed by its time."""
-        self._now = max(self._now, record.timestamp or 0.0)
-        yield from self._closed(self._now)
+        self._clock.read(record.timestamp)
+        yield from self._closed(self._join.due())
         for key, own in parts.items():
             size = len(record.value or b"") // len(parts)
-            group = self._join.add(key, own, size=size, now=self._now)
+            group = self._join.add(self._clock, key, own, size=size)
             if group is not None:
                 self._first.setdefault(group, record)
 
     def rest(self) -> Iterator[tuple[PastRecord, list[T]]]:
         """Close and yield the open groups."""
-        yield from self._closed(inf)
+        yield from self._closed(self._join.rest())
 
-    def _closed(self, now: float) -> Iterator[tuple[PastRecord, list[T]]]:
-        for group in self._join.due(now):
+    def _closed(self, groups: Iterable[Group[T]]) -> Iterator[tuple[PastRecord, list[T]]]:
+        for group in groups:
             yield self._first.pop(group), group.parts

@@ -21,6 +21,7 @@ from streams.intake.from_settings import (
     trace_reader,
 )
 from streams.intake.joining.conversations import ConversationIntake
+from streams.intake.joining.gathering import Joining
 from streams.intake.joining.traces import TraceIntake
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading.beside import read_beside
@@ -31,7 +32,7 @@ from streams.judging.spending import Spending
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
 from streams.kafka.topics.flow import AgentName
-from streams.kafka.transport import Room
+from streams.kafka.transport import Consumer, Room
 from streams.settings import Settings
 from streams.telemetry.instruments import Metrics
 
@@ -64,6 +65,7 @@ def make_intake(
     spending: Spending,
     agents: Collection[AgentName],
     env: Mapping[str, str],
+    consumer: Callable[[], Consumer | None],
 ) -> MadeIntake:
     """Build the intake of the events topic.
 
@@ -75,6 +77,7 @@ def make_intake(
         spending: The judging cost of this worker.
         agents: The agents of this worker.
         env: Environment variables.
+        consumer: Returns the worker's consumer; None before it exists.
 
     Raises:
         SettingsError: The registry cannot be used, or the rates depend on a budget that other workers spend.
@@ -99,33 +102,36 @@ def make_intake(
         rate_factor=_rate_factor(settings, spending, agents),
     )
     intake = taking(routes=metric_routes(settings))
+    joining = Joining(
+        counts=counts,
+        bounds=trace_bounds(settings.ingest.otlp)
+        if otlp
+        else conversation_bounds(settings.ingest.conversations),
+        past=TopicPast(settings.kafka),
+        polled=lambda topic, partition: (of := consumer()) and of.polled(topic, partition),
+        is_member=lambda: (of := consumer()) is not None and of.is_member,
+    )
     if otlp:
-        return _with_traces(settings, intake, reading_policy(settings, otlp=True), counts)
+        return _with_traces(settings, intake, reading_policy(settings, otlp=True), joining)
     predicate = push_down(reading_policy(settings, otlp=False), ingest)
     whole = metric_routes(settings, "conversation")
     if not whole:
         return MadeIntake(part=intake, predicate=predicate, registry=registry)
-    bounds = conversation_bounds(settings.ingest.conversations)
-    joining = ConversationIntake(
-        read=read,
-        policy=policy,
-        events=intake,
-        whole=taking(routes=whole),
-        counts=counts,
-        bounds=bounds,
-        past=TopicPast(settings.kafka),
+    conversations = ConversationIntake(
+        read=read, policy=policy, events=intake, whole=taking(routes=whole), joining=joining
     )
+    bounds = joining.bounds
     return MadeIntake(
-        part=joining,
+        part=conversations,
         predicate=predicate,
         # More than the limit on open conversations, so that reading never waits for one to close.
         room=Room(records=32 * bounds.groups, bytes=2 * bounds.size),
-        release=joining.release,
+        release=conversations.release,
         registry=registry,
     )
 
 
-def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, counts: Metrics) -> MadeIntake:
+def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, joining: Joining) -> MadeIntake:
     """Build the intake of traces, with its filter."""
     ingest = settings.ingest
     reader = trace_reader(ingest)
@@ -133,10 +139,8 @@ def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, cou
         reader=reader,
         sampler=TraceSampler(policy),
         intake=intake,
-        counts=counts,
-        bounds=trace_bounds(ingest.otlp),
+        joining=joining,
         seconds=settings.judge.verification_seconds,
-        past=TopicPast(settings.kafka),
     )
     room: Room | None = None
     if reader.unit == "trace":

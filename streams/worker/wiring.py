@@ -256,6 +256,7 @@ class Wiring:
             spending=self._spending,
             agents=self.agents,
             env=self._env,
+            consumer=self.consumer,
         )
         self._release = made.release
         self._registry = made.registry

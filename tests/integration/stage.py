@@ -149,11 +149,12 @@ class Stage:
         *,
         topic: str = "events",
         codec: str | None = None,
+        timestamp_ms: int | None = None,
     ) -> None:
         """Write records to the partitions of their keys, in order."""
         async with AIOKafkaProducer(**self._client_options, compression_type=codec) as producer:
             for key, value in records:
-                await producer.send(self.topic(topic), value, key=key)
+                await producer.send(self.topic(topic), value, key=key, timestamp_ms=timestamp_ms)
             await producer.flush()
 
     async def read(self, topic: str) -> list[Any]:

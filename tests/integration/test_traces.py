@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import events_of, topic
+from tests.threaded_broker import ThreadedBroker
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
@@ -52,9 +54,10 @@ def trace_ids(number: int, seed: int) -> list[str]:
     return [f"{source.getrandbits(128):032x}" for _ in range(number)]
 
 
-async def produce(stage: Stage, records: list[tuple[str, bytes]]) -> None:
+async def produce(stage: Stage, records: list[tuple[str, bytes]], timestamp_ms: int | None = None) -> None:
     """Write records to the partition of their key, the trace id."""
-    await stage.produce_keyed([(key.encode(), value) for key, value in records])
+    keyed = [(key.encode(), value) for key, value in records]
+    await stage.produce_keyed(keyed, timestamp_ms=timestamp_ms)
 
 
 def counts(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
@@ -155,20 +158,66 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
         [(one, part) for one in twice for part in parts(one)],
         [(one, parts(one)[2]) for one in full[1::2]] + [(one, parts(one)[1]) for one in full[:5]],
     ]
+    began = time.time_ns() // 1_000_000
     for wave in waves[:-1]:
         async with process(stage) as worker:
-            await produce(stage, wave)
+            await produce(stage, wave, began)  # as if within the idle time, however long a start takes
             await asyncio.sleep(0.7)  # within the grace period of the wave
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
     async with process(stage):
-        await produce(stage, waves[-1])
+        await produce(stage, waves[-1], began)
         await stage.judges(set(ids))
     last = {result.event_id: result for result in await stage.results()}
     assert set(last) == set(ids)
     assert {result.labels.get("context_from") for result in last.values()} == {"retrieval"}
     assert {one for one in ids if "trace_parts" in last[one].labels} == set(rootless)
     assert await stage.dead_letters() == []
+
+
+@pytest.mark.parametrize("fault", ["worker stopped", "stopped beyond its session", "broker away"])
+async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path: Path) -> None:
+    """The rest of open traces is written while the worker cannot read for longer than `idle_seconds`."""
+    idle = 3.0
+    with ThreadedBroker() as broker:
+        stage = Stage(
+            broker.bootstrap_servers,
+            tmp_path,
+            partitions=2,
+            changes={
+                "ingest.format": "otlp",
+                "ingest.otlp": {"grace_seconds": 0.5, "idle_seconds": idle, "max_seconds": 60},
+                "telemetry.labels": ["trace_parts"],
+                "kafka.session_timeout_seconds": 3 if "session" in fault else 30,
+            },
+        )
+        *ids, first, second = trace_ids(42, seed=3)
+        async with Endpoint() as endpoint:
+            stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
+            async with process(stage) as worker:
+                await produce(stage, [(first, part) for part in parts(first)])
+                await stage.judges({first})
+                began = time.time_ns() // 1_000_000
+                await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
+                # Of another partition or read behind the halves: these are then open in the worker.
+                await produce(stage, [(second, part) for part in parts(second)])
+                await stage.judges({second})
+                stopped = time.monotonic()
+                broker.stop() if fault == "broker away" else worker.send_signal(signal.SIGSTOP)
+
+                rest = [(one, parts(one)[2]) for one in ids]
+                if fault != "broker away":
+                    await produce(stage, rest, began + 1_000)
+                await until(lambda: time.monotonic() - stopped > idle + 1, "a stop beyond the idle time")
+                if fault == "broker away":
+                    broker.start()
+                    await produce(stage, rest, began + 1_000)
+                else:
+                    worker.send_signal(signal.SIGCONT)
+                await stage.judges(set(ids))
+        results = await stage.results()
+        assert {one.event_id for one in results} == {*ids, first, second}
+        assert [one.event_id for one in results if "trace_parts" in one.labels] == []
 
 
 @pytest.mark.parametrize(

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.agent import Intake
-from streams.intake.joining.gathering import Gathering, Kind, Past
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.gathering import Gathering, Joining, Kind
 from streams.intake.joining.whole import joined
 from streams.intake.sampling import SamplingPolicy
 from streams.kafka.letters import Incoming
-from streams.telemetry.instruments import Metrics
 
 
 class ConversationIntake:
-    """Decides the outcome of events that belong to conversations.
-
-    Args:
-        read: Reads an event from a record, or raises DecodeError.
-        policy: Samples conversations by the record's key.
-        events: Takes each event, for the metrics of single events.
-        whole: Takes each conversation as one event, for the metrics of conversations.
-        counts: Counts outcomes.
-        bounds: When conversations are closed.
-        past: Rereads the records before the first offset.
-        clock: Returns seconds, from any start.
-    """
+    """Decides the outcome of events that belong to conversations."""
 
     def __init__(
         self,
@@ -38,10 +25,7 @@ class ConversationIntake:
         policy: SamplingPolicy,
         events: Intake,
         whole: Intake,
-        counts: Metrics,
-        bounds: Bounds,
-        past: Past,
-        clock: Callable[[], float] = time.monotonic,
+        joining: Joining,
     ) -> None:
         self._read = read
         self._policy = policy
@@ -55,7 +39,7 @@ class ConversationIntake:
             is_key=lambda key, conversation: key == conversation.encode("utf-8", "surrogatepass"),
             key_problem=_key_problem,
         )
-        self._gathering = Gathering[QAEvent](kind, counts=counts, bounds=bounds, past=past, clock=clock)
+        self._gathering = Gathering[QAEvent](kind, joining)
 
     async def handle(self, record: Incoming) -> None:
         """Take one record; return when its event and, if sampled, its conversation are processed.
@@ -68,9 +52,12 @@ class ConversationIntake:
         except DecodeError as error:
             await self._events.refuse(record, error)
             return
-        await self._events.take(record, event, in_conversation=event.conversation_id is not None)
-        if event.conversation_id is not None and self._policy.decide_event(event, record.key).keep:
-            await self._gathering.add(record, {event.conversation_id: [event]})
+        of_event = self._events.take(record, event, in_conversation=event.conversation_id is not None)
+        if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
+            await of_event
+            return
+        # At once: until its task is written, its conversation would be closed without it.
+        await asyncio.gather(self._gathering.add(record, {event.conversation_id: [event]}), of_event)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Write a dead letter for a record after an unexpected error."""

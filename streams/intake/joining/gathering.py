@@ -15,13 +15,14 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import structlog
 
 from streams.errors import DecodeError, SettingsError
-from streams.intake.joining.join import Bounds, Group, Join
+from streams.intake.joining.join import Bounds, Group, Join, StreamClock
 from streams.kafka.letters import Incoming
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.traces import where
 
 _log = structlog.stdlib.get_logger(__name__)
 
+SHORTEST_SLEEP_SECONDS: Final = 0.02
 LONGEST_SLEEP_SECONDS: Final = 1.0
 READ_BACK_SECONDS: Final = 120.0
 """Timeout of rereading; groups across the committed offset lack the records not reached by then."""
@@ -40,59 +41,56 @@ class Past(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[T]):
-    """The kind of groups to join.
-
-    Args:
-        noun: Its name in messages.
-        become: Writes the output of a closed group; the record is the first of its records.
-        surprise: Writes a dead letter for a group after an unexpected error.
-        read: Returns a record's parts by group; raises DecodeError or ValueError.
-        is_key: Whether a record's key is the group's, so that the whole group is on one partition.
-        key_problem: Returns the message about records with another key.
-        is_complete: Whether the parts so far complete a group; None if that is never known.
-    """
+    """The kind of groups to join."""
 
     noun: str
     become: Callable[[Incoming, list[T]], Awaitable[None]]
+    """Writes the output of a closed group; the record is the first of its records."""
     surprise: Callable[[Incoming, Exception], Awaitable[None]]
+    """Writes a dead letter for a group after an unexpected error."""
     read: Callable[[Any], Awaitable[Mapping[str, list[T]]]]
+    """Returns a record's parts by group; raises DecodeError or ValueError."""
     is_key: Callable[[bytes | None, str], bool]
+    """Whether a record's key is the group's, so that the whole group is on one partition."""
     key_problem: Callable[[str], str]
+    """Returns the message about records with another key."""
     is_complete: Callable[[Any], bool] | None = None
+    """Whether the parts so far complete a group; None if that is never known."""
+
+
+def _polled_now(_topic: str, _partition: int) -> float:
+    return time.time()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """How groups are joined in one worker."""
+
+    counts: Metrics
+    bounds: Bounds
+    past: Past
+    """Rereads the records before the first offset."""
+    polled: Callable[[str, int], float | None] = _polled_now
+    """Time of the last response about a partition, if everything is read; see `StreamClock.look`."""
+    is_member: Callable[[], bool] = lambda: True
+    """Whether the group has confirmed the assignment within its session timeout."""
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
 
 
 class Gathering(Generic[T]):
-    """Collects the groups of one worker.
+    """Collects the groups of one worker."""
 
-    Args:
-        kind: The kind of groups.
-        counts: Counts outcomes.
-        bounds: When groups are closed.
-        past: Rereads the records before the first offset.
-        clock: Returns seconds, from any start.
-    """
-
-    def __init__(
-        self,
-        kind: Kind[T],
-        *,
-        counts: Metrics,
-        bounds: Bounds,
-        past: Past,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, kind: Kind[T], joining: Joining) -> None:
         self._kind = kind
-        self._counts = counts
-        self._bounds = bounds
-        self._past = past
-        self._clock = clock
-        self._join = Join[T](bounds, is_complete=kind.is_complete)
+        self._joining = joining
+        self._join = Join[T](joining.bounds, is_complete=kind.is_complete)
         self._waiting: dict[Group[T], list[tuple[Incoming, asyncio.Future[None]]]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
         self._keyed: dict[str, bool] = {}
-        counts.watch_joins(kind.noun, lambda: len(self._join), lambda: self._join.late)
+        joining.counts.watch_joins(kind.noun, lambda: len(self._join), lambda: self._join.late)
 
     def release(self) -> None:
         """Abandon all open groups on a revocation; the next owner reads their records again."""
@@ -101,12 +99,11 @@ class Gathering(Generic[T]):
         for _, task in self._read_back.values():
             task.cancel()
         self._read_back.clear()
-        for group, waiting in list(self._waiting.items()):
-            if group.closed is None:
-                self._join.abandon(group)
-                del self._waiting[group]
-                for _, future in waiting:
-                    future.cancel()
+        self._join.release()
+        for waiting in self._waiting.values():
+            for _, future in waiting:
+                future.cancel()
+        self._waiting.clear()
 
     async def add(self, record: Incoming, parts: Mapping[str, list[T]]) -> None:
         """Add the parts in a record; return when the output of its groups is written.
@@ -117,11 +114,12 @@ class Gathering(Generic[T]):
         if any(not self._kind.is_key(record.key, key) for key in parts):
             await self._check_keys(record)
         await self._know_the_past(record)
+        clock = self._join.clock((record.topic, record.partition))
+        clock.read(record.timestamp, wall=self._joining.clock())
         futures: list[asyncio.Future[None]] = []
-        now = self._clock()
         size = len(record.value or b"") // len(parts)
         for key, own in parts.items():
-            group = self._join.add(key, own, size=size, now=now)
+            group = self._join.add(clock, key, own, size=size)
             if group is not None:
                 future = asyncio.get_running_loop().create_future()
                 self._waiting.setdefault(group, []).append((record, future))
@@ -138,22 +136,25 @@ class Gathering(Generic[T]):
         keyed = self._keyed.get(record.topic)
         if keyed is None:
             # With one partition a group is always complete.
-            keyed = self._keyed[record.topic] = await self._past.partitions(record.topic) <= 1
+            keyed = self._keyed[record.topic] = await self._joining.past.partitions(record.topic) <= 1
         if not keyed:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
             place = f"{record.topic}[{record.partition}]@{record.offset}"
             raise SettingsError([self._kind.key_problem(f"(got {got} at {place})")])
 
     async def _keep_closing(self) -> None:
-        while (due := self._join.next_due) is not None:
-            await asyncio.sleep(min(max(due - self._clock(), 0.01), LONGEST_SLEEP_SECONDS))
+        while (wait := self._join.wait) is not None:
+            await asyncio.sleep(min(max(wait, SHORTEST_SLEEP_SECONDS), LONGEST_SLEEP_SECONDS))
+            for (topic, partition), clock in self._join.clocks.items():
+                clock.look(self._joining.polled(topic, partition))
             self._close_due()
 
     def _close_due(self) -> None:
-        now = self._clock()
-        self._join.forget_past(now - self._bounds.longest)
-        for group in self._join.due(now):
-            self._counts.count_join(self._kind.noun, str(group.closed))
+        if not self._joining.is_member():
+            return  # a process that was stopped: its partitions may have another owner
+        self._join.forget_past()
+        for group in self._join.due():
+            self._joining.counts.count_join(self._kind.noun, str(group.closed))
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
     async def _finish(self, group: Group[T], waiting: list[tuple[Incoming, asyncio.Future[None]]]) -> None:
@@ -195,12 +196,16 @@ class Gathering(Generic[T]):
     async def _read_past(self, record: Incoming) -> None:
         if record.offset == 0 or record.timestamp is None:
             return
-        since = record.timestamp - self._bounds.longest
+        since = record.timestamp - self._joining.bounds.longest
         try:
             async with asyncio.timeout(READ_BACK_SECONDS):
-                records = self._past.read(record.topic, record.partition, since=since, before=record.offset)
+                records = self._joining.past.read(
+                    record.topic, record.partition, since=since, before=record.offset
+                )
+                clock = self._join.clock((record.topic, record.partition))
+                clock.read(record.timestamp, wall=self._joining.clock())
                 async for one in records:
-                    await self._recall(one)
+                    await self._recall(clock, one)
         except Exception as error:  # noqa: BLE001 - only groups across the committed offset lack parts
             _log.warning(
                 f"rereading failed: a {self._kind.noun} that began before this offset may be incomplete",
@@ -210,10 +215,10 @@ class Gathering(Generic[T]):
                 error=repr(error),
             )
 
-    async def _recall(self, record: Any) -> None:
+    async def _recall(self, clock: StreamClock, record: Any) -> None:
         try:
             parts = await self._kind.read(record)
         except (DecodeError, ValueError):
             return
         for key, own in parts.items():
-            self._join.recall(key, own, size=len(record.value) // len(parts), now=self._clock())
+            self._join.recall(clock, key, own, size=len(record.value) // len(parts))

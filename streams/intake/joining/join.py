@@ -1,23 +1,28 @@
 """Join parts from several records, within bounds: the spans of a trace, the events of a conversation.
 
-Pure: the time is an argument. A group is closed when it is complete and the grace period is over (a trace's
-root span has arrived; its children usually arrived before, because a span is exported at its end), else when
-it is idle, else at its maximum age, else when the limits on open groups are exceeded, the oldest first. Parts
-after the close are late: they are only counted.
+Pure: the time is an argument, and each partition has its own (`StreamClock`). A group is closed when it is
+complete and the grace period is over (a trace's root span has arrived; its children usually arrived before,
+because a span is exported at its end), else when it is idle, else at its maximum age, else when the limits on
+open groups are exceeded, the oldest first. Parts after the close are late: they are only counted.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 Why = Literal["root", "idle", "longest", "room"]
 """Why a group was closed: complete and grace period over, idle, maximum age, or limits exceeded."""
 REMEMBERED: Final = 200_000
 """Closed groups that are remembered, to detect late parts."""
+LONGEST_GAP_SECONDS: Final = 3.0
+"""A longer time without a response is no quiet time: worker, broker or producers were stopped meanwhile."""
+Partition: TypeAlias = tuple[str, int]
+"""A topic and the number of its partition."""
 T = TypeVar("T")
 
 
@@ -40,47 +45,76 @@ class Bounds:
     size: int
 
 
-@dataclass(slots=True, eq=False)
-class Group(Generic[T]):
-    """A group with its parts so far.
+class StreamClock:
+    """The time of one partition, in seconds.
 
-    Args:
-        key: Id of the trace or conversation.
-        opened: Time of its first record.
-        last: Time of its last record.
-        root: Time when it was complete; None before.
-        size: Bytes of its records.
-        parts: Its parts.
-        closed: Why it was closed; None while it is open.
+    While records are unread it follows their timestamps: by the worker's time, what is read late would be
+    closed incomplete. At the partition's end, where no record advances it, it counts the time between
+    responses of the broker. If it only stood still while anything is unread, nothing would be closed on a
+    busy partition.
     """
 
+    __slots__ = ("_ahead", "_polled", "_quiet", "due", "now")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[tuple[float, str]] = []
+        """When to check which groups of this partition, as a heap."""
+        self._ahead = 0.0
+        self._polled: float | None = None
+        self._quiet = 0.0
+
+    def read(self, timestamp: float | None, *, wall: float = math.inf) -> None:
+        """Advance to a record's time, but not beyond the worker's (`wall`)."""
+        # If the worker's clock was set back, the partition's goes on from where it is.
+        self._ahead = max(self._ahead, self.now - wall)
+        self.now = max(self.now, min(timestamp or 0.0, wall) + self._ahead)
+
+    def look(self, polled: float | None) -> None:
+        """Advance by the quiet time.
+
+        Args:
+            polled: Time of the broker's last response, if it showed that nothing is unread; otherwise None.
+        """
+        if polled is None or self._polled is None:
+            self._quiet = 0.0
+        elif polled != self._polled:
+            # What a stopped process reads first was sent before the stop. So a response tells only of the
+            # time up to the one before, after which it was requested.
+            self.now += self._quiet
+            passed = polled - self._polled
+            self._quiet = passed if 0 < passed <= LONGEST_GAP_SECONDS else 0.0
+        self._polled = polled
+
+
+@dataclass(slots=True, eq=False)
+class Group(Generic[T]):
+    """A trace or conversation with its parts so far, and the times of its first and last record."""
+
     key: str
+    clock: StreamClock
     opened: float
     last: float
     root: float | None = None
+    """Time when it was complete; None before."""
     size: int = 0
     parts: list[T] = field(default_factory=list)
     closed: Why | None = None
 
 
 class Join(Generic[T]):
-    """The open groups of one worker.
-
-    Args:
-        bounds: When they are closed.
-        is_complete: Whether the parts so far complete a group; None if that is never known.
-    """
+    """The open groups of one worker; `is_complete` is None if the end of a group is never known."""
 
     def __init__(self, bounds: Bounds, *, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
         self.late = 0
         """Number of records of groups that were already closed."""
+        self.clocks: dict[Partition, StreamClock] = {}
         self._bounds = bounds
         self._is_complete = is_complete
         self._open: OrderedDict[str, Group[T]] = OrderedDict()
-        self._due: list[tuple[float, str]] = []
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._size = 0
-        self._past: OrderedDict[str, tuple[float, int, list[T]]] = OrderedDict()
+        self._past: OrderedDict[str, tuple[StreamClock, float, int, list[T]]] = OrderedDict()
         self._past_size = 0
 
     def __len__(self) -> int:
@@ -91,32 +125,27 @@ class Join(Generic[T]):
         """Bytes of open groups' records."""
         return self._size
 
-    def add(self, key: str, parts: Sequence[T], *, size: int, now: float) -> Group[T] | None:
-        """Add a record's parts of a group.
+    def clock(self, partition: Partition) -> StreamClock:
+        """Return the clock of a partition."""
+        return self.clocks.setdefault(partition, StreamClock())
 
-        Args:
-            key: Id of the trace or conversation.
-            parts: The parts.
-            size: Bytes of the record.
-            now: The time in seconds.
-
-        Returns:
-            The open group; None if it is already closed.
-        """
+    def add(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> Group[T] | None:
+        """Add a record's parts of a group; return the open group, or None if it is already closed."""
         group = self._open.get(key)
         if group is None:
             if key in self._closed:
                 self.late += 1
                 return None
-            group = self._open[key] = Group(key, opened=now, last=now)
+            group = self._open[key] = Group(key, clock, opened=clock.now, last=clock.now)
             self._take_past(group)
-        group.last = now
+        # By its own clock: a trace may be on two partitions after their number was raised.
+        now = group.last = group.clock.now
         group.size += size
         self._size += size
         group.parts += parts
         if group.root is None and self._is_complete is not None and self._is_complete(group.parts):
             group.root = now
-        heapq.heappush(self._due, (self._due_at(group), key))
+        heapq.heappush(group.clock.due, (self._due_at(group), key))
         return group
 
     def _due_at(self, group: Group[T]) -> float:
@@ -125,74 +154,83 @@ class Join(Generic[T]):
         return min(wait, group.opened + bounds.longest)
 
     @property
-    def next_due(self) -> float | None:
-        """When to check for groups to close; None without any."""
-        return self._due[0][0] if self._due else None
+    def wait(self) -> float | None:
+        """Seconds of its partition until the first group is due; None without open groups."""
+        return min((clock.due[0][0] - clock.now for clock in self.clocks.values() if clock.due), default=None)
 
-    def due(self, now: float) -> list[Group[T]]:
+    def due(self) -> list[Group[T]]:
         """Close and return the groups that are due, and the oldest ones beyond the limits."""
         closed = []
-        while self._due and self._due[0][0] <= now:
-            _, key = heapq.heappop(self._due)
-            group = self._open.get(key)
-            if group is not None and self._due_at(group) <= now:
-                closed.append(self._close(group, self._why(group, now)))
+        for clock in self.clocks.values():
+            while clock.due and clock.due[0][0] <= clock.now:
+                _, key = heapq.heappop(clock.due)
+                group = self._open.get(key)
+                if group is not None and self._due_at(group) <= clock.now:
+                    closed.append(self._close(group, self._why(group)))
         while self._open and (len(self._open) > self._bounds.groups or self._size > self._bounds.size):
             closed.append(self._close(next(iter(self._open.values())), "room"))
-        while self._due and self._due[0][1] not in self._open:
-            heapq.heappop(self._due)  # an outdated entry
+        for clock in self.clocks.values():
+            while clock.due and clock.due[0][1] not in self._open:
+                heapq.heappop(clock.due)  # an outdated entry
         return closed
 
-    def _why(self, group: Group[T], now: float) -> Why:
-        if group.root is not None and group.root + self._bounds.grace <= now:
+    def rest(self) -> list[Group[T]]:
+        """Close and return all groups: nothing follows."""
+        for clock in self.clocks.values():
+            clock.now = math.inf
+        return self.due()
+
+    def _why(self, group: Group[T]) -> Why:
+        if group.root is not None and group.root + self._bounds.grace <= group.clock.now:
             return "root"
-        return "longest" if group.opened + self._bounds.longest <= now else "idle"
+        return "longest" if group.opened + self._bounds.longest <= group.clock.now else "idle"
 
     def _close(self, group: Group[T], why: Why) -> Group[T]:
-        self._remove(group)
+        del self._open[group.key]
+        self._size -= group.size
         group.closed = why
         self._closed[group.key] = None
         while len(self._closed) > REMEMBERED:
             self._closed.popitem(last=False)
         return group
 
-    def _remove(self, group: Group[T]) -> None:
-        del self._open[group.key]
-        self._size -= group.size
-
-    def abandon(self, group: Group[T]) -> None:
-        """Remove an open group: its records will be read again, here or elsewhere."""
-        if self._open.get(group.key) is group:
-            self._remove(group)
+    def release(self) -> None:
+        """Forget clocks and open groups: their records will be read again, here or elsewhere."""
+        self._open.clear()
+        self._past.clear()
+        self.clocks.clear()
+        self._size = self._past_size = 0
 
     # Parts before the first offset that is read
 
-    def recall(self, key: str, parts: Sequence[T], *, size: int, now: float) -> None:
+    def recall(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> None:
         """Keep parts of a group from an earlier record, in case a later record of the group arrives.
 
         After a restart only the records from the committed offset on are redelivered. If a group spans that
         offset, its end alone would become an incomplete event with the same id.
         """
-        _, known, gathered = self._past.pop(key, (now, 0, []))
+        _, _, known, gathered = self._past.pop(key, (clock, clock.now, 0, []))
         gathered += parts
-        self._past[key] = (now, known + size, gathered)
+        self._past[key] = (clock, clock.now, known + size, gathered)
         self._past_size += size
         while self._past_size > self._bounds.size:
-            _, (_, gone, _) = self._past.popitem(last=False)
-            self._past_size -= gone
+            self._forget_first()
 
-    def forget_past(self, before: float) -> None:
-        """Drop parts that were recalled before a time: their groups get no more records."""
+    def forget_past(self) -> None:
+        """Drop recalled parts of groups that get no more records."""
         while self._past:
-            key, (at, size, _) = next(iter(self._past.items()))
-            if at >= before:
+            clock, at, _, _ = next(iter(self._past.values()))
+            if at >= clock.now - self._bounds.longest:
                 return
-            del self._past[key]
-            self._past_size -= size
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        _, (_, _, size, _) = self._past.popitem(last=False)
+        self._past_size -= size
 
     def _take_past(self, group: Group[T]) -> None:
         known = self._past.pop(group.key, None)
         if known is not None:
-            _, size, parts = known
+            _, _, size, parts = known
             self._past_size -= size
             group.parts += parts

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from typing import Any
 
 from judge.verdict import aside
 from streams.errors import DecodeError
 from streams.intake.agent import Intake
-from streams.intake.joining.gathering import Gathering, Kind, Past
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.gathering import Gathering, Joining, Kind
 from streams.intake.reading.beside import read_beside
 from streams.intake.reading.otlp.families.judgestream import RESULT_ID
 from streams.intake.reading.otlp.reader import OtlpReader, parts_of
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.trace_sampling import TraceSampler
 from streams.kafka.letters import Incoming
-from streams.telemetry.instruments import Metrics
 
 
 class TraceIntake:
     """Decides the outcome of traces.
 
     Args:
-        reader: Reads requests.
-        sampler: Samples by trace id.
-        intake: Takes the events.
-        counts: Counts outcomes.
-        bounds: When traces are closed.
         seconds: Limit on the time to read a trace of many parts; above 0.
-        past: Rereads the records before the first offset.
-        clock: Returns seconds, from any start.
     """
 
     def __init__(
@@ -41,16 +30,13 @@ class TraceIntake:
         reader: OtlpReader,
         sampler: TraceSampler,
         intake: Intake,
-        counts: Metrics,
-        bounds: Bounds,
-        past: Past,
+        joining: Joining,
         seconds: float = aside.DEFAULT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._sampler = sampler
         self._intake = intake
-        self._counts = counts
+        self._counts = joining.counts
         self._seconds = seconds
         kind = Kind(
             noun="trace",
@@ -61,7 +47,7 @@ class TraceIntake:
             key_problem=_key_problem,
             is_complete=has_root,
         )
-        self._gathering = Gathering[Span](kind, counts=counts, bounds=bounds, past=past, clock=clock)
+        self._gathering = Gathering[Span](kind, joining)
 
     async def handle(self, record: Incoming) -> None:
         """Take one record; return when the output of its traces is written.

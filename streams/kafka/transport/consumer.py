@@ -69,6 +69,28 @@ class Consumer(driver.Consumer):
         membership = self._thread.membership
         return None if membership is None else membership.last_answer
 
+    @property
+    def is_member(self) -> bool:
+        """Whether the group has confirmed this worker's assignment within the session timeout."""
+        membership = self._thread.membership
+        timeout: float = self.app.conf.broker_session_timeout
+        return membership is not None and time.monotonic() - membership.confirmed <= timeout
+
+    def polled(self, topic: str, partition: int) -> float | None:
+        """Return when the broker last answered for a partition; None if a record is unread.
+
+        While the topic's room is full, return the time: nothing else can be read.
+        """
+        tp = TP(topic, partition)
+        if topic in self._loads.held:
+            return time.time()
+        book = self._books.get(tp)
+        if book is None or book.position is None or tp not in self._thread.assignment():
+            return None
+        answered = self._thread.answered(tp)  # before the end is read, so that this is not older
+        end = self.highwater(tp)
+        return answered if end is not None and book.position >= end else None
+
     def partitions(self) -> Iterator[PartitionState]:
         """Yield the state of every assigned partition."""
         if not self._books:

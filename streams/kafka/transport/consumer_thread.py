@@ -29,6 +29,8 @@ from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, d
 from streams.kafka.transport.starts import first_offsets, tell_starts
 from streams.kafka.transport.unpacking import CheckedRecords, Suspects
 
+FETCH_WAIT_MS: Final = 500
+"""The broker's longest wait for records, as by default in Kafka: idle partitions advance by its responses."""
 LEAVE_SECONDS: Final = 5.0
 """Timeout of leaving the group; a rebalance in progress can block it longer. A member that does not leave is
 removed at its session timeout."""
@@ -143,6 +145,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = super()._create_worker_consumer(transport)
         consumer._client_rack = self.consumer.plan.client_rack  # noqa: SLF001 - Faust has no setting for it
         consumer._isolation_level = "read_committed"  # noqa: SLF001 - as above
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001 - as above
         return consumer
 
     def highwater(self, tp: TP) -> int | None:
@@ -151,6 +154,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         stable: int | None = consumer.last_stable_offset(tp)
         highwater: int | None = consumer.highwater(tp)
         return highwater if stable is None or stable < 0 else stable
+
+    def answered(self, tp: TP) -> float | None:
+        """Return when the broker last answered for a partition, in seconds since the epoch; None before."""
+        milliseconds: int | None = self._ensure_consumer().last_poll_timestamp(tp)
+        return None if milliseconds is None else milliseconds / 1000
 
     def wake(self) -> None:
         """Make the current fetch return at once. May be called from any thread."""

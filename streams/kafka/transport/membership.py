@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitRequest_v3, OffsetCommitResponse_v3
-from aiokafka.protocol.group import HeartbeatRequest, HeartbeatRequest_v1
+from aiokafka.protocol.group import HeartbeatRequest, HeartbeatRequest_v1, SyncGroupRequest
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 
 from streams.errors import FencedError
@@ -49,6 +50,8 @@ class Membership:
         self._fenced: FencedError | None = None
         self.last_answer = now()
         """Time of the coordinator's last response, on the monotonic clock."""
+        self.confirmed = -math.inf
+        """Time of the last request by which it confirmed the membership, on the monotonic clock."""
         coordinator._send_req = self._send_noting  # noqa: SLF001 - as above
 
     async def _send_noting(self, request: Any) -> Any:
@@ -56,8 +59,12 @@ class Membership:
             raise PlaceTakenError(str(self._fenced))
         if self._instance_id is not None:
             request = self._named(request, self._instance_id)
+        asked = self._now()
         response = await self._send(request)
         self.last_answer = self._now()
+        confirms = isinstance(request, HeartbeatRequest | StaticHeartbeat | SyncGroupRequest)
+        if confirms and response.error_code == 0:
+            self.confirmed = asked  # a stopped process may have read the response much later
         if self._fenced is None and FENCED_INSTANCE_ID in _error_codes(response):
             self._fenced = FencedError(
                 f"another worker has joined group {self._coordinator.group_id} with the same "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from schemas import QAEvent
 from streams.errors import DecodeError, SettingsError
 from streams.intake.agent import Intake
 from streams.intake.joining.conversations import ConversationIntake
+from streams.intake.joining.gathering import Joining
 from streams.intake.joining.join import Bounds
 from streams.intake.joining.whole import joined
 from streams.intake.routing import EventCondition, Route
@@ -58,7 +60,7 @@ async def _read(one: Any) -> QAEvent:
 
 
 class Stage:
-    """A conversation intake with fake output and clock."""
+    """A conversation intake with fake output."""
 
     def __init__(
         self,
@@ -70,7 +72,9 @@ class Stage:
     ) -> None:
         self.outbox = PassingOutbox()
         self.metrics = Metrics(CollectorRegistry())
-        self.now = 0.0
+        self.quiet = False
+        """Whether everything is read."""
+        seconds = count()
         policy = SamplingPolicy(default_rate=rate, key="record_key")
 
         def intake(names: tuple[str, ...]) -> Intake:
@@ -89,10 +93,12 @@ class Stage:
             policy=policy,
             events=intake(single),
             whole=intake(("whole",)),
-            counts=self.metrics,
-            bounds=bounds,
-            past=past or FakePast(),
-            clock=lambda: self.now,
+            joining=Joining(
+                counts=self.metrics,
+                bounds=bounds,
+                past=past or FakePast(),
+                polled=lambda *_: next(seconds) if self.quiet else None,
+            ),
         )
 
     def started(self, *records: Record) -> list[asyncio.Task[None]]:
@@ -179,11 +185,10 @@ async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> N
     """
     stage = Stage()
     held = stage.started(record(1), record(2))
-    await eventually(lambda: stage.held() == 2)
-    assert len(stage.tasks("tone")) == 2
+    await eventually(lambda: stage.held() == 2 and len(stage.tasks("tone")) == 2)
     assert stage.tasks("whole") == []
     assert not any(task.done() for task in held)
-    stage.now = 1.0
+    stage.quiet = True
     await ended(*held)
     (whole,) = stage.tasks("whole")
     assert (whole.event_id, whole.answer) == ("c-1", "a2")
@@ -200,7 +205,7 @@ async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
     await ended(held[1])
     assert [reason for reason, _ in stage.outbox.letters] == ["unroutable"]
     await eventually(lambda: stage.held() == 1)
-    stage.now = 1.0
+    stage.quiet = True
     await ended(held[0])
     assert len(stage.tasks("whole")) == 1
     assert stage.counts() == {("skipped", "in_conversation"): 1, ("unroutable", ""): 1, ("sampled", ""): 1}
@@ -218,7 +223,7 @@ async def test_a_late_event_changes_nothing() -> None:
     stage = Stage()
     held = stage.started(record(1))
     await eventually(lambda: stage.held() == 1)
-    stage.now = 1.0
+    stage.quiet = True
     await ended(*held)
     await ended(*stage.started(record(2)))
     assert [len(stage.tasks(name)) for name in ("tone", "whole")] == [2, 1]
@@ -242,7 +247,7 @@ async def test_a_restart_reads_events_before_the_offset() -> None:
     stage = Stage(past=FakePast(records=(record(1), record(2))))
     held = stage.started(record(3), record(3))
     await eventually(lambda: stage.held() == 2)
-    stage.now = 1.0
+    stage.quiet = True
     await ended(*held)
     (whole,) = stage.tasks("whole")
     assert [one.content for one in whole.messages] == ["q1", "a1", "q2", "a2", "q3", "a3"]

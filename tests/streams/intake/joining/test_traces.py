@@ -14,6 +14,7 @@ from judge.metrics.coverage.metric import Coverage
 from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
+from streams.intake.joining.gathering import Joining
 from streams.intake.joining.join import Bounds
 from streams.intake.joining.traces import TraceIntake
 from streams.intake.reading.otlp.reader import OtlpReader
@@ -97,9 +98,7 @@ class Stage:
                 output=outbox,
                 counts=self.metrics,
             ),
-            counts=self.metrics,
-            bounds=bounds,
-            past=self.past,
+            joining=Joining(counts=self.metrics, bounds=bounds, past=self.past),
         )
 
     async def handle(self, *records: Record) -> None:

@@ -45,16 +45,16 @@ def _heartbeat() -> HeartbeatRequest:
 
 
 async def test_every_answer_is_noted() -> None:
-    """`last_answer` is the time of the latest response: 10 s at start, then 13 s.
+    """`last_answer` is the time of the latest response, and `confirmed` that of its request.
 
     A heartbeat of a dynamic member is not changed.
     """
-    clock = iter([10.0, 13.0])
+    clock = iter([10.0, 11.0, 13.0])
     coordinator = _Coordinator(None)
     membership = Membership(coordinator, list[FencedError]().append, now=lambda: next(clock))
     assert membership.last_answer == 10.0
     await coordinator._send_req(_heartbeat())
-    assert membership.last_answer == 13.0
+    assert (membership.last_answer, membership.confirmed) == (13.0, 11.0)
     assert type(coordinator.sent[0]) is HeartbeatRequest
 
 
