@@ -14,6 +14,7 @@ from judge.text.printable import printable, reason_of
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
 from streams.kafka.topics.flow import message_of
 from streams.settings import TopicSettings
+from streams.store.views.card import Folding
 
 MAX_TEXT_CHARS = 80
 
@@ -57,6 +58,7 @@ class RecordLines:
 
     def __init__(self, topics: TopicSettings) -> None:
         self._topics = topics
+        self._folding = Folding()
 
     def line(self, record: Any) -> str:
         """Return one record as one line."""
@@ -64,13 +66,24 @@ class RecordLines:
         value = record.value
         if value is None:
             return f"{head} (no value) key {_bytes_text(record.key)}"
-        writer = _WRITERS.get(message_of(self._topics, record.topic) or "")
+        message = message_of(self._topics, record.topic) or ""
+        writer = self._alert if message == "alert" else _WRITERS.get(message)
         if writer is not None:
             try:
                 return f"{head} {writer(value)}"
             except (ValidationError, ValueError):
                 return f"{head} (not in this topic's format) {_bytes_text(value)}"
         return f"{head} {_bytes_text(value)}"
+
+    def _alert(self, value: bytes) -> str:
+        """Return the card of a new incident, or what an alert adds to a known one."""
+        alert = Alert.model_validate_json(value)
+        step, incident, words = self._folding.add(alert)
+        if step == "began":
+            return f"INCIDENT {incident}: {words}{'' if alert.link is None else f'; {alert.link}'}"
+        if step == "over":
+            return f"INCIDENT {incident} is over: {words}"
+        return f"{step} {incident or 'of an earlier incident'}: {words}"
 
 
 def _event(value: bytes) -> str:
@@ -111,14 +124,6 @@ def _dead_letter(value: bytes) -> str:
     )
 
 
-def _alert(value: bytes) -> str:
-    alert = Alert.model_validate_json(value)
-    return (
-        f"{alert.kind.upper()} {alert.metric} "
-        f"{_labels(alert.labels)}{printable(alert.summary, 4 * MAX_TEXT_CHARS)}"
-    )
-
-
 def _labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
@@ -144,6 +149,5 @@ _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
     "judge_task": _task,
     "result": _result,
     "dead_letter": _dead_letter,
-    "alert": _alert,
 }
 """The formatter of each topic's message."""

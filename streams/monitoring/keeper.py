@@ -107,6 +107,7 @@ class Keeper:
         scores: The topic of results, for a monitor without state.
         finished: Returns the group's committed offset of each partition of results.
         assigned: Returns the partitions of observations assigned to this worker.
+        tell: Logs an alert.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Keeper:
         scores: str,
         finished: Callable[[], Awaitable[Mapping[int, int]]],
         assigned: Callable[[], Collection[int]],
+        tell: Callable[[Alert], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._out = out
@@ -129,6 +131,7 @@ class Keeper:
         self._scores = scores
         self._finished = finished
         self._assigned = assigned
+        self._tell = tell
         self._held: dict[int, _Held] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._problems: Counter[StateProblem] = Counter()
@@ -176,7 +179,7 @@ class Keeper:
 
     async def _publish(self, alerts: list[Alert]) -> None:
         for alert in alerts:
-            _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
+            self._tell(alert)
             try:
                 await self._out.alert(alert)
             except TooLargeError as error:

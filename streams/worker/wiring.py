@@ -50,7 +50,7 @@ from streams.telemetry.partitions import PartitionState
 from streams.worker.broker_trouble import broker_trouble
 from streams.worker.health import SILENT_SECONDS, Health, Loop
 from streams.worker.intake import make_intake
-from streams.worker.notices import tell_judge, tell_move
+from streams.worker.notices import IncidentLog, tell_judge, tell_move
 from streams.worker.pipeline import Pipeline
 from streams.worker.port.standing import Standing
 
@@ -308,6 +308,7 @@ class Wiring:
             scores=topics.scores,
             finished=partial(reader.committed, topics.scores, self.group_id),
             assigned=lambda: [one.partition for one in self.partitions() if one.topic == topics.observations],
+            tell=IncidentLog().tell,
         )
         self._add(topics.observations, "monitor", keeper, keeper.handle)
         self.metrics.watch_monitor(lambda: gauges_of(keeper.snapshot(datetime.now(UTC))))

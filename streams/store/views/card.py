@@ -1,16 +1,24 @@
-"""One incident in a few lines: what fell, from what to what, since when, why, the folded parts, the link."""
+"""One incident in a few lines: what fell, from what to what, since when, why, the folded parts, the link.
+
+`Folding` is for what follows alerts one by one: a log, or a terminal.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import Final, Literal
 
 from judge.text.printable import printable
 from schemas import Alert
-from streams.store.views.incidents import Incident, Part, part_name
+from streams.store.views.incidents import Incident, Part, find, group, part_name, title
 from streams.store.views.report import Report, short
 
-SHOWN_PARTS = 3
-SUMMARY_CHARS = 400
+SHOWN_PARTS: Final = 3
+SUMMARY_CHARS: Final = 400
+REMEMBERED_ALERTS: Final = 500
+
+Step = Literal["began", "part", "recovered", "over"]
 
 
 def lead(incident: Incident) -> Alert:
@@ -47,3 +55,26 @@ def _cause(report: Report, metric: str) -> str:
 
 def _part(alert: Alert) -> Part:
     return alert.metric, tuple(sorted(alert.labels.items()))
+
+
+class Folding:
+    """Folds the alerts of a stream into incidents, as they come."""
+
+    def __init__(self) -> None:
+        self._alerts: deque[Alert] = deque(maxlen=REMEMBERED_ALERTS)
+
+    def add(self, alert: Alert) -> tuple[Step, str | None, str]:
+        """Return what an alert means, the id of its incident (None if its drop is not known), and words."""
+        if alert not in self._alerts:
+            self._alerts.append(alert)
+        incident = find(group(self._alerts), alert.alert_id)
+        part = part_name(*_part(alert))
+        if incident is None:
+            return "recovered", None, printable(alert.summary, SUMMARY_CHARS)
+        key = incident.incident_id
+        if alert.kind == "recovered":
+            is_over = incident.ended_at == alert.raised_at
+            return ("over", key, title(incident)) if is_over else ("recovered", key, part)
+        if alert is incident.drops[0]:
+            return "began", key, printable(alert.summary, SUMMARY_CHARS)
+        return "part", key, f"{part}: {alert.baseline.mean:.2f} to {alert.current.mean:.2f}"
