@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +26,17 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unset the variables that name an endpoint."""
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def no_descriptors() -> Iterator[None]:
+    """Let this process open no further file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

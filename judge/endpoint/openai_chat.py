@@ -42,7 +42,7 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
-from judge.text.causes import cause_of
+from judge.text.causes import NO_DESCRIPTORS, cause_of
 from judge.text.characters import quoted
 from schemas import Usage
 
@@ -201,6 +201,8 @@ class OpenAIChat:
             # A successful reply of this size is due to the request; a retry would not help.
             return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
         why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
+        if why == NO_DESCRIPTORS:
+            return JudgeUnavailableError(f"judge endpoint {self._endpoint} cannot be asked: {why}")
         return JudgeUnavailableError(
             f"judge endpoint {self._endpoint} cannot be reached or closed the connection: {why}"
         )

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import ssl
 
 MAX_CAUSES = 10
+NO_DESCRIPTORS = (
+    "this process has too many open files: raise its limit of file descriptors (ulimit -n, LimitNOFILE of a "
+    "service) or lower judge.max_in_flight"
+)
+"""Shortage of this machine, which libraries report as a failure of the other side or of a file."""
+
+
+def out_of_descriptors() -> bool:
+    """Return whether this process can open no further file or socket."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in {errno.EMFILE, errno.ENFILE}
+    return False
 
 
 def cause_of(error: BaseException) -> str:
@@ -19,6 +34,9 @@ def cause_of(error: BaseException) -> str:
         if error.__cause__ is None:
             break
         error = error.__cause__
+    shortage = isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+    if shortage or out_of_descriptors():
+        return NO_DESCRIPTORS
     name = type(error).__name__
     words = ""
     if isinstance(error, ssl.SSLCertVerificationError):

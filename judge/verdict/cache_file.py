@@ -3,25 +3,30 @@
 The file is an SQLite database of the standard library; `diskcache` has had no release since 2023 and
 unpickles its entries (CVE-2025-69872, unfixed). Entries are JSON. Workers on one machine may share a file. An
 unreadable file is renamed and replaced by a new one, and failed writes are skipped, so cache failures never
-block judging. Every failure is counted; only the first of consecutive ones is logged.
+block judging; some seconds after a failure the file is opened again. Every failure is counted; only the first
+of consecutive ones is logged.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from judge.errors import JudgeConfigurationError
+from judge.files import make_private
 
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID: Final = 0x6A73_7663
 """Identifies the file as this cache ("jsvc"), to reject other programs' databases."""
 _VERSION: Final = 1
+AGAIN_SECONDS: Final = 5.0
+"""Pause after a failure before the file is opened again."""
 _OPEN_SECONDS: Final = 5.0
 _BUSY_MILLISECONDS: Final = 50
 """Longest wait for another worker's write."""
@@ -49,16 +54,25 @@ class FileCache:
         path: The file; created if missing, in an existing folder.
         max_entries: At least 1; may be exceeded briefly.
         on_failure: Called on each failed read or write, except while another worker writes.
+        monotonic: Returns the seconds of a clock that nobody sets.
 
     Raises:
         JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
     """
 
-    def __init__(self, path: Path, max_entries: int, on_failure: Callable[[], None] = _no_one) -> None:
+    def __init__(
+        self,
+        path: Path,
+        max_entries: int,
+        on_failure: Callable[[], None] = _no_one,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._path = path
         self._max_entries = max_entries
         self._on_failure = on_failure
-        self._fails = False
+        self._monotonic = monotonic
+        self._failed_at: float | None = None
         self._puts = 0
         self._database: sqlite3.Connection | None = None
         try:
@@ -73,14 +87,14 @@ class FileCache:
 
     def get(self, key: str) -> bytes | None:
         """Return an entry, or None."""
-        if self._database is None:
-            self._on_failure()
+        database = self._usable()
+        if database is None:
             return None
         try:
-            row = self._database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
+            row = database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
             if row is None:
                 return None
-            self._database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
+            database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
         except sqlite3.OperationalError as error:
             self._failed(error)
             return None
@@ -91,24 +105,24 @@ class FileCache:
 
     def put(self, key: str, entry: bytes) -> None:
         """Store an entry; evicts the least recently used ones."""
-        if self._database is None:
-            self._on_failure()
+        database = self._usable()
+        if database is None:
             return
         try:
-            self._database.execute(
+            database.execute(
                 f"INSERT OR REPLACE INTO verdicts VALUES (?, ?, {_NEXT_USE})",  # noqa: S608 - a constant
                 (key, entry),
             )
             self._puts += 1
             # Counting reads the whole index, so a large cache is trimmed only every `_TRIM_EVERY` writes.
             if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
-                self._trim()
+                self._trim(database)
         except sqlite3.OperationalError as error:
             self._failed(error)
         except sqlite3.DatabaseError as error:
             self._start_anew(error)
         else:
-            self._fails = False
+            self._failed_at = None
 
     def close(self) -> None:
         """Close the file."""
@@ -118,9 +132,21 @@ class FileCache:
                 self._trim(database)
             database.close()
 
-    def _trim(self, database: sqlite3.Connection | None = None) -> None:
-        database = database or self._database
-        assert database is not None  # noqa: S101 - callers have checked
+    def _usable(self) -> sqlite3.Connection | None:
+        """Return the connection, opened again some seconds after a failure; None counts as a failure."""
+        if self._failed_at is not None and self._monotonic() - self._failed_at >= AGAIN_SECONDS:
+            self._failed_at = self._monotonic()
+            if self._database is not None:
+                self._database.close()
+            try:
+                self._database = _open(self._path)
+            except (OSError, sqlite3.Error, JudgeConfigurationError):
+                self._database = None
+        if self._database is None:
+            self._on_failure()
+        return self._database
+
+    def _trim(self, database: sqlite3.Connection) -> None:
         database.execute(
             (
                 "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT "
@@ -134,8 +160,8 @@ class FileCache:
         if error.sqlite_errorcode & _PRIMARY_CODE in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             return
         self._on_failure()
-        if not self._fails:
-            self._fails = True
+        if self._failed_at is None:
+            self._failed_at = self._monotonic()
             _log.warning("verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error)
 
     def _start_anew(self, error: sqlite3.DatabaseError) -> None:
@@ -157,13 +183,16 @@ class FileCache:
                 self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
             self._database = _open(self._path)
         except (OSError, sqlite3.Error) as second:
-            _log.warning("verdict cache %s is disabled: %s", self._path, second)
+            self._failed_at = self._monotonic()
+            _log.warning("verdict cache %s cannot be used; trying again: %s", self._path, second)
 
 
 _NEXT_USE: Final = "(SELECT coalesce(max(used), 0) + 1 FROM verdicts)"
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    if path.parent.is_dir():  # else SQLite names the problem
+        make_private(path)
     database = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
     try:
         if _is_new(database, path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from judge.files import make_private
+from judge.text.causes import NO_DESCRIPTORS, out_of_descriptors
 from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 
 VERSION: Final = 5
@@ -18,6 +20,7 @@ APPLICATION_ID: Final = 0x6A737472
 BUSY_SECONDS: Final = 15.0
 CACHE_KIBIBYTES: Final = 64 * 1024
 LONGEST_QUERY_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 20.0
 _STEPS: Final = 20_000
 """SQLite instructions between two checks of the clock: a few milliseconds."""
 _SIDES: Final = ("", "-wal", "-shm")
@@ -82,6 +85,37 @@ CREATE TABLE positions (topic TEXT NOT NULL, partition INTEGER NOT NULL, next IN
 """  # noqa: E501
 
 
+def check(path: Path, *, longest_seconds: float = CHECK_SECONDS) -> None:
+    """Compare the file with itself, as a reader sees it; a check that takes too long finds nothing.
+
+    Raises:
+        StoreDamagedError: It is damaged or gone.
+        StoreError: It cannot be read.
+    """
+    try:
+        with Reader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
+            (found,) = snapshot.rows("PRAGMA quick_check(1)")[0]
+    except TooSlowError:
+        return
+    except StoreMissingError as error:
+        raise StoreDamagedError(f"store.path: {path} was deleted; it is rebuilt from the topics") from error
+    if found != "ok":
+        raise StoreDamagedError(f"store.path: {path} is damaged ({found}); it is rebuilt from the topics")
+
+
+def identity(path: Path) -> tuple[tuple[int, int], ...]:
+    """Return inode and size of the file and its log; only its writer changes them."""
+    found = []
+    for side in ("", "-wal"):
+        try:
+            status = path.with_name(path.name + side).stat()
+        except OSError:
+            found.append((0, 0))
+        else:
+            found.append((status.st_ino, status.st_size))
+    return tuple(found)
+
+
 def open_writer(path: Path) -> sqlite3.Connection:
     """Open the store for writing; create it if it is missing.
 
@@ -92,6 +126,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
     connection = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path)
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
         )
@@ -161,6 +196,8 @@ def store_error(error: Exception, path: Path) -> StoreError:
     if isinstance(error, StoreError):
         return error
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if out_of_descriptors():
+        return StoreError(f"store.path: {path} cannot be opened, {NO_DESCRIPTORS}")
     if code == sqlite3.SQLITE_FULL:
         return StoreFullError(
             f"store.path: the disk of {path} is full; free some space, or lower store.keep_days or "
@@ -179,11 +216,19 @@ class Reader:
     Args:
         path: The file.
         longest_seconds: Time limit of a snapshot's queries.
+        on_damage: Called in the reading thread when the file cannot be read as a store.
     """
 
-    def __init__(self, path: Path, *, longest_seconds: float = LONGEST_QUERY_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        longest_seconds: float = LONGEST_QUERY_SECONDS,
+        on_damage: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path = path
         self._longest_seconds = longest_seconds
+        self._on_damage = on_damage
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -220,7 +265,10 @@ class Reader:
                 connection.execute("BEGIN")
                 yield Snapshot(connection)
         except sqlite3.Error as error:
-            raise store_error(error, self.path) from error
+            found = store_error(error, self.path)
+            if type(found) in {StoreError, StoreDamagedError}:
+                self._on_damage()
+            raise found from error
 
 
 class Snapshot:

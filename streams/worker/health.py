@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from judge.text.causes import NO_DESCRIPTORS
 from streams.worker.pipeline import Pipeline
 
 STUCK_LOOP_SECONDS: Final = 60.0
@@ -118,7 +119,8 @@ class Health:
             reasons.append("no partitions assigned yet (joining or rebalancing)")
         trouble = self.judge_trouble()
         if trouble is not None:
-            reasons.append(f"judge unavailable: {trouble}")
+            is_own = NO_DESCRIPTORS in trouble
+            reasons.append(trouble if is_own else f"judge unavailable: {trouble}")
         silent = self._coordinator_silent()
         if silent is not None:
             reasons.append(silent)

@@ -317,7 +317,9 @@ class Wiring:
 
     def explorer(self) -> Explorer | None:
         """Open the verdict explorer; None without the store agent."""
-        return open_explorer(self._settings) if "store" in self.agents else None
+        if "store" not in self.agents:
+            return None
+        return open_explorer(self._settings, on_damage=self._suspect_store)
 
     def _add_sinks(self) -> None:
         built = build_sinks(
@@ -330,6 +332,10 @@ class Wiring:
         self._sinks = built.ways
         for topic, name, agent in built.agents:
             self._add(topic, name, agent, agent.handle)
+
+    def _suspect_store(self) -> None:
+        if self.store is not None:
+            self.store.suspect()
 
     def _add_store(self) -> None:
         self.store = open_agent(self._settings)

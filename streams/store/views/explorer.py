@@ -237,15 +237,19 @@ def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
     return {name: metric.score_range for name, metric in build_metrics(settings).items()}
 
 
-def open_explorer(settings: Settings) -> Explorer:
+def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda: None) -> Explorer:
     """Build the explorer of the settings' store.
+
+    Args:
+        settings: The settings.
+        on_damage: Called in a reading thread when the file cannot be read.
 
     Raises:
         SettingsError: A prompt pack cannot be used.
     """
     kept = settings.store
     return Explorer(
-        Reader(kept.path),
+        Reader(kept.path, on_damage=on_damage),
         ranges=score_ranges(settings),
         product_labels=kept.product_labels,
         links=Links(kept.trace_url, kept.record_url, settings.topics.scores),

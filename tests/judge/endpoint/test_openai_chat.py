@@ -214,6 +214,15 @@ async def test_a_closed_port_is_unavailable() -> None:
         await chat.close()
 
 
+async def test_too_few_file_descriptors_are_named(request: pytest.FixtureRequest) -> None:
+    """An endpoint for which no socket is left is not reported as down."""
+    async with chat_with(Answer(b"{}")) as (chat, fake):
+        request.getfixturevalue("no_descriptors")
+        with pytest.raises(JudgeUnavailableError, match="cannot be asked: this process has too many open"):
+            await chat.complete(ASK)
+    assert fake.requests == []
+
+
 @pytest.mark.parametrize("status", [302, 401, 403, 404])
 async def test_configuration_errors_name_the_endpoint_and_never_the_key(status: int) -> None:
     """The error names endpoint and status; it hides the key even if the server quotes it."""

@@ -16,7 +16,7 @@ from judge.errors import EventError, JudgeConfigurationError
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage.metric import Coverage
 from judge.verdict.cache import MemoryCache, VerdictCache, cache_key
-from judge.verdict.cache_file import FileCache
+from judge.verdict.cache_file import AGAIN_SECONDS, FileCache
 from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import RESULT, Correction, Failed, JudgeTask, Scored, Unscored, Usage
@@ -137,7 +137,8 @@ def test_failed_writes_are_logged_once_and_counted(tmp_path: Path, caplog: pytes
     line.
     """
     failures: list[int] = []
-    cache = FileCache(tmp_path / "verdicts", 10_000, lambda: failures.append(1))
+    clock = [0.0]
+    cache = FileCache(tmp_path / "verdicts", 10_000, lambda: failures.append(1), monotonic=lambda: clock[0])
     cache.put("first", b"1")
     assert cache._database is not None
     cache._database.execute("PRAGMA max_page_count = 1")  # SQLite raises it to the present number
@@ -147,6 +148,20 @@ def test_failed_writes_are_logged_once_and_counted(tmp_path: Path, caplog: pytes
     assert len(failures) == 3
     assert [record.getMessage().split(",")[0].split()[-1] for record in caplog.records] == ["fails"]
     assert cache.get("first") == b"1"
+    clock[0] = AGAIN_SECONDS  # the file is opened again, with the limit gone
+    cache.put("later", b"x" * 100_000)
+    assert cache.get("later") is not None
+    assert len(failures) == 3
+    cache.close()
+
+
+def test_texts_of_verdicts_are_their_owners_alone(tmp_path: Path) -> None:
+    """The file and its log can be read by their owner only, also a file of an earlier release."""
+    path = tmp_path / "verdicts"
+    path.touch(mode=0o644)
+    cache = FileCache(path, 10)
+    cache.put("a", b"1")
+    assert {one.stat().st_mode & 0o777 for one in tmp_path.iterdir()} == {0o600}
     cache.close()
 
 

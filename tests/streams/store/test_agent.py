@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from streams.embedded.broker import EmbeddedBroker
-from streams.errors import StoreFullError
+from streams.errors import StoreDamagedError, StoreFullError
 from streams.kafka import following
 from streams.settings import KafkaSettings
 from streams.store import agent as agent_module
 from streams.store.agent import Keeping, StoreAgent
+from streams.store.database import Reader, check
 from streams.store.records import Batch, Decoder
 from streams.store.writer import Writer
 from tests.integration.deadlines import until
-from tests.streams.results import scored
+from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, Record, result_record, task_record
 
 _TOPICS = {
@@ -52,12 +56,13 @@ async def _send(producer: AIOKafkaProducer, records: Sequence[Record]) -> None:
     await asyncio.gather(*sent)
 
 
-def _agent(path: Path, broker: EmbeddedBroker) -> StoreAgent:
+def _agent(path: Path, broker: EmbeddedBroker, *, days: int = 3_650, **clocks: Any) -> StoreAgent:
     return StoreAgent(
         path,
         kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
         decoder=Decoder(TOPICS, ("coverage", "relevance"), "full"),
-        keeping=Keeping(days=3_650, bytes=10**9),
+        keeping=Keeping(days=days, bytes=10**9),
+        **clocks,
     )
 
 
@@ -116,6 +121,112 @@ async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path)
         path.with_name("store.sqlite3-wal").write_bytes(b"")
         await _send(producer, _records(50, 80))
         await until(lambda: _count(path) == 80, "the store rebuilt again", deadline_seconds=30)
+
+
+def _garble(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 3)
+        file.write(b"\xa5" * 64 * 1024)
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _delete_log(path: Path) -> None:
+    path.with_name(path.name + "-wal").unlink()
+
+
+@pytest.mark.parametrize("harm", [_garble, _cut, _delete_log, Path.unlink])
+async def test_damage_is_noticed_and_mended_while_nothing_is_written(
+    harm: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage of any kind is told and mended on an idle store; without harm nothing is suspected."""
+    path = tmp_path / "store.sqlite3"
+    monkeypatch.setattr(agent_module, "TIDY_SECONDS", 0.5)
+    async with _broker(_records(0, 400)) as (broker, _):
+        agent = _agent(path, broker)
+        async with _running(agent):
+            await until(lambda: _count(path) == 400 and agent.behind == 0, "all", deadline_seconds=30)
+            written = agent.verdicts
+            await until(lambda: _copied(path), "an empty log", deadline_seconds=30)
+            assert agent.trouble is None
+            seen = []
+            harm(path)
+
+            def told() -> bool:
+                seen.extend([] if agent.trouble is None else [agent.trouble])
+                return bool(seen)
+
+            await until(told, "the damage", deadline_seconds=30)
+            assert str(path) in seen[0]
+            await until(lambda: _count(path) == 400, "the mended store", deadline_seconds=30)
+            await until(lambda: agent.trouble is None, "the end of the trouble", deadline_seconds=30)
+            check(path)
+            # Only the deleted log costs nothing: its file is whole.
+            assert agent.verdicts == (written if harm is _delete_log else 2 * written)
+
+
+def _copied(path: Path) -> bool:
+    return path.with_name(path.name + "-wal").stat().st_size == 0
+
+
+async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
+    """A damage that a reader meets is mended at once, long before the next check."""
+    path = tmp_path / "store.sqlite3"
+    async with _broker(_records(0, 400)) as (broker, _):
+        agent = _agent(path, broker)
+        async with _running(agent):
+            await until(lambda: _count(path) == 400 and agent.behind == 0, "all", deadline_seconds=30)
+            await until(lambda: _copied(path), "an empty log", deadline_seconds=30)
+            with path.open("r+b") as file:
+                file.write(b"\xff" * 16 * 1024)
+            reader = Reader(path, on_damage=agent.suspect)
+            with pytest.raises(StoreDamagedError), reader.snapshot() as snapshot:
+                snapshot.rows("SELECT * FROM results")
+            await until(lambda: agent.verdicts == 800, "the store rebuilt", deadline_seconds=30)
+            await until(lambda: _count(path) == 400, "all verdicts", deadline_seconds=30)
+
+
+async def test_a_clock_that_jumps_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock 40 days ahead makes no answer old and leaves out no new one."""
+    path = tmp_path / "store.sqlite3"
+    clock = [START.timestamp() + 400]
+    monkeypatch.setattr(agent_module, "TIDY_SECONDS", 0.1)
+    async with _broker(_records(0, 400)) as (broker, producer):
+        agent = _agent(path, broker, days=30, now=lambda: clock[0])
+        async with _running(agent):
+            await until(lambda: _count(path) == 400 and agent.behind == 0, "all", deadline_seconds=30)
+            clock[0] += 40 * 86_400
+            await _send(producer, _records(400, 450))
+            await until(lambda: _count(path) == 450, "the new ones", deadline_seconds=30)
+            tidied = agent._tidied
+            await until(lambda: agent._tidied != tidied, "another round", deadline_seconds=30)
+            assert _count(path) == 450
+            assert _count(path, "texts") == 450
+
+
+def _has(path: Path, count: int) -> bool:
+    return _count(path) == count
+
+
+async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers beyond the age go, the oldest day of them first; one answer makes the others old."""
+    path = tmp_path / "store.sqlite3"
+    monkeypatch.setattr(agent_module, "TIDY_SECONDS", 10.0)
+    clock = [0.0]
+    days = [scored(number, 3, seconds=number * 86_400.0) for number in range(6)]
+    async with _broker([result_record(one) for one in days]) as (broker, producer):
+        agent = _agent(path, broker, days=30, monotonic=lambda: clock[0])
+        async with _running(agent):
+            await until(lambda: _count(path) == 6 and agent.behind == 0, "all", deadline_seconds=30)
+            await _send(producer, [result_record(scored(9, 3, seconds=34 * 86_400.0))])
+            # Answers 0 to 3 are more than 30 days older than the newest.
+            for left in (7, 6, 5, 4, 3):
+                await until(functools.partial(_has, path, left), f"{left} left", deadline_seconds=30)
+                clock[0] += 10.0
+            await until(lambda: agent._tidied == clock[0], "the last round", deadline_seconds=30)
+            assert _count(path) == 3
 
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import tempfile
 import zlib
 from pathlib import Path
 from random import Random
@@ -12,13 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import JudgeTask
-from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
+from streams.errors import (
+    BadFilterError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreMissingError,
+    TooSlowError,
+)
 from streams.store import charts, verdicts
 from streams.store.database import Reader, file_bytes, open_writer, set_aside
-from streams.store.query import Filter
+from streams.store.query import Filter, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds, pack, text_row, unpacked
 from streams.store.writer import MAX_LABEL_VALUES, Writer
-from tests.streams.results import at, failed, numbered, scored, task_of, unscored
+from tests.streams.results import START, at, failed, numbered, scored, task_of, unscored
 from tests.streams.store.records import TOPICS, Record, batch_of, result_record, task_record
 
 
@@ -121,6 +130,40 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -
     Writer(path).close()
     with reader.snapshot() as snapshot:
         assert charts.count(snapshot, Filter()) == 0
+
+
+def test_too_few_file_descriptors_are_named(path: Path, request: pytest.FixtureRequest) -> None:
+    """A process without file descriptors is told so, and not that the file is damaged or missing."""
+    Writer(path).close()
+    request.getfixturevalue("no_descriptors")
+    with pytest.raises(StoreError, match="too many open files: raise its limit"), Reader(path).snapshot():
+        pass
+
+
+def test_texts_are_their_owners_alone(path: Path) -> None:
+    """The file and its log can be read by their owner only, also a file of an earlier release."""
+    Writer(path).close()
+    path.chmod(0o644)
+    writer = Writer(path)
+    writer.write(batch_of(result_record(scored(1, 3))))
+    assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
+    writer.close()
+
+
+@given(st.text(max_size=40))
+def test_any_words_can_be_searched(text: str) -> None:
+    """Every text finds something or nothing, or is refused by name; none is an error of the store."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = Writer(Path(folder) / "s")
+        result = scored(1, 3)
+        words = "the field prompt_version is _private_"
+        writer.write(batch_of(result_record(result), task_record(result, answer=words)))
+        writer.close()
+        with Reader(Path(folder) / "s").snapshot() as snapshot:
+            for query, found in (("prompt_version", 1), ("_private", 1), ("prompt_none", 0), ("_", 1)):
+                assert charts.count(snapshot, parse({"q": query}, [], START)) == found, query
+            with contextlib.suppress(BadFilterError):
+                charts.count(snapshot, parse({"q": text}, [], START))
 
 
 def test_a_slow_query_is_interrupted(path: Path) -> None:
