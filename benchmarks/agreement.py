@@ -27,10 +27,9 @@ from typing import Any
 
 from benchmarks.report import Line, data_file
 from judge.metrics.scoring import coverage_score
-from judge.offline.coverage_rules import coverage_evidence
-from judge.offline.relevance_rules import THRESHOLD, judge_claims
-from judge.text.index import normalise
-from judge.text.tags import page_number
+from judge.offline.rules import CLAIM_SHARE, coverage_evidence, judge_claims
+from judge.text.citations import page_number
+from judge.text.normal import normalise
 from judge.text.words import words
 
 _LABELS = frozenset({"Complete", "Incomplete", "Missing"})
@@ -161,7 +160,7 @@ def _support(events: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]])
             (
                 "yes or no",
                 [(one.complete, float(one.supported)) for one in claims],
-                [(one.complete, float(one.overlap >= THRESHOLD)) for one in claims],
+                [(one.complete, float(one.overlap >= CLAIM_SHARE)) for one in claims],
             ),
         ):
             yield Line(

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from benchmarks.broker import running
 from benchmarks.instant_judge import MARK, PLACEHOLDER
-from judge.offline.relevance_rules import relevance_evidence
+from judge.offline.rules import relevance_evidence
 from schemas import QAEvent
 
 _LETTERS = str.maketrans("0123456789", "abcdefghij")

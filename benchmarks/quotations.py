@@ -17,8 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from benchmarks.report import Line, data_file
-from judge.text.quotations.letters import Letters, needed_similarity
-from judge.text.quotations.quotable import Quotable
+from judge.text.quotations import Letters, Quotable, needed_similarity
 from judge.text.sentences import sentences
 
 _SEED = 7

@@ -26,10 +26,10 @@ from judge.metric import Outcome
 from judge.metrics.prompting import built_in_messages, load_prompt
 from judge.metrics.relevance.metric import Relevance
 from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
-from judge.offline.scorer import judge_messages
+from judge.offline.rules import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
 from judge.task import unsampled_task
-from judge.text.tags import cited_pages, page_key, page_number
+from judge.text.citations import cited_pages, page_key, page_number
 from schemas import QAEvent
 
 PAGES = 20

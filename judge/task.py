@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from judge.metric import Metric, further_texts
-from judge.text.index import compared_chars
+from judge.text.normal import compared_chars
 from schemas import JudgeTask, QAEvent, Sampling, Source, result_id
 
 WEIGHT_BEYOND_ASCII = 10

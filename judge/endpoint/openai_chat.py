@@ -43,7 +43,7 @@ from judge.errors import (
     ResponseFormatError,
 )
 from judge.text.causes import NO_DESCRIPTORS, cause_of
-from judge.text.characters import quoted
+from judge.text.normal import quoted
 from schemas import Usage
 
 _log = logging.getLogger(__name__)

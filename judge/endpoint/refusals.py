@@ -17,7 +17,7 @@ from judge.errors import (
     ResponseFormatError,
     UnavailableKind,
 )
-from judge.text.sensitive.secrets import Masker
+from judge.text.redaction import Masker
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500

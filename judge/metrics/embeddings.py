@@ -11,7 +11,7 @@ from judge.errors import EventError
 from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome
 from judge.metrics.base import WithoutPrompt
 from judge.metrics.code.scale import Scale
-from judge.text.index import is_blank
+from judge.text.normal import is_blank
 from schemas import JudgeTask, QAEvent
 
 

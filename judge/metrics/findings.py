@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judge.metric import Verification
-from judge.text.characters import quoted
+from judge.text.normal import quoted
 from schemas import Correction, CorrectionKind, Suspicion, SuspicionKind
 
 MAX_NAMED = 8

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 
 from judge.chat import ChatMessage, ResponseSchema
-from judge.text.index import neutralize
+from judge.text.normal import neutralize
 
 _MARK_CHARS = 8
 """Long enough to be unlikely in a text; collisions are handled."""

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
-from typing import Any, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
 from aiohttp import web
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from judge.chat import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL, ChatMessage, ResponseSchema
 from judge.endpoint.hosts import is_loopback
 from judge.errors import JudgeConfigurationError
-from judge.offline.embeddings import vectors
-from judge.offline.request import Asked, BadRequestError, read_request, read_texts
-from judge.offline.scorer import Said, judge_messages
+from judge.offline.rules import Reply, judge_messages, vectors
+from judge.text.printable import problems_of
 
-MAX_REQUEST_BYTES = 32 * 1024 * 1024
-CHARS_PER_TOKEN = 4
+MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
+CHARS_PER_TOKEN: Final = 4
 """Estimate for the token counts in `usage`, rounded up."""
-
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0
+_PARAM_INDEX = re.compile(r"\.(\d+)\b")
 
 
 class OfflineJudge:
@@ -66,11 +67,7 @@ class OfflineJudge:
         return OFFLINE_MODEL
 
     async def start(self) -> None:
-        """Start listening.
-
-        Raises:
-            OSError: The port is taken.
-        """
+        """Start listening; raises OSError if the port is taken."""
         app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_errors_in_form])
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_post("/v1/embeddings", self._embed)
@@ -101,20 +98,23 @@ class OfflineJudge:
 
     async def _complete(self, request: web.Request) -> web.Response:
         raw = await request.read()
-        asked = read_request(_document(raw))
-        if self._latency_seconds:
-            await asyncio.sleep(self._latency_seconds)
-        if asked.input_chars >= _THREAD_FROM_CHARS:
+        body = _ChatBody.model_validate_json(raw)
+        messages = [message.as_chat() for message in body.messages]
+        named = body.response_format.json_schema if body.response_format is not None else None
+        schema = None if named is None else ResponseSchema(named.name, named.schema_)
+        await asyncio.sleep(self._latency_seconds)
+        chars = sum(len(message.content) for message in messages)
+        if chars >= _THREAD_FROM_CHARS:
             # May take seconds, which would block other requests.
-            said = await asyncio.to_thread(judge_messages, asked.messages, schema=asked.schema)
+            reply = await asyncio.to_thread(judge_messages, messages, schema=schema)
         else:
-            said = judge_messages(asked.messages, schema=asked.schema)
-        return _json(_completion(asked, said, raw))
+            reply = judge_messages(messages, schema=schema)
+        return _json(_completion(reply, raw, chars))
 
     async def _embed(self, request: web.Request) -> web.Response:
-        texts = read_texts(_document(await request.read()))
-        if self._latency_seconds:
-            await asyncio.sleep(self._latency_seconds)
+        body = _EmbeddingBody.model_validate_json(await request.read())
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        await asyncio.sleep(self._latency_seconds)
         found = await asyncio.to_thread(vectors, texts)
         data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(found)]
         tokens = _tokens(sum(map(len, texts)))
@@ -127,16 +127,53 @@ class OfflineJudge:
         return _json({"object": "list", "data": [model]})
 
 
-def _document(raw: bytes) -> Any:
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise BadRequestError(f"the body is not JSON: {error}") from error
+class _Part(BaseModel):
+    type: Literal["text"]
+    text: str
 
 
-def _completion(asked: Asked, said: Said, raw: bytes) -> dict[str, Any]:
-    prompt_tokens = _tokens(asked.input_chars)
-    completion_tokens = _tokens(len(said.text or said.refusal or ""))
+class _Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[_Part]
+
+    def as_chat(self) -> ChatMessage:
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return ChatMessage("system" if self.role == "developer" else self.role, text)
+
+
+class _Schema(BaseModel):
+    name: str = Field(min_length=1)
+    schema_: dict[str, Any] = Field(default={}, alias="schema")
+
+
+class _Format(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _Schema | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.type == "json_schema" and self.json_schema is None:
+            raise ValueError("json_schema must be given")
+        return self
+
+
+class _ChatBody(BaseModel):
+    """A request, checked as a real endpoint would; sampling parameters and length limits are ignored."""
+
+    model: str = Field(min_length=1)
+    messages: list[_Message] = Field(min_length=1)
+    stream: Literal[False] | None = None
+    n: Literal[1] | None = None
+    response_format: _Format | None = None
+
+
+class _EmbeddingBody(BaseModel):
+    input: str | list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
+
+
+def _completion(reply: Reply, raw: bytes, chars: int) -> dict[str, Any]:
+    prompt_tokens = _tokens(chars)
+    completion_tokens = _tokens(len(reply.text or reply.refusal or ""))
     return {
         "id": f"chatcmpl-offline-{hashlib.sha256(raw).hexdigest()[:24]}",
         "object": "chat.completion",
@@ -145,7 +182,7 @@ def _completion(asked: Asked, said: Said, raw: bytes) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": said.text, "refusal": said.refusal},
+                "message": {"role": "assistant", "content": reply.text, "refusal": reply.refusal},
                 "logprobs": None,
                 "finish_reason": "stop",
             }
@@ -170,18 +207,21 @@ def _json(content: Any, status: int = 200) -> web.Response:
 @web.middleware
 async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamResponse:
     """Return errors in OpenAI's form, so that its SDK can read them."""
+    status, param = 400, None
     try:
         response: web.StreamResponse = await handler(request)
-    except BadRequestError as error:
-        return _error(400, str(error), param=error.param)
+    except ValidationError as error:
+        message = "; ".join(problems_of(error, "the body", most=3))
+        # Without the member of a union ("content.str").
+        place = [str(one) for one in error.errors()[0]["loc"] if one != "str"]
+        param = _PARAM_INDEX.sub(r"[\1]", ".".join(place)) or None
     except web.HTTPRequestEntityTooLarge:
-        return _error(413, f"the body must be at most {MAX_REQUEST_BYTES} bytes")
+        status, message = 413, f"the body must be at most {MAX_REQUEST_BYTES} bytes"
     except web.HTTPException as error:
         known = "POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models are served"
-        return _error(error.status, f"{request.method} {request.path}: {error.reason}; {known}")
-    return response
-
-
-def _error(status: int, message: str, *, param: str | None = None) -> web.Response:
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": None}
-    return _json({"error": error}, status)
+        status, message = error.status, f"{request.method} {request.path}: {error.reason}; {known}"
+    else:
+        return response
+    return _json(
+        {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}, status
+    )

@@ -1,4 +1,4 @@
-"""Format untrusted text for a terminal, and a result's reason in one line."""
+"""Format untrusted text for a terminal, a result's reason in one line, and errors without private data."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line prints its help without importing the models
-    from collections.abc import Iterable
-
     from pydantic import ValidationError
 
     from schemas import Failed, Scored, Unscored
@@ -28,34 +26,23 @@ def printable(text: str, limit: int | None = None) -> str:
     r"""Return a text that is safe to print on one line.
 
     White space becomes single spaces; other unprintable characters (control characters, direction overrides,
-    lone surrogates) become escapes such as `\x1b`.
-
-    Args:
-        text: Anything.
-        limit: Maximum characters; a longer text ends with an ellipsis.
+    lone surrogates) become escapes such as `\x1b`; beyond `limit` characters it ends with an ellipsis.
     """
-    if limit is not None and len(text) > 4 * limit + 64:
-        # Cut first: an answer may be megabytes long.
-        text = text[: 4 * limit + 64]
-    words = " ".join(text.split())
-    if not words.isprintable():
-        words = "".join(char if char.isprintable() else _escape(char) for char in words)
-    if limit is not None and len(words) > limit:
-        return words[: max(limit - 1, 0)].rstrip() + "…"
-    return words
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+    if limit is not None:
+        text = text[: 4 * limit + 64]  # cut first: an answer may be megabytes long
+    line = " ".join(text.split())
+    if not line.isprintable():
+        line = "".join(
+            char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii")
+            for char in line
+        )
+    if limit is not None and len(line) > limit:
+        return line[: max(limit - 1, 0)].rstrip() + "…"
+    return line
 
 
 def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
-    """Return the first words of a result's reason, safe to print.
-
-    Args:
-        result: The result.
-        limit: Maximum characters.
-    """
+    """Return the first words of a result's reason, safe to print."""
     if result.status == "failed":
         return printable(f"{result.error_type}: {result.detail}", limit)
     if result.status == "unscored":
@@ -94,7 +81,7 @@ def _short(line: str) -> str:
 
 
 def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
-    """Return the problems of data, each with its path, without quoting the data.
+    """Return the first problems of data, each with its path, without quoting the data.
 
     Args:
         error: A model's validation error.
@@ -102,11 +89,8 @@ def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
         most: Limit of problems.
     """
     errors = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [
-        f"{_path(one['loc']) or whole}: {one['msg'][:1].lower()}{one['msg'][1:]}" for one in errors[:most]
-    ]
-    return [*told, f"and {len(errors) - most} more"] if len(errors) > most else told
-
-
-def _path(location: Iterable[int | str]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    found = []
+    for problem in errors[:most]:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+        found.append(f"{path.lstrip('.') or whole}: {problem['msg'][:1].lower()}{problem['msg'][1:]}")
+    return [*found, f"and {len(errors) - most} more"] if len(errors) > most else found

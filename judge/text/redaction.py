@@ -1,41 +1,87 @@
-r"""Redact secrets and common personal data in a text, before it leaves the process.
+"""Redact secrets and common personal data in a text before it leaves the process, and known secrets in logs.
 
-A text is normalised first: invisible characters and combining marks are ignored, and characters of other
-widths and look-alikes from other alphabets count as plain ones. It is searched a second time with escapes
-(`&#46;`, `%40`, `\u0040`, `[.]`) decoded. Only data with a recognisable form is found: no street addresses or
-national ids, and names only with the optional engine. A replacement is a word in brackets such as `[email]`
-and contains nothing of the data. Adjacent data may only be found when the redacted text is redacted again.
+The patterns are data (`data/sensitive.toml`); a check digit, a table or a word list decides on what they
+find.
+Only data in its plain form is found: not what escapes, look-alike letters or words such as "at" disguise, no
+street addresses or national ids, and names only with the optional engine. A replacement is a word in brackets
+such as `[email]` and contains nothing of the data.
 """
 
 from __future__ import annotations
 
+import base64
+import ipaddress
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, get_args
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal, get_args
+from urllib.parse import quote, quote_plus
 
-from judge.text.index import neutralize
-from judge.text.sensitive import accounts, addresses, credentials, phones
-from judge.text.sensitive.seen import Seen
+from judge.text.languages import read_data
+from judge.text.normal import PLAIN_FORMS, neutralize
 
 Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
 KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
 """Kinds of data; `names` needs an engine (`judge.verdict.names`), the others have a recognisable form."""
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
-"""Yields the spans of data, start and end (exclusive), in order, in a text of plain characters."""
+"""Yields the spans of data, start and end (exclusive), in order."""
 
-# In search order: longer forms before forms that may be part of them.
-_STEPS: Mapping[Kind, tuple[str, Find]] = {
-    "secrets": ("[secret]", credentials.find),
-    "emails": ("[email]", addresses.find_emails),
-    "ibans": ("[iban]", accounts.find_ibans),
-    "cards": ("[card]", accounts.find_cards),
-    "phones": ("[phone]", phones.find),
-    "ip": ("[ip]", addresses.find_ip),
+MASK: Final = "***"
+MIN_CHARS: Final = 6
+"""Shorter known secrets are not masked, because they would match ordinary words."""
+_WORDS: Final[Mapping[Kind, str]] = {
+    "secrets": "[secret]",
+    "emails": "[email]",
+    "ibans": "[iban]",
+    "cards": "[card]",
+    "phones": "[phone]",
+    "ip": "[ip]",
 }
-_LOOKS = 3
-# Text in a right-to-left override, up to its end or the end of the line.
-_REVERSED = re.compile("\u202e([^\u202c\u2069\n]*+)")
+_LOOK_BACK = 28
+_LONG_VALUE = 24
+_DIGITS_OF_PHONE = range(8, 16)
+_NO_CARD = re.compile(r"(?!4|5|6|2[2-7]|3[04-9])")
+# Words about passwords and keys in documents without secrets.
+_NO_SECRETS: Final = frozenset(
+    """
+    required optional incorrect invalid missing wrong expired empty null none true false must should cannot
+    string text value never always hidden encrypted hashed stored changed reset needed default valid protected
+    masked unknown undefined redacted secret token password here yours what when where with that this your the
+    from used generated provided characters chars letters digits enter please least most field include
+    same-origin omit fail failed failure success
+    """.split()  # noqa: SIM905 - one word a line would be 70 lines
+)
+_PLACEHOLDER = re.compile(
+    r"(?:^|[_-])(?:your|insert|change(?:me)?|example|placeholder|here|x{3,})(?=$|[_-])", re.IGNORECASE
+)
+# A call, an attribute, or a name or type that ends with the kind of secret.
+_EXPRESSION = re.compile(
+    r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}\(|(?:[A-Za-z_]{1,20}\.){1,8}[A-Za-z_]{1,20}\)?$"
+    r"|_?[a-z]{0,30}(?:_[a-z]{1,30}){0,6}_?(?:key|token|secret|password|passwd|pwd|type|none|bytes)s?\)?$"
+    r"|[A-Za-z]{0,60}(?:Key|Token|Secret|Password|Type|Value|String|Bytes|Str|Provider)s?\)?$"
+)
+_KEY_NAMES = (
+    "secret",
+    "token",
+    "cred",
+    "session",
+    "shared",
+    "api",
+    "access",
+    "priv",
+    "account",
+    "sig",
+    "enc",
+)
+_DATE = re.compile(r"(?:0?[1-9]|[12]\d|3[01])[ ./-](?:0?[1-9]|[12]\d|3[01])[ ./-](?:1\d|20)\d\d(?!\d)")
+_NO_PHONE = re.compile(r"0\d{0,2}(?: 0{3})+|0\d(?:[ \t/_-]{1,3}\d\d){0,3}|0\d(?:[ \t/_-]{1,3}\d\d){5,}")
+_WIDE_GAP = re.compile(r"[^A-Za-z0-9]{4}")
+_TITLE = re.compile(r" {1,3}[A-Z]")
+_LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}([ .])\d{3}(?:\1\d{3})*")
 
 
 class Redactor:
@@ -52,7 +98,6 @@ class Redactor:
     def __init__(self, kinds: Iterable[Kind], *, find_names: Find | None = None) -> None:
         wanted = set(kinds)
         self.kinds: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind in wanted)
-        self._steps = [step for kind, step in _STEPS.items() if kind in wanted]
         self._find_names = find_names if "names" in wanted else None
         if "names" in wanted and find_names is None:
             raise ValueError("names needs an engine that finds them; give find_names or leave names out")
@@ -61,29 +106,65 @@ class Redactor:
         """Return the redacted text; unless `kinds` is empty, without invisible characters."""
         if not self.kinds:
             return text
-        if "\u202e" in text:
-            text = _REVERSED.sub(lambda match: match[1][::-1], text)
         text = neutralize(text)
-        views = _views(text)
-        for _ in range(_LOOKS):
-            before = text
-            for word, find in self._steps:
-                for place in (0, 1):
-                    if place < len(views):
-                        seen = views[place]
-                        replaced = _replaced(text, (seen.place(*at) for at in find(seen.text)), word)
-                        if replaced is not text:
-                            text, views = replaced, _views(replaced)
-            if text == before:
-                break
-        # Last, once, and on the original letters, because the engine needs real language.
+        for kind, word in _WORDS.items():
+            if kind in self.kinds:
+                text = _replaced(text, find_sensitive(kind, text), word)
         return text if self._find_names is None else _replaced(text, self._find_names(text), "[name]")
 
 
-def _views(text: str) -> list[Seen]:
-    """Return the text with escapes decoded, and undecoded if that differs."""
-    decoded = Seen(text, decoded=True)
-    return [decoded, Seen(text)] if decoded.is_decoded else [decoded]
+def find_sensitive(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of one kind of data, in order, not nested."""
+    plain = text if text.isascii() else text.translate(PLAIN_FORMS)
+    places = {place for rule in _rules(kind) for place in rule.find(plain)}
+    end = 0
+    for start, stop in sorted(places, key=lambda place: (place[0], -place[1])):
+        if start >= end:
+            yield start, stop
+            end = stop
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A pattern; its check returns the end of the data that begins where the match or its value does."""
+
+    expression: re.Pattern[str]
+    check: Callable[[re.Match[str], str], bool] | None
+    unless: re.Pattern[str] | None
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        group: int | str = "value" if "value" in self.expression.groupindex else 0
+        for match in self.expression.finditer(text):
+            start, end = match.span(group)
+            if start < 0:
+                start, end = match.span()
+            if self.unless is not None and self.unless.search(text[max(start - _LOOK_BACK, 0) : start]):
+                continue
+            if self.check is _is_iban:
+                end = _end_of_iban(text, start)
+            if self.check is None or self.check(match, text[start:end]):
+                yield start, end
+
+
+@cache
+def _rules(kind: Kind) -> tuple[_Rule, ...]:
+    data = read_data("sensitive.toml")
+    parts = data["parts"]
+    unless = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in data["unless"].items()}
+    return tuple(
+        _Rule(
+            re.compile(_with_parts(rule["pattern"], parts)),
+            _CHECKS.get(rule.get("check", "")),
+            unless.get(rule.get("unless", "")),
+        )
+        for rule in data[kind]
+    )
+
+
+def _with_parts(pattern: str, parts: Mapping[str, str]) -> str:
+    for name in reversed(tuple(parts)):  # later parts name earlier ones
+        pattern = pattern.replace(f"%{name}%", parts[name])
+    return pattern
 
 
 def _replaced(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
@@ -93,3 +174,144 @@ def _replaced(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
         parts += (text[end:start], word)
         end = stop
     return "".join((*parts, text[end:])) if parts else text
+
+
+def _is_random(match: re.Match[str], _: str) -> bool:
+    """Whether a run has two upper and lower case letters and digits each, unlike words and checksums."""
+    return all(sum(map(kind, match["random"])) >= 2 for kind in (str.isdecimal, str.isupper, str.islower))
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether a value mixes letters with digits or signs, unlike words."""
+    if any(map(str.isdecimal, value)):
+        return not value.replace(".", "").isdecimal() or len(value) >= 8
+    return any(map(str.isupper, value[1:])) and any(map(str.islower, value))
+
+
+def _is_secret(match: re.Match[str], value: str) -> bool:
+    """Whether the value after a name such as "password:" is a secret, not a word about it."""
+    named = {"name": "pass", "link": "="} | match.groupdict()
+    is_assigned = named["link"][:1] in {":", "="}  # not "is", which may be followed by a word about it
+    if len(value) < 4 or not any(map(str.isalnum, value)) or value.startswith(("$", "{", "%", "(", "<")):
+        return False  # stars, a variable's name, a template
+    if _PLACEHOLDER.search(value) or any(
+        word.rstrip(".!?:)").lower() in _NO_SECRETS for word in value.split()
+    ):
+        return False
+    return _is_mixed(value) or (
+        is_assigned and (not named["name"].lower().startswith(_KEY_NAMES) or len(value) >= _LONG_VALUE)
+    )
+
+
+def _is_secret_no_code(match: re.Match[str], value: str) -> bool:
+    """Exclude an expression or type: `token = self.token()`, `password: str`."""
+    return match["after"] is None and _EXPRESSION.match(value) is None and _is_secret(match, value)
+
+
+def _is_domain(match: re.Match[str], _: str) -> bool:
+    """Whether the last part is letters, as in top-level domains; "react@18.2.0" is no address."""
+    last = match["domain"].rstrip("-_").rpartition(".")[2]
+    return len(last) >= 2 and (last.isalpha() or last.lower().startswith("xn--"))
+
+
+def _is_card(_: re.Match[str], number: str) -> bool:
+    """Whether an issuer's first digits and the check digit (ISO/IEC 7812) are right."""
+    digits = "".join(filter(str.isdecimal, number))
+    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
+    if _NO_CARD.match(digits) or (len(digits) < 14 and not digits.startswith("4")):
+        return False
+    return sum(sum(divmod(digit, 10)) for digit in doubled) % 10 == 0
+
+
+@cache
+def _iban_sizes() -> Mapping[str, int]:
+    return {
+        name[:2]: int(name[2:])
+        for rule in read_data("sensitive.toml")["ibans"]
+        for name in rule["countries"].split()
+    }
+
+
+def _end_of_iban(text: str, start: int) -> int:
+    """Return the end of an account number with as many characters as its country's have."""
+    missing = _iban_sizes().get(text[start : start + 2].upper(), 0)
+    end = start
+    while missing and end < len(text):
+        missing -= text[end].isalnum()
+        end += 1
+    return start if text[end : end + 1].isalnum() else end
+
+
+def _is_iban(_: re.Match[str], number: str) -> bool:
+    """Whether the check digits (ISO 13616) are right; words after "at 10" have too few digits."""
+    account = "".join(filter(str.isalnum, number))
+    if (
+        not account.isascii()
+        or _WIDE_GAP.search(number)
+        or sum(map(str.isdecimal, account)) < 0.4 * len(account)
+    ):
+        return False
+    return bool(account) and int("".join(str(int(char, 36)) for char in account[4:] + account[:4])) % 97 == 1
+
+
+def _is_phone(_: re.Match[str], number: str) -> bool:
+    digits = sum(map(str.isdecimal, number))
+    return digits in _DIGITS_OF_PHONE and not _DATE.match(number) and not _NO_PHONE.fullmatch(number)
+
+
+def _is_called_phone(match: re.Match[str], number: str) -> bool:
+    is_number = _is_phone(match, number) or sum(map(str.isdecimal, number)) == 7
+    return is_number and not _THOUSANDS.fullmatch(number)
+
+
+def _is_address(match: re.Match[str], address: str) -> bool:
+    """Whether it is an IP address with a digit (`a::b` is code), and no section number before a title."""
+    after = match.string[match.end() : match.end() + 4]
+    if match.string[max(match.start() - 1, 0) : match.start()] in {"", "\n"} and _TITLE.match(after):
+        return False
+    try:
+        ipaddress.ip_address(address if ":" in address else _LEADING_ZEROS.sub("", address))
+    except ValueError:
+        return False
+    return any(map(str.isdecimal, address))
+
+
+_CHECKS: Final[Mapping[str, Callable[[re.Match[str], str], bool]]] = {
+    "random": _is_random,
+    "mixed": lambda _, value: _is_mixed(value) or len(value) >= _LONG_VALUE,
+    "no_word": lambda _, value: value.rstrip(".!?:)").lower() not in _NO_SECRETS,
+    "secret": _is_secret,
+    "secret_no_code": _is_secret_no_code,
+    "domain": _is_domain,
+    "card": _is_card,
+    "iban": _is_iban,
+    "phone": _is_phone,
+    "called_phone": _is_called_phone,
+    "address": _is_address,
+}
+
+
+class Masker:
+    """Masks known secrets in any form: plain, escaped, in a URL, in base64."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms = {form for secret in secrets if len(secret) >= MIN_CHARS for form in forms_of(secret)}
+        # Longest first, because one secret may start with another.
+        words = sorted(forms, key=len, reverse=True)
+        self._expression = re.compile("|".join(map(re.escape, words))) if words else None
+
+    def mask(self, text: str) -> str:
+        """Return the text without secrets."""
+        return text if self._expression is None else self._expression.sub(MASK, text)
+
+
+def forms_of(secret: str) -> set[str]:
+    """Return the forms of a secret in a text: plain, in a URL, escaped once or twice, in base64."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
+    # Escaped twice, as a log line escapes a repr.
+    forms |= {
+        json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (True, False)
+    }
+    forms |= {encode(raw).decode().rstrip("=") for encode in (base64.b64encode, base64.urlsafe_b64encode)}
+    return {form for form in forms if len(form) >= MIN_CHARS}

@@ -30,10 +30,9 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Outcome
-from judge.text.citations.citing import Citing
-from judge.text.citations.sources import read_sources
+from judge.text.citations import Citing, page_number, tagged_claims
 from judge.text.sentences import sentences
-from judge.text.tags import page_number, tagged_claims
+from judge.text.sources import read_sources
 from judge.text.words import content_words
 from schemas import Correction, CorrectionKind, JudgeTask
 

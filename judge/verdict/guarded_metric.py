@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Inputs, Metric, Mode, Outcome, OwnProcess, further_texts
-from judge.text.index import compared_chars
+from judge.text.normal import compared_chars
 from judge.text.redaction import Redactor
 from schemas import JudgeTask, QAEvent
 

@@ -11,9 +11,9 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from judge.metrics.registry import BUILT_IN
-from judge.text.citations.sources import read_sources
+from judge.text.citations import tagged_claims, unread_citations
 from judge.text.printable import printable
-from judge.text.tags import tagged_claims, unread_citations
+from judge.text.sources import read_sources
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from judge.text.sensitive.secrets import Masker
+from judge.text.redaction import Masker
 from streams.settings import TelemetrySettings
 from streams.telemetry.repeats import Repeats
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from judge.text.sensitive.secrets import MIN_CHARS, Masker
+from judge.text.redaction import MIN_CHARS, Masker
 from streams.settings import Settings, secrets_of
 
 SHORT_SECRET: Final = (

@@ -16,8 +16,8 @@ from judge.metric import Metric, ScoredOutcome, Verification
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import Relevance
+from judge.text.citations import page_number, tagged_claims, untagged_segments
 from judge.text.sentences import sentences
-from judge.text.tags import page_number, tagged_claims, untagged_segments
 from judge.text.words import content_words, share_stem, words
 from schemas import JudgeTask
 from tests.judge.replies import Json, coverage_reply, listed_claim, listed_item, relevance_reply

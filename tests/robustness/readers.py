@@ -22,14 +22,25 @@ from judge.metrics.library.prompts import LIBRARY
 from judge.metrics.registry import build_metric
 from judge.metrics.replies.loose_json import read_loosely
 from judge.metrics.replies.reply import extract_object
-from judge.text.characters import quoted, without_lone_surrogates
-from judge.text.citations.citing import Citing
-from judge.text.index import TextIndex, is_blank, neutralize, normalise, safe_nfkc
+from judge.text.citations import (
+    Citing,
+    cited_pages,
+    page_number,
+    tagged_claims,
+    untagged_segments,
+    without_tags,
+)
+from judge.text.normal import (
+    TextIndex,
+    is_blank,
+    neutralize,
+    normalise,
+    quoted,
+    without_lone_surrogates,
+)
 from judge.text.printable import printable
-from judge.text.redaction import KINDS, Redactor
-from judge.text.sensitive.secrets import Masker
+from judge.text.redaction import KINDS, Masker, Redactor
 from judge.text.sentences import sentences
-from judge.text.tags import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
 from judge.text.words import content_words, word_texts, words
 from judge.verdict.fitting import estimated_tokens, fit, request_tokens
 from judge.verdict.repair import repair_request
@@ -206,7 +217,6 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "index, a place": lambda text: list(TextIndex(text).find_all(text[: len(text) // 2])),
     "index, many places": lambda text: list(TextIndex(text).find_all(text[:2])),
     "normalise": normalise,
-    "NFKC": safe_nfkc,
     "neutralize": neutralize,
     "blank": is_blank,
     "surrogates": without_lone_surrogates,

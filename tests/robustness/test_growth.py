@@ -30,14 +30,10 @@ _SIZES: Final = growth.SIZES if WHOLE else growth.SIZES[:2]
 # The module reads at most this many characters of a text.
 BOUNDED: Final = {
     ("judge.text.sentences", "_LAST_WORD"): 20,
-    ("judge.text.tags", "_LEAD_IN"): 25,
-    ("judge.text.tags", "_KEY"): 64,
+    ("judge.text.citations", "_LEAD_IN"): 25,
+    ("judge.text.citations", "_KEY"): 64,
     ("judge.endpoint.rate_headers", "_PART"): 64,
-    ("judge.text.sensitive.introduces", "_VERSION"): 28,
-    ("judge.text.sensitive.introduces", "_REFERENCE"): 28,
-    ("judge.text.sensitive.phones", "_STATE"): 4,
-    ("judge.text.sensitive.accounts", "_LAST_GROUP"): 75,
-    ("judge.text.sensitive.assigned", "_EXPRESSION"): 500,
+    ("judge.text.redaction", "_EXPRESSION"): 500,
 }
 
 
@@ -91,11 +87,8 @@ OWN_TEXTS: Final = {
     "judge/metrics/code/regex.py",
     "judge/metrics/packs/templates.py",
     "judge/metrics/prompting.py",
-    "judge/offline/library_rules.py",
-    "judge/offline/prompts.py",
-    "judge/text/citations/citing.py",
-    "judge/text/citations/patterns.py",
-    "judge/text/sensitive/secrets.py",
+    "judge/text/citations.py",
+    "judge/text/redaction.py",
     "streams/settings/addresses.py",
     "streams/settings/load.py",
     "streams/store/query.py",

@@ -11,7 +11,7 @@ from rapidfuzz.distance import Indel
 from judge.errors import EventError
 from judge.metric import Outcome, OwnProcess, UnscoredOutcome
 from judge.metrics.code.scale import Scale, yes_or_no
-from judge.text.index import is_blank
+from judge.text.normal import is_blank
 from judge.text.sentences import sentences
 from judge.text.words import word_texts
 from schemas import JudgeTask

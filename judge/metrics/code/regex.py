@@ -12,7 +12,7 @@ from judge.errors import JudgeConfigurationError
 from judge.metric import Outcome
 from judge.metrics.code.checks import OneText, Read
 from judge.metrics.code.scale import Scale, yes_or_no
-from judge.text.characters import without_lone_surrogates
+from judge.text.normal import without_lone_surrogates
 
 MAX_PATTERN_CHARS: Final = 1_000
 _PATTERN_MEMORY_BYTES: Final = 1 << 23

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from judge.text.index import TextIndex, normalise
+from judge.text.normal import TextIndex, normalise
 from judge.text.sentences import sentences
 from judge.text.words import Word, content_words, is_content, words
 

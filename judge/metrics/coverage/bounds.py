@@ -16,11 +16,10 @@ from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply, ListedOrganization
 from judge.metrics.coverage.statements import Statements
 from judge.metrics.findings import Findings
-from judge.text.characters import quoted
-from judge.text.contradictions.passages import MAX_SENTENCES, Passage, contradiction_between
-from judge.text.index import TextIndex
-from judge.text.overlap import Vocabulary
+from judge.text.contradictions import MAX_SENTENCES, Passage, contradiction_between
+from judge.text.normal import TextIndex, quoted
 from judge.text.sentences import each_sentence
+from judge.text.support import Vocabulary
 from judge.text.words import content_words
 from schemas import JudgeTask, SuspicionKind
 

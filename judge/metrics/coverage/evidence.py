@@ -16,11 +16,10 @@ from judge.metrics.coverage.account import Account, ReferenceSentence
 from judge.metrics.coverage.items import CoverageEvidence, CoverageReply, Item, ListedItem
 from judge.metrics.coverage.statements import Statements
 from judge.metrics.findings import Findings
-from judge.text.characters import quoted
-from judge.text.contradictions.passages import Passage, contradiction_between
-from judge.text.index import neutralize, normalise
-from judge.text.quotations.quotable import Quotable, Quotation
-from judge.text.tags import without_tags
+from judge.text.citations import without_tags
+from judge.text.contradictions import Passage, contradiction_between
+from judge.text.normal import neutralize, normalise, quoted
+from judge.text.quotations import Quotable, Quotation
 from judge.text.words import content_words, has_content, has_words, share_stem, words
 
 _NOTHING_LISTED = (

@@ -14,7 +14,7 @@ from judge.metrics.coverage.verbatim import own_verdict, scored
 from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.metrics.replies.structured import read_evidence
 from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, coverage_score
-from judge.text.index import is_blank
+from judge.text.normal import is_blank
 from schemas import JudgeTask, QAEvent
 
 
@@ -38,7 +38,7 @@ class Coverage(BuiltInMetric):
     @property
     def scoring_version(self) -> str:
         """Version of the rules in this folder, `judge.text` and `scoring`, with the verification mode."""
-        return f"coverage-4, {self._verification}"
+        return f"coverage-5, {self._verification}"
 
     def select(self, event: QAEvent) -> Inputs:
         """Return question, answer and reference."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from judge.metrics.coverage.items import CoverageReply, ListedItem, ListedOrganization
 from judge.metrics.replies.structured import read_evidence
-from judge.text.index import normalise
+from judge.text.normal import normalise
 from judge.text.sentences import sentences
 
 PART_BYTES = 3000

@@ -6,18 +6,18 @@ from bisect import bisect_left
 from collections.abc import Collection
 from functools import cached_property
 
-from judge.text.index import TextIndex
-from judge.text.overlap import (
+from judge.text.citations import without_tags
+from judge.text.normal import TextIndex
+from judge.text.support import (
     Surroundings,
     Vocabulary,
     cannot_be_compared,
     is_answering,
+    is_refusal,
     own_words,
     shortfall,
     significant,
 )
-from judge.text.refusals import is_refusal
-from judge.text.tags import without_tags
 from judge.text.words import Word, content_words, is_content, word_texts, words
 
 QUESTION_SHARE = 4

@@ -17,9 +17,8 @@ from judge.metrics.prompting import built_in_hash, built_in_messages, schema_has
 from judge.metrics.replies.reply import extract_object, extract_verdict
 from judge.metrics.replies.structured import check_score
 from judge.metrics.scoring import relevance_cap
-from judge.text.characters import quoted
-from judge.text.contradictions.passages import Passage, contradiction_between
-from judge.text.index import is_blank, normalise
+from judge.text.contradictions import Passage, contradiction_between
+from judge.text.normal import is_blank, normalise, quoted
 from schemas import ChatMessage as ChatTurn
 from schemas import JudgeTask, QAEvent
 

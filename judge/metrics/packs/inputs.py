@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from judge.metric import Inputs
-from judge.text.index import is_blank, neutralize
+from judge.text.normal import is_blank, neutralize
 from schemas import QAEvent
 
 TEXTS: Final = ("question", "answer", "reference", "context", "messages", "tool_calls", "other_answer")

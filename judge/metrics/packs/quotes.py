@@ -8,8 +8,8 @@ from typing import Any
 from judge.errors import PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.inputs import NAMED, TEXTS, texts_of
-from judge.text.characters import quoted
-from judge.text.quotations.quotable import Quotable
+from judge.text.normal import quoted
+from judge.text.quotations import Quotable
 
 QuotedText = str
 """One of `judge.metrics.packs.inputs.TEXTS`, `fields.<name>` or `labels.<name>`."""

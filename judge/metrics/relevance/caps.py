@@ -8,9 +8,8 @@ from typing import Any
 from judge.metric import ScoredOutcome
 from judge.metrics.relevance.items import told_pages
 from judge.metrics.scoring import RELEVANCE_RANGE
-from judge.text.characters import quoted
-from judge.text.citations.citing import Citing
-from judge.text.tags import tagged_claims, unread_citations
+from judge.text.citations import Citing, tagged_claims, unread_citations
+from judge.text.normal import quoted
 from schemas import Correction, Suspicion
 
 MAX_TOLD_UNREAD = 5

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from judge.text.contradictions.reading import fold, tokens
-from judge.text.index import is_unspaced
+from judge.text.languages import fold
+from judge.text.normal import is_unspaced
+from judge.text.quantities import tokens
 from judge.text.sentences import sentences
 from judge.text.words import content_words, has_words
 

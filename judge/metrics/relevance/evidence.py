@@ -23,12 +23,19 @@ from judge.metrics.relevance.items import (
     unsupported_claim,
 )
 from judge.metrics.relevance.support import Support
-from judge.text.characters import quoted
-from judge.text.citations.citing import USUAL, Citing
-from judge.text.contradictions.passages import Passage, contradiction_between
-from judge.text.quotations.quotable import Quotable, Quotation
+from judge.text.citations import (
+    USUAL,
+    Citing,
+    Claim,
+    page_key,
+    tagged_claims,
+    untagged_segments,
+    without_tags,
+)
+from judge.text.contradictions import Passage, contradiction_between
+from judge.text.normal import quoted
+from judge.text.quotations import Quotable, Quotation
 from judge.text.sentences import sentences
-from judge.text.tags import Claim, page_key, tagged_claims, untagged_segments, without_tags
 from judge.text.words import content_words, has_content, has_words
 
 MAX_PLACES = 100

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judge.text.citations.pages import MAX_PAGE
-from judge.text.index import neutralize
-from judge.text.tags import Claim, page_key
+from judge.text.citations import MAX_PAGE, Claim, page_key
+from judge.text.normal import neutralize
 from schemas import Correction, Suspicion
 
 MAX_TOLD_PAGES = 20

@@ -19,11 +19,9 @@ from judge.metrics.relevance.verbatim import own_verdict
 from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from judge.metrics.replies.structured import check_score, read_evidence
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.text.characters import quoted
-from judge.text.citations.patterns import safe_pattern
-from judge.text.citations.sources import Sources, read_sources, told_names
-from judge.text.index import is_blank
-from judge.text.tags import Claim, page_key, tagged_claims
+from judge.text.citations import Claim, compile_pattern, page_key, tagged_claims
+from judge.text.normal import is_blank, quoted
+from judge.text.sources import Sources, read_sources, told_names
 from schemas import JudgeTask, QAEvent, Suspicion
 
 WithoutCitations = Literal["lowest", "unscored"]
@@ -74,7 +72,7 @@ class Relevance(BuiltInMetric):
         """Version of the rules in this folder, `judge.text` and `scoring`, with settings."""
         own = "" if self._pattern is None else f", citations {short_hash(self._pattern)}"
         without = "" if self._without_citations == "lowest" else ", without citations unscored"
-        return f"relevance-4, {self._verification}{own}{without}"
+        return f"relevance-5, {self._verification}{own}{without}"
 
     def select(self, event: QAEvent) -> Inputs:
         """Return question, answer and the existing cited pages, named by number."""
@@ -157,9 +155,10 @@ class Relevance(BuiltInMetric):
 
 def _checked(pattern: str) -> str:
     try:
-        return safe_pattern(pattern)
+        compile_pattern(pattern)
     except ValueError as error:
         raise JudgeConfigurationError(f"metric relevance: {error}") from error
+    return pattern
 
 
 def _by_key(sources: Sources, answer: str) -> dict[str, str]:

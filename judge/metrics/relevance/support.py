@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from judge.text.index import TextIndex
-from judge.text.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
-from judge.text.refusals import is_refusal
+from judge.text.normal import TextIndex
 from judge.text.sentences import sentences
+from judge.text.support import (
+    Surroundings,
+    Vocabulary,
+    cannot_be_compared,
+    is_refusal,
+    own_words,
+    shortfall,
+    significant,
+)
 from judge.text.words import Word, content_words, word_texts
 
 QUESTION_SHARE = 4

@@ -20,10 +20,9 @@ from judge.metrics.relevance.support import Support
 from judge.metrics.replies.reply import extract_verdict
 from judge.metrics.replies.structured import check_score
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.text.characters import quoted
-from judge.text.citations.sources import Sources
-from judge.text.index import TextIndex
-from judge.text.tags import Claim, tagged_claims, untagged_segments, without_tags
+from judge.text.citations import Claim, tagged_claims, untagged_segments, without_tags
+from judge.text.normal import TextIndex, quoted
+from judge.text.sources import Sources
 from schemas import JudgeTask, SuspicionKind
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from judge.errors import InvalidVerdictError
 from judge.metrics.replies.loose_json import LooseJSONError, read_loosely
-from judge.text.characters import without_lone_surrogates
+from judge.text.normal import without_lone_surrogates
 
 MAX_DEPTH = 32
 """Limit of nesting of a verdict; no metric needs more than five."""

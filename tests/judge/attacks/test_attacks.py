@@ -12,9 +12,8 @@ from judge.metrics.coverage.metric import Coverage
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import Relevance
-from judge.offline.scorer import judge_messages
-from judge.text.characters import quoted
-from judge.text.index import neutralize
+from judge.offline.rules import judge_messages
+from judge.text.normal import neutralize, quoted
 from judge.verdict.evaluator import Judge
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.judge.attacks.corpus import ATTACKS, EVENT, PAGE_WORDS, Attack, attack_task

@@ -10,7 +10,7 @@ from judge.chat import ResponseSchema
 from judge.metrics import prompting
 from judge.metrics.prompting import built_in_hash, fence, load_prompt, parse_fenced, schema_hash
 from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
-from judge.text.index import neutralize
+from judge.text.normal import neutralize
 
 NAMES = st.sampled_from(["question", "answer", "reference", "Page-7", "Page-12", "missing_pages", "a"])
 IMITATIONS = st.lists(

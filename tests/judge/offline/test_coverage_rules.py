@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
 from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
-from judge.offline.coverage_rules import MAX_TERMS, coverage_evidence
+from judge.offline.rules import MAX_TERMS, coverage_evidence
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 PIECES = st.sampled_from(
@@ -57,23 +57,6 @@ def test_a_wrong_number_is_not_matched() -> None:
     assert "number" in evidence["facts"][1]["justification"]
 
 
-def test_clauses_are_facts_and_cue_words_make_conclusions() -> None:
-    """Semicolons and "but" split facts, "therefore" marks a conclusion; repeated facts are listed once."""
-    reference = (
-        "Zinc slows a common cold considerably; copper has no such effect. "
-        "Iron helps tired people a little, but aspirin helps them much more. "
-        "Therefore zinc should be taken early. Copper has no such effect."
-    )
-    evidence = coverage_evidence(reference=reference, answer="x")
-    assert [item["item"] for item in evidence["facts"]] == [
-        "Zinc slows a common cold considerably",
-        "copper has no such effect.",
-        "Iron helps tired people a little",
-        "but aspirin helps them much more.",
-    ]
-    assert [item["item"] for item in evidence["conclusions"]] == ["Therefore zinc should be taken early."]
-
-
 @pytest.mark.parametrize(
     ("answer", "similar"),
     [
@@ -105,15 +88,6 @@ def test_terms_are_the_longest_words_in_any_inflection() -> None:
     assert spans == ["radiograph", None, "Röntgen", None, None]
     many = " ".join(f"about Name{letter}{other}" for letter in "abcde" for other in "abcde")
     assert len(coverage_evidence(reference=many, answer="x")["terms"]) == MAX_TERMS
-
-
-@pytest.mark.parametrize(
-    ("answer", "facts"), [("It is MFSK.", ["MFSK"]), ("Olivia or MFSK", ["Olivia", "MFSK"]), ("AM", [])]
-)
-def test_alternatives_are_facts_of_their_own(answer: str, facts: list[str]) -> None:
-    """Alternatives separated by a slash are separate facts; the slash of a unit splits nothing."""
-    assert matched(coverage_evidence(reference="Olivia/MFSK", answer=answer)["facts"]) == facts
-    assert len(coverage_evidence(reference="It runs at 90 km/h and/or less.", answer="x")["facts"]) == 1
 
 
 @given(

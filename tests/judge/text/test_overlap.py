@@ -8,8 +8,8 @@ import pytest
 from judge.metric import ScoredOutcome
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.relevance.metric import Relevance
-from judge.text.overlap import Vocabulary, cannot_be_compared, needed, own_words, significant
-from judge.text.tags import without_tags
+from judge.text.citations import without_tags
+from judge.text.support import Vocabulary, cannot_be_compared, needed, own_words, significant
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
 from tests.judge.tasks import make_task
 

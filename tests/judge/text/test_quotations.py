@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.quotations.quotable import Quotable
+from judge.text.quotations import Quotable
 
 PAGE = """# Results
 

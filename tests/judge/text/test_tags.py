@@ -5,9 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.citations.forms import MAX_ANSWER_PAGES, MAX_RANGE_PAGES
-from judge.text.citations.pages import MAX_PAGE
-from judge.text.tags import cited_pages, page_key, page_number, tagged_claims, untagged_segments
+from judge.text.citations import (
+    MAX_ANSWER_PAGES,
+    MAX_PAGE,
+    MAX_RANGE_PAGES,
+    cited_pages,
+    page_key,
+    page_number,
+    tagged_claims,
+    untagged_segments,
+)
 
 PIECES = st.lists(
     st.sampled_from(

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from judge.text.index import normalise
+from judge.text.normal import normalise
 from judge.text.words import content_words, share_stem, words
 
 

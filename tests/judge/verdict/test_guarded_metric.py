@@ -11,7 +11,7 @@ from judge.metric import Inputs, Metric, Outcome
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import Relevance
-from judge.offline.coverage_rules import coverage_evidence
+from judge.offline.rules import coverage_evidence
 from judge.text.redaction import KINDS, Redactor
 from judge.verdict.evaluator import Judge
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits

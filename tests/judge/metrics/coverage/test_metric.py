@@ -327,7 +327,7 @@ def test_the_metric_is_one() -> None:
     """Name, range, mode and versions of the metric are as published."""
     metric: Metric = Coverage()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "coverage", (0, 5), "evidence", "coverage-4, marks",
+        "coverage", (0, 5), "evidence", "coverage-5, marks",
     )  # fmt: skip
     assert Coverage(mode="verbatim").schema_hash == "none"
     assert Coverage(mode="verbatim").prompt_hash != metric.prompt_hash

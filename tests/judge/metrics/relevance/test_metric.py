@@ -356,7 +356,7 @@ def test_the_metric_is_one() -> None:
     """Name, range, mode and versions of the metric are as published."""
     metric: Metric = Relevance()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "relevance", (1, 5), "evidence", "relevance-4, marks",
+        "relevance", (1, 5), "evidence", "relevance-5, marks",
     )  # fmt: skip
     assert Relevance(mode="verbatim").schema_hash == "none"
 

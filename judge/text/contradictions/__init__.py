@@ -1,1 +1,0 @@
-"""Provable contradictions of two sentences: numbers, polarity, yes and no."""

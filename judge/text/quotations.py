@@ -1,0 +1,313 @@
+"""Find quotations that were not copied character by character. Pure.
+
+Models drop bold marks and footnotes, correct typos, join hyphenated words, omit words with "...", prefix the
+page and read a table row as a sentence; such a quotation is not invented. The search has three steps:
+literally; by letters and digits, without markup, punctuation, case and accents; by an alignment that
+tolerates
+a few slips, but no other number or negation. The match is a span of the text at word boundaries.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Final, Literal
+
+from rapidfuzz import fuzz
+from rapidfuzz.distance import Levenshtein
+
+from judge.text.contradictions import negations
+from judge.text.languages import any_of
+from judge.text.normal import UNSPACED, TextIndex
+from judge.text.words import MARKS
+
+MIN_SIMILARITY: Final = 0.8
+"""Minimum similarity of letters for approximate matches: 1 minus the edit distance divided by the longer
+length. In `benchmarks/quotations.py` 95% of the sentences with one to three slips reach it; 97% of
+paraphrased claims do not, and the others nearly copy a sentence."""
+MIN_SHORT_SIMILARITY: Final = 0.88
+"""The same below `SHORT_CHARS` letters, where one word is a large part: "in Rome" is no slip of "in
+Paris"."""
+SHORT_CHARS: Final = 40
+MIN_FUZZY_CHARS, MAX_FUZZY_CHARS = 12, 1500
+"""Letters of a quotation that is matched approximately; in shorter ones a slip makes another word."""
+MAX_PIECES: Final = 20
+"""Limit of pieces of a quotation with dots."""
+MIN_PIECE_WORDS: Final = 2
+"""Minimum mean words per piece of a quotation with dots, because single words occur everywhere."""
+_CANDIDATES = 32
+_ANCHORS = 16
+_WINDOWS = 3
+
+_MARKUP = re.compile(
+    r"(?P<entity>&(?:[a-zA-Z][a-zA-Z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});)"
+    r"|</?[a-zA-Z][^<>]{0,300}>"
+    # The address after a link's text.
+    r"|\]\([^()\n]{0,500}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)"
+    r"|\[\^[\w-]{1,40}\]|\[\d{1,3}(?:\s?[,;\u2013-]\s?\d{1,3}){0,9}\]|\u3010[^\u3010\u3011\n]{1,60}\u3011"
+    r"|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3}"
+)
+# The number of a list's item.
+_LIST_MARK = re.compile(r"^[ \t>|*+-]{0,20}(?P<mark>\d{1,3}[.)])(?=\s)", re.MULTILINE)
+_ACCENT = re.compile(
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+"
+)
+_WORD = re.compile(
+    rf"[0-9]+(?:[.,][0-9]+)*|[^\W0-9_{UNSPACED}](?:[^\W0-9_{UNSPACED}]|[{MARKS}])*|[{UNSPACED}][{MARKS}]*"
+)
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_ELLIPSIS = re.compile(r"[\[(]?\s?(?:\u2026|\.\s?\.\s?\.)[.\u2026]*\s?[\])]?")
+# A source named before the quotation: "Page 7: ...", "[Seite 7] ...".
+_LABEL = re.compile(
+    rf"[\s\"'(\[*]{{0,5}}{any_of('pages')}\.?[ ]?[-#]?[ ]?\d{{1,6}}"
+    r"(?:[\])*]{1,3}[ ]?:?|[ ]?[:\u2013\u2014-])(?=\s)",
+    re.IGNORECASE,
+)
+
+Kind = Literal["exact", "written_otherwise", "joined", "near"]
+"""exact: equal except for case, white space, quotes and dashes; written_otherwise: also except for markup and
+punctuation; joined: pieces between dots; near: with slips."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """A match. `start` and `end` (exclusive) are offsets in the text, `words` the matched words."""
+
+    start: int
+    end: int
+    words: str
+    kind: Kind
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Start and end."""
+        return self.start, self.end
+
+
+class Quotable:
+    """A text in which quotations are searched.
+
+    Args:
+        text: The published text.
+        read: Text to search instead, with equal offsets, such as an answer with its tags blanked out.
+    """
+
+    def __init__(self, text: str, *, read: str | None = None) -> None:
+        self.text = text
+        self.index = TextIndex(text)
+        self._read = text if read is None else read
+
+    def find(self, quotation: str) -> Quotation | None:
+        """Return the first exact match of a quotation, else an approximate one; None for a blank one."""
+        return next(self.find_all(quotation), None)
+
+    def find_all(self, quotation: str) -> Iterator[Quotation]:
+        """Yield all exact matches in order, else the best approximate one."""
+        found = False
+        for start, end in self.index.find_all(quotation):
+            found = True
+            yield Quotation(start, end, self.text[start:end], "exact")
+        if not found:
+            inexact = self._inexact(quotation)
+            if inexact is None and (label := _LABEL.match(quotation)) is not None:
+                inexact = self._inexact(quotation[label.end() :])
+            if inexact is not None:
+                yield inexact
+
+    def _inexact(self, quotation: str) -> Quotation | None:
+        pieces = [
+            piece for piece in islice(_ELLIPSIS.split(quotation), MAX_PIECES) if any(map(str.isalnum, piece))
+        ]
+        if not pieces:
+            return None
+        if len(pieces) == 1:
+            return self._piece(pieces[0], 0)
+        if sum(len(Letters(piece).tokens) for piece in pieces) < MIN_PIECE_WORDS * len(pieces):
+            return None
+        found: list[Quotation] = []
+        for piece in pieces:
+            place = self._piece(piece, found[-1].end if found else 0)
+            if place is None:
+                return None
+            found.append(place)
+        words = " [\u2026] ".join(one.words for one in found)
+        return Quotation(found[0].start, found[-1].end, words, "joined")
+
+    def _piece(self, piece: str, begin: int) -> Quotation | None:
+        """Return the first match from `begin` on: with list marks, without them, then approximately."""
+        wanted = Letters(piece)
+        place = self._letters.find(wanted, begin)
+        if place is None and self._unmarked is not self._letters:
+            wanted = Letters(piece, keep_marks=False)
+            place = self._unmarked.find(wanted, begin)
+        if place is not None:
+            return Quotation(*place, self.text[slice(*place)], "written_otherwise")
+        place = self._unmarked.nearest(wanted, begin)
+        return None if place is None else Quotation(*place, self.text[slice(*place)], "near")
+
+    @cached_property
+    def _letters(self) -> Letters:
+        return Letters(self._read)
+
+    @cached_property
+    def _unmarked(self) -> Letters:
+        return (
+            self._letters if _LIST_MARK.search(self._read) is None else Letters(self._read, keep_marks=False)
+        )
+
+
+class Letters:
+    """The letters and digits of a text in one row, with a mapping to its offsets.
+
+    Args:
+        text: The text.
+        keep_marks: Whether the numbers of a list's items count.
+    """
+
+    def __init__(self, text: str, *, keep_marks: bool = True) -> None:
+        self.text = _without_markup(text, keep_marks=keep_marks)
+        self._index = TextIndex(self.text)
+        self.tokens: list[str] = []
+        self._places: list[tuple[int, int]] = []  # offsets in the index's normal form
+        self._starts: list[int] = []  # in `row`
+        parts: list[str] = []
+        size = 0
+        for match in _WORD.finditer(self._index.normal):
+            token = match[0]
+            if not token.isascii():
+                token = _ACCENT.sub("", token)
+            elif "," in token and _GROUPED.fullmatch(token):
+                token = token.replace(",", "")
+            if token and parts and token[0].isdigit() and parts[-1][-1].isdigit():
+                parts.append(" ")  # "3 4" is not 34
+                size += 1
+            if token:
+                self.tokens.append(token)
+                self._places.append(match.span())
+                self._starts.append(size)
+                parts.append(token)
+                size += len(token)
+        self.row = "".join(parts)
+
+    def find(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
+        """Return the first exact occurrence of these letters from an offset on, at word boundaries."""
+        position = self._starts_at(begin)
+        for _ in range(_CANDIDATES if wanted.row else 0):
+            position = self.row.find(wanted.row, position)
+            if position < 0:
+                return None
+            first, last = self._token_at(position), self._token_at(position + len(wanted.row) - 1)
+            if self._starts[first] == position and self._end(last) == position + len(wanted.row):
+                return self._place(first, last)
+            position = self._starts[first + 1] if first + 1 < len(self._starts) else len(self.row)
+        return None
+
+    def nearest(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
+        """Return the most similar place from an offset on, if similar enough and with equal numbers."""
+        needed = needed_similarity(len(wanted.row))
+        for similarity, first, last in sorted(self._candidates(wanted, begin), reverse=True):
+            start, end = self._place(first, last)
+            if (
+                similarity >= needed
+                and _numbers(wanted.tokens) == _numbers(self.tokens[first : last + 1])
+                and negations(wanted.text) == negations(self.text[start:end])
+            ):
+                return start, end
+        return None
+
+    def similarity(self, wanted: Letters) -> float:
+        """Return the similarity of the most similar place, 0 to 1."""
+        return max((similarity for similarity, _, _ in self._candidates(wanted, 0)), default=0.0)
+
+    def _candidates(self, wanted: Letters, begin: int) -> Iterator[tuple[float, int, int]]:
+        """Yield the similarity, first and last token of the best alignment in each likely window."""
+        if not MIN_FUZZY_CHARS <= len(wanted.row) <= MAX_FUZZY_CHARS or not self.tokens:
+            return
+        for first, last in self._windows(wanted, self._token_at(self._starts_at(begin))):
+            offset = self._starts[first]
+            found = fuzz.partial_ratio_alignment(wanted.row, self.row[offset : self._end(last)])
+            if found is None:
+                continue
+            begun, ended = (
+                self._token_at(offset + found.dest_start),
+                self._token_at(offset + found.dest_end - 1),
+            )
+            # The alignment may begin or end within a word, or one word off.
+            yield max(
+                (self._likeness(wanted.row, one, other), one, other)
+                for one in range(max(begun - 1, first), min(begun + 1, last) + 1)
+                for other in range(max(ended - 1, one), min(ended + 1, last) + 1)
+            )
+
+    def _windows(self, wanted: Letters, earliest: int) -> Iterator[tuple[int, int]]:
+        """Yield first and last token of windows that share most words with the quotation, in its order.
+
+        Aligning with the whole text would take time with the product of both lengths.
+        """
+        votes: Counter[int] = Counter()
+        for number, token in enumerate(wanted.tokens):
+            for place in self._anchors.get(token, ()):
+                if place >= earliest:
+                    votes[(place - number) // 4] += 1
+        slack = 4 + len(wanted.tokens) // 4
+        for bucket, _ in votes.most_common(_WINDOWS):
+            first = max(bucket * 4 - slack, earliest)
+            last = min(bucket * 4 + len(wanted.tokens) + slack + 4, len(self.tokens) - 1)
+            if first <= last:
+                yield first, last
+
+    @cached_property
+    def _anchors(self) -> dict[str, list[int]]:
+        """The first few positions of each word."""
+        found: dict[str, list[int]] = {}
+        for number, token in enumerate(self.tokens):
+            places = found.setdefault(token, [])
+            if len(places) < _ANCHORS:
+                places.append(number)
+        return found
+
+    def _likeness(self, wanted: str, first: int, last: int) -> float:
+        return Levenshtein.normalized_similarity(wanted, self.row[self._starts[first] : self._end(last)])
+
+    def _starts_at(self, begin: int) -> int:
+        """Return the position in `row` of the first token at or after an offset of the text."""
+        first = (
+            bisect_left(self._places, begin, key=lambda place: self._index.original(place[0])) if begin else 0
+        )
+        return self._starts[first] if first < len(self._starts) else len(self.row)
+
+    def _token_at(self, position: int) -> int:
+        return max(bisect_right(self._starts, position) - 1, 0)
+
+    def _end(self, token: int) -> int:
+        return self._starts[token] + len(self.tokens[token])
+
+    def _place(self, first: int, last: int) -> tuple[int, int]:
+        return self._index.place(self._places[first][0], self._places[last][1])
+
+
+def needed_similarity(letters: int) -> float:
+    """Return the minimum similarity for a quotation of this many letters."""
+    return MIN_SIMILARITY if letters >= SHORT_CHARS else MIN_SHORT_SIMILARITY
+
+
+def _numbers(tokens: list[str]) -> Counter[str]:
+    return Counter(token for token in tokens if token[0].isdigit())
+
+
+def _without_markup(text: str, *, keep_marks: bool) -> str:
+    """Return the text with its markup blanked out; offsets stay the same."""
+    if not text.isascii() or any(sign in text for sign in "&<["):
+        text = _MARKUP.sub(_blank, text)
+    return text if keep_marks else _LIST_MARK.sub(lambda match: " " * len(match[0]), text)
+
+
+def _blank(match: re.Match[str]) -> str:
+    decoded = html.unescape(match[0]) if match["entity"] is not None else ""
+    return decoded.ljust(len(match[0])) if len(decoded) == 1 else " " * len(match[0])

@@ -1,1 +1,0 @@
-"""Find quotations in texts, exactly or approximately."""

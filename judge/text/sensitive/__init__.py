@@ -1,1 +1,0 @@
-"""Find sensitive data in a text. Pure."""
