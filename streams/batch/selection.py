@@ -14,7 +14,6 @@ from schemas import JudgeTask, QAEvent
 from streams.errors import DecodeError
 from streams.intake.from_settings import (
     conversation_bounds,
-    event_policy,
     json_reader,
     metric_routes,
     reading_policy,
@@ -82,14 +81,12 @@ class Selection:
         self._replay_id = replay_id
         self._parts = tuple(parts)
         self._unpack = None if unpacking is None else unpacking.json
-        self._policy = (
-            sampling_policy(SamplingSettings(default_rate=1)) if whole else event_policy(settings, otlp=otlp)
-        )
+        self._policy = sampling_policy(SamplingSettings() if whole else settings.sampling)
         self._routes = metric_routes(settings)
         self._of_all = tuple(one for one in self._routes if one.of_all)
         self._whole_routes = metric_routes(settings, "conversation")
         self._ingest = json_reader(ingest)
-        self._read = self._policy if whole else reading_policy(settings, otlp=otlp)
+        self._read = self._policy if whole else reading_policy(settings)
         self._predicate = None if otlp else push_down(self._read, self._ingest)
         self._reader = trace_reader(ingest) if otlp else None
         self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0

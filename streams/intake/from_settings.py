@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-from schemas.base import Upstream
 from streams.errors import SettingsError
 from streams.intake.joining.join import Bounds
 from streams.intake.reading import Ingest
@@ -27,13 +26,8 @@ from streams.settings.intake import IngestSettings
 from streams.settings.metrics import Unit
 
 
-def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
-    """Build the sampling policy.
-
-    Args:
-        sampling: The settings.
-        upstream: How to treat earlier sampling, unless the settings define it.
-    """
+def sampling_policy(sampling: SamplingSettings) -> SamplingPolicy:
+    """Build the sampling policy."""
     rules = [
         Rule(name=rule.name, when=LabelsCondition.of(rule.when), rate=rule.rate) for rule in sampling.rules
     ]
@@ -41,29 +35,13 @@ def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore"
         default_rate=sampling.default_rate,
         rules=rules,
         key=sampling.key,
-        upstream=sampling.upstream or upstream,
+        upstream=sampling.upstream,
+        floor=sampling.upstream_floor,
     )
 
 
-def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
-    """Build the policy for the format of the events; for traces it accounts for earlier sampling.
-
-    Args:
-        settings: The settings.
-        otlp: Whether records are traces.
-    """
-    return sampling_policy(settings.sampling, upstream="equalize" if otlp else "ignore")
-
-
-def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
-    """Build the policy that filters records before decoding.
-
-    It also keeps the events of metrics that judge more than the sample.
-
-    Args:
-        settings: The settings.
-        otlp: Whether records are traces.
-    """
+def reading_policy(settings: Settings) -> SamplingPolicy:
+    """Build the policy before decoding: it also keeps events of metrics that judge more than the sample."""
     least = max((metric.rate for metric in settings.metrics.values() if metric.is_code), default=0.0)
     sampling = settings.sampling
     wider = sampling.model_copy(
@@ -75,7 +53,7 @@ def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
             ),
         }
     )
-    return event_policy(settings.model_copy(update={"sampling": wider}), otlp=otlp)
+    return sampling_policy(wider)
 
 
 def json_reader(ingest: IngestSettings) -> Ingest:

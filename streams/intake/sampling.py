@@ -70,6 +70,7 @@ class SamplingPolicy:
         rules: In order of precedence; names must be unique.
         key: Source of R, see `randomness`.
         upstream: How to treat earlier sampling, see `decision`.
+        floor: Probability of earlier sampling below which it is unknown, above 0: a caller can state any.
 
     Raises:
         ValueError: A rate is not within 0 to 1.
@@ -82,16 +83,19 @@ class SamplingPolicy:
         rules: Sequence[Rule] = (),
         key: SamplingKey = "auto",
         upstream: Upstream = "ignore",
+        floor: float = 0.01,
     ) -> None:
         self.key: SamplingKey = key
         self.upstream: Upstream = upstream
+        self._floor = floor
+        self._highest_limit = threshold(floor)
         self._default = _stratum(DEFAULT_STRATUM, default_rate)
         self._rules = tuple((rule.when, _stratum(rule.name, rule.rate)) for rule in rules)
         self.label_names: tuple[str, ...] = tuple(
             dict.fromkeys(name for rule in rules for name in rule.when.names)
         )
         """The labels that determine the stratum; empty if it is always the default one."""
-        self.name: str = _name(default_rate, rules, key, upstream)
+        self.name: str = _name(default_rate, rules, key, (upstream, floor))
         """Name of this policy, derived from rates, rules and key."""
 
     @property
@@ -140,7 +144,7 @@ class SamplingPolicy:
         """
         randomness = self.key_randomness(record_key)
         before = None
-        if self.upstream != "ignore" and stated_probability is not None:
+        if self.upstream != "ignore" and stated_probability is not None and stated_probability >= self._floor:
             before = Before(self.upstream, threshold(stated_probability), independent=True)
             if randomness is None:
                 randomness = hashed_randomness(b"upstream:" + event_id.encode())
@@ -164,7 +168,8 @@ class SamplingPolicy:
         return None if limit is None or randomness < limit else Before(self.upstream, limit)
 
     def _limit(self, tracestate: str | None) -> int | None:
-        return None if self.upstream == "ignore" else upstream_threshold(tracestate)
+        limit = None if self.upstream == "ignore" else upstream_threshold(tracestate)
+        return None if limit is None or limit > self._highest_limit else limit
 
     def decide_event(self, event: QAEvent, record_key: bytes | None) -> Decision:
         """Decide on one decoded event.
@@ -188,7 +193,9 @@ def _stratum(name: str, rate: float) -> Stratum:
     return Stratum(name, Fraction(rate), limit, "filtered" if limit == RANGE else "not_sampled")
 
 
-def _name(default_rate: float, rules: Sequence[Rule], key: SamplingKey, upstream: Upstream) -> str:
+def _name(
+    default_rate: float, rules: Sequence[Rule], key: SamplingKey, upstream: tuple[Upstream, float]
+) -> str:
     content: list[object] = [
         key,
         str(Fraction(default_rate)),
@@ -201,7 +208,7 @@ def _name(default_rate: float, rules: Sequence[Rule], key: SamplingKey, upstream
             for rule in rules
         ],
     ]
-    if upstream != "ignore":
-        content.append(upstream)
+    if upstream[0] != "ignore":
+        content += upstream
     digest = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
     return f"{CLUSTERED_POLICY if key == 'record_key' else 'consistent-'}{digest[:8]}"

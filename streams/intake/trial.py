@@ -10,7 +10,7 @@ import orjson
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.from_settings import event_policy, json_reader, metric_routes, trace_reader
+from streams.intake.from_settings import json_reader, metric_routes, sampling_policy, trace_reader
 from streams.intake.reading.otlp.qa import capture_hints
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
@@ -112,7 +112,7 @@ class Trial:
         self.otlp = ingest.format == "otlp" if otlp is None else otlp
         self._json = None if self.otlp else json_reader(ingest)
         self._reader = trace_reader(ingest) if self.otlp else None
-        self._policy = event_policy(settings, otlp=self.otlp)
+        self._policy = sampling_policy(settings.sampling)
         self._routes = metric_routes(settings)
 
     def outcomes(self, records: Iterable[RawRecord]) -> Iterator[Outcome]:

@@ -169,11 +169,12 @@ class SamplingSettings(Section):
     key: SamplingKey = "auto"
     """Source of randomness. auto: trace context, else event id; record_key: hash of the record's key, so that
     all events with one key are sampled together."""
-    upstream: Upstream | None = None
+    upstream: Upstream = "ignore"
     """How to combine with an upstream sampler (`ot=th` in tracestate, or the event's sampling_probability).
     equalize: the lower of its probability and this rate; proportional: this rate is a share of what it kept;
-    ignore: use this rate alone. None: equalize for ingest.format otlp, else ignore, because an event topic
-    does not depend on trace sampling."""
+    ignore: this rate alone. Choose ignore unless a sampler is in front: users can write a tracestate."""
+    upstream_floor: float = Field(default=0.01, gt=0, le=1)
+    """A lower probability of an upstream sampler is unknown: an answer would count as many answers."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

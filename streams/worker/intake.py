@@ -12,11 +12,11 @@ from streams.errors import SettingsError
 from streams.intake.agent import Intake
 from streams.intake.from_settings import (
     conversation_bounds,
-    event_policy,
     json_reader,
     metric_routes,
     open_registry,
     reading_policy,
+    sampling_policy,
     trace_bounds,
     trace_reader,
 )
@@ -84,7 +84,7 @@ def make_intake(
     """
     ingest = json_reader(settings.ingest)
     otlp = settings.ingest.format == "otlp"
-    policy = event_policy(settings, otlp=otlp)
+    policy = sampling_policy(settings.sampling)
     registry = None if otlp else open_registry(settings.ingest.registry, env)
     read = partial(
         ingest.read,
@@ -112,8 +112,8 @@ def make_intake(
         is_member=lambda: (of := consumer()) is not None and of.is_member,
     )
     if otlp:
-        return _with_traces(settings, intake, reading_policy(settings, otlp=True), joining)
-    predicate = push_down(reading_policy(settings, otlp=False), ingest)
+        return _with_traces(settings, intake, reading_policy(settings), joining)
+    predicate = push_down(reading_policy(settings), ingest)
     whole = metric_routes(settings, "conversation")
     if not whole:
         return MadeIntake(part=intake, predicate=predicate, registry=registry)

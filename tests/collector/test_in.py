@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from schemas import QAEvent
 from streams.errors import SettingsError
-from streams.intake.from_settings import event_policy
+from streams.intake.from_settings import sampling_policy
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.requests.wire import heads
 from tests.collector.collector import KEYED, Collector, collector, to_kafka
@@ -78,7 +78,7 @@ async def test_records_of_a_collector_are_judged_once(
     stage.changes["sampling.default_rate"] = 0.5
     sent = payloads(ending)
     roots = sum(head.roots for one in sent for head in heads(one))
-    policy = event_policy(stage.settings, otlp=True)
+    policy = sampling_policy(stage.settings.sampling)
     expected = [one for one in events_of(sent, unit) if policy.decide_event(one, None).keep]
     exporter = to_kafka(stage, **more)
     exporter["traces"]["encoding"] = encoding

@@ -25,7 +25,7 @@ from streams.batch.plan import Plan
 from streams.cli.errors import BadUsageError
 from streams.cli.kafka import Connection
 from streams.cli.past import PastCall, judge_past, plan_of
-from streams.intake.from_settings import event_policy
+from streams.intake.from_settings import sampling_policy
 from streams.store.writer import Writer
 from tests.integration.deadlines import until
 from tests.integration.processes import process
@@ -139,7 +139,7 @@ async def published(stage: Stage) -> list[Scored]:
 
 async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
     """Judge events live and return the results."""
-    policy = event_policy(stage.settings, otlp=False)
+    policy = sampling_policy(stage.settings.sampling)
     sampled = [
         value for value in values if policy.decide_event(QAEvent.model_validate_json(value), None).keep
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas import JudgeTask
 from streams.batch.selection import Passage, Selection
-from streams.intake.from_settings import event_policy
+from streams.intake.from_settings import sampling_policy
 from streams.judging.metrics import build_metrics
 from streams.kafka.stretch import PastRecord
 from streams.settings import Settings
@@ -49,7 +49,7 @@ async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
     """
     half = settings(sampling={"default_rate": 0.5})
     records = [*map(event, range(100)), PastRecord("qa.events", 0, 100, 1.0, None, b"nonsense")]
-    policy = event_policy(half, otlp=False)
+    policy = sampling_policy(half.sampling)
     kept = [f"e{n}" for n in range(100) if policy.decide(event_id=f"e{n}", labels={}).keep]
 
     tasks, tally = await selected(half, records)

@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas import QAEvent
 from streams.intake.decision import Decision
-from streams.intake.from_settings import event_policy, reading_policy
+from streams.intake.from_settings import reading_policy, sampling_policy
 from streams.intake.randomness import RANGE, threshold
 from streams.intake.routing import EventCondition, Route, Routing, route
 from streams.settings import Settings
@@ -99,8 +99,6 @@ def test_the_read_rate_is_the_highest_of_any_metric() -> None:
     free = Settings.model_validate(
         {"sampling": sampling, "metrics": judged | {"speed": {"code": "latency", "rate": 0.5}}}
     )
-    assert reading_policy(paid, otlp=False).name == event_policy(paid, otlp=False).name
-    strata = [
-        reading_policy(free, otlp=False).stratum({"tenant": tenant}) for tenant in ("other", "gold", "test")
-    ]
+    assert reading_policy(paid).name == sampling_policy(paid.sampling).name
+    strata = [reading_policy(free).stratum({"tenant": tenant}) for tenant in ("other", "gold", "test")]
     assert [stratum.rate for stratum in strata] == [Fraction(1, 2), 1, 0]

@@ -257,6 +257,19 @@ def test_the_probability_is_that_of_both_samplers(
     assert decision.probability == expected
 
 
+@pytest.mark.parametrize("upstream", ["equalize", "proportional"])
+def test_a_stated_probability_below_the_floor_is_unknown(upstream: str) -> None:
+    """Users write headers and events: none counts as more answers than the floor allows."""
+    policy = SamplingPolicy(upstream=upstream, floor=0.01)  # type: ignore[arg-type] # one of the two
+    hostile = "ot=th:ffffffffffffff;rv:ffffffffffffff"
+    assert _decide(policy, RANGE - 1, hostile).probability == 1
+    stated = [
+        float(policy.decide(event_id="e", labels={}, stated_probability=share).probability)
+        for share in (1e-300, 0.0099, 0.01)
+    ]
+    assert stated == [1, 1, pytest.approx(0.01)]
+
+
 def test_an_upstream_threshold_above_r_is_ignored() -> None:
     """If R < T0, the upstream sampler did not use this R, so its threshold is ignored."""
     decision = _decide(SamplingPolicy(default_rate=0.75, upstream="equalize"), RANGE // 2, "ot=th:c")
