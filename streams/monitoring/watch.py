@@ -10,18 +10,16 @@ from typing import Any, Literal
 from schemas import Estimate
 from streams.monitoring.measures import Measure
 from streams.monitoring.sample import Sample, estimate, estimate_of
-from streams.monitoring.statistics.baseline import GrowingBaseline
+from streams.monitoring.statistics.baseline import ERRORS_TOLERATED, GrowingBaseline
 from streams.monitoring.statistics.changepoints import samples_since_shift
 from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.mix import Mix
-from streams.monitoring.statistics.season import Season
+from streams.monitoring.statistics.season import EVEN, Season, Waves, usual_of
 
 EXAMPLES = 5
 """Number of example events in an alert."""
 
-_ERRORS_TOLERATED = 2.6
-"""Tolerated standard errors of the season's prediction; one-sided 0.5%."""
 _LEAST = 1e-6
 """Distance of the tolerated mean from 0 and 1, which the test requires."""
 
@@ -86,6 +84,7 @@ class Watch:
         self._fallen = GrowingBaseline(first=first, min_drop=self._least_drop)  # the level since the drop
         self._further = ShiryaevRobertsEDetector(threshold=threshold)
         self._fallen_mean = 0.0
+        self._relief = 0.0
         self.dropped_at: datetime | None = None
 
     @property
@@ -148,17 +147,17 @@ class Watch:
             within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
             self._season.add(seconds, value - within, weight)
             if self.measure.within_parts:
-                usual = value - self._season.swing(seconds).offset
+                usual = value - self._season.swing(seconds, EVEN).offset
                 self._mix.add(sample.part, usual, weight, count=self._baseline.sums.count)
-        if self._baseline.add(value, sample.probability):
+        if self._baseline.add(value, sample.probability, seconds, self._season):
             self._mix.refit(self._baseline.sums.count)
 
-    def _offset(self, sample: Sample) -> float:
-        """Return the offset of such an answer's baseline mean from the overall one."""
+    def _offset(self, sample: Sample, usual: Waves) -> float:
+        """Return the offset of such an answer's baseline mean from that of traffic with these mean waves."""
         if self._target is not None:
             return 0.0
         within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
-        return within + self._season.swing(sample.occurred_at.timestamp()).offset
+        return within + self._season.swing(sample.occurred_at.timestamp(), usual).offset
 
     def _limit(self, baseline: GrowingBaseline, sample: Sample) -> float | None:
         """Return the mean tolerated for such an answer; None while learning.
@@ -170,20 +169,29 @@ class Watch:
             return self._target
         if not baseline.learned:
             return None
-        doubt = _ERRORS_TOLERATED * self._season.swing(sample.occurred_at.timestamp()).error
-        limit = baseline.tolerated + self._offset(sample) - max(0.0, doubt - baseline.margin)
+        if self._target is not None:  # without a season
+            return max(baseline.tolerated, _LEAST)
+        doubt = ERRORS_TOLERATED * self._season.swing(sample.occurred_at.timestamp(), baseline.usual).error
+        limit = baseline.tolerated + self._offset(sample, baseline.usual) - max(0.0, doubt - baseline.margin)
         return min(max(limit, _LEAST), 1 - _LEAST)
 
     def _drop(self, history: Sequence[Sample]) -> Change:
         usual = self._usual_mean()
-        change = self._change("drop", self._downward, history, usual_mean=usual)
+        change, most = self._change("drop", self._downward, history, usual_mean=usual)
         self._upward = ShiryaevRobertsEDetector(threshold=self._threshold)
-        self._fall_to(change)
+        self._fall_to(change, most)
         self._season.forget_open_hour()
         return change
 
-    def _fall_to(self, change: Change) -> None:
-        """Learn the level since a drop, to detect a further fall."""
+    def _fall_to(self, change: Change, most: float) -> None:
+        """Learn the level since a drop, to detect a further fall.
+
+        Args:
+            change: The drop.
+            most: Upper end of the interval of the level so far.
+        """
+        self._relief = 0.0
+        self._relieve(most)
         self._fallen = GrowingBaseline(first=self._first, min_drop=self._least_drop)
         self._further.reset()
         self._fallen_mean = self.measure.goodness(change.current.mean)
@@ -198,20 +206,40 @@ class Watch:
         history: Sequence[Sample],
     ) -> Change | None:
         # The mirrored test with the same threshold, so that a mean near the limit does not flap.
-        limit = self._limit(self._baseline, sample) or _LEAST
+        limit = max((self._limit(self._baseline, sample) or 0.0) - self._relief, _LEAST)
         if upward.update(1 - value, tolerated_mean=1 - limit, share=share):
-            change = self._change("recovered", upward, history, usual_mean=self._fallen_mean)
+            change, _ = self._change("recovered", upward, history, usual_mean=self._fallen_mean)
             self._upward = None
             self.dropped_at = None
             self._downward.reset()
             return change
         lower = self._limit(self._fallen, sample)
         if lower is not None and self._further.update(value, tolerated_mean=lower, share=share):
-            change = self._change("drop", self._further, history, usual_mean=self._fallen.mean, further=True)
-            self._fall_to(change)
+            change, most = self._change(
+                "drop", self._further, history, usual_mean=self._fallen.mean, further=True
+            )
+            self._fall_to(change, most)
             return change
-        self._fallen.add(value, sample.probability)
+        if self._fallen.add(value, sample.probability, sample.occurred_at.timestamp(), self._season):
+            self._relieve_by_fallen()
         return None
+
+    def _relieve(self, level: float) -> None:
+        """Let a recovered mean be lower than the tolerated one, given the level since the drop.
+
+        By half of the fall beyond twice the smallest relevant one: the recovered mean is in the middle of
+        level and tolerated mean, and the smallest relevant fall above. So a mean near the limit does not
+        flap.
+        """
+        tolerated = self._target or self._baseline.tolerated
+        self._relief = max(self._relief, (tolerated - level - 2 * self._least_drop) / 2)
+
+    def _relieve_by_fallen(self) -> None:
+        fallen = self._fallen
+        if fallen.learned and self._target is None:
+            self._relieve(fallen.mean + self._season.between(fallen.usual, self._baseline.usual).offset)
+        elif fallen.looked_at.mean is not None:
+            self._relieve(fallen.looked_at.mean)
 
     def _usual_mean(self) -> float:
         """Return the mean with which the start of a drop is estimated.
@@ -231,30 +259,31 @@ class Watch:
         *,
         usual_mean: float,
         further: bool = False,
-    ) -> Change:
+    ) -> tuple[Change, float]:
+        """Return the change, and the upper end of the interval of the level since, without season and mix."""
         state = detector.state
         # Samples before the detector's own belong to the baseline or the previous state.
         remembered = list(history)[-state.samples :]
         measure, sign = self.measure, 1 if kind == "drop" else -1
+        usual = (self._fallen if further else self._baseline).usual
+        values = [
+            (measure.goodness(measure.amount(one.score)) - self._offset(one, usual), one.probability)
+            for one in reversed(remembered)
+        ]
         suspected = samples_since_shift(
-            (
-                (
-                    sign * (measure.goodness(measure.amount(one.score)) - self._offset(one)),
-                    1 / one.probability,
-                )
-                for one in reversed(remembered)
-            ),
+            ((sign * value, 1 / probability) for value, probability in values),
             normal_mean=sign * usual_mean,
         )
+        ends = WeightedSums.of(values[: suspected or None]).interval(lowest=0, highest=1)
         since = remembered[-suspected:]  # all of them if no start is found
         current = estimate_of(measure, since)
         baseline = self._goodness_estimate(self._fallen.looked_at) if further else self.baseline
-        if current is None or baseline is None:
+        if current is None or baseline is None or ends is None:
             raise AssertionError("a change is detected on a score, after the baseline")
         began_at = since[0].occurred_at
         latest_first = since[::-1]
         worst = sorted(latest_first, key=lambda one: measure.goodness(measure.amount(one.score)))
-        return Change(
+        change = Change(
             kind=kind,
             measure=measure,
             further=further,
@@ -268,6 +297,7 @@ class Watch:
             or_earlier=len(since) == len(remembered) < state.samples,
             example_event_ids=tuple(one.event_id for one in worst[:EXAMPLES]),
         )
+        return change, ends[1]
 
     def _goodness_estimate(self, sums: WeightedSums) -> Estimate | None:
         found = estimate(sums, lowest=0, highest=1)
@@ -288,6 +318,7 @@ class Watch:
             "fallen": _dump_baseline(self._fallen),
             "further": _dump_detector(self._further),
             "fallen_mean": self._fallen_mean,
+            "relief": self._relief,
             "dropped_at": None if self.dropped_at is None else self.dropped_at.isoformat(),
         }
 
@@ -297,22 +328,30 @@ class Watch:
         Raises:
             ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
-        self._baseline = self._load_baseline(state["baseline"])
         self._season = Season(state["season"])
+        usual = usual_of(state["season"])
+        self._baseline = self._load_baseline(state["baseline"], usual)
         self._mix = Mix([tuple(part) for part in state["mix"]], state["offsets"])
         self._downward = self._load_detector(state["downward"])
         self._upward = None if state["upward"] is None else self._load_detector(state["upward"])
-        self._fallen = self._load_baseline(state["fallen"])
+        self._fallen = self._load_baseline(state["fallen"], usual)
         self._further = self._load_detector(state["further"])
         self._fallen_mean = float(state["fallen_mean"])
+        self._relief = float(state.get("relief", 0.0))
+        if "relief" not in state:
+            self._relieve_by_fallen()
         dropped_at = state["dropped_at"]
         self.dropped_at = None if dropped_at is None else datetime.fromisoformat(dropped_at)
 
-    def _load_baseline(self, state: Mapping[str, Any]) -> GrowingBaseline:
+    def _load_baseline(self, state: Mapping[str, Any], usual: Waves) -> GrowingBaseline:
+        sums = WeightedSums.from_numbers(state["sums"])
+        times = state.get("times") or [one * sums.weight for one in usual]
         return GrowingBaseline(
             first=self._first,
             min_drop=self._least_drop,
-            sums=WeightedSums.from_numbers(state["sums"]),
+            sums=sums,
+            times=tuple(map(float, times)),
+            usual=tuple(map(float, state.get("usual") or usual)),
             looked_at=WeightedSums.from_numbers(state["looked_at"]),
             tolerated=float(state["tolerated"]),
             mean=float(state["mean"]),
@@ -331,6 +370,8 @@ def _dump_baseline(baseline: GrowingBaseline) -> dict[str, Any]:
         "looked_at": baseline.looked_at.numbers,
         "tolerated": baseline.tolerated,
         "mean": baseline.mean,
+        "times": baseline.times,
+        "usual": baseline.usual,
     }
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.season import EVEN, Season, Waves, waves
+
+ERRORS_TOLERATED = 2.6
+"""Tolerated standard errors of the season's prediction; one-sided 0.5%."""
 
 CHANCE_OF_HARM = 0.005
 """Probability that the tolerated mean ever exceeds the true one; the first look spends half of it."""
@@ -13,11 +17,16 @@ class GrowingBaseline:
 
     At n = first * 2^k samples:
 
-        m <- max(m, min(mean - min_drop, lower end of the mean's interval at 0.005 / 2^(k+1)))
+        candidate = min(mean - min_drop, lower end of the mean's interval at 0.005 / 2^(k+1))
+        m <- candidate if it is above m + offset - 2.6 errors
 
-    With few samples the interval is wide, so m starts low; it rises with more samples and never falls, so a
-    slow decline or an undetected drop does not lower it. The error probabilities of all looks add up to
-    0.005.
+    with the season's offset of the mean of all samples so far from that of the samples that set m, and its
+    error. The interval is of the traffic so far: a first look at a good morning says nothing about the night,
+    so m holds relative to the times of its own samples (`usual`).
+
+    With few samples the interval is wide, so m starts low; it rises with more samples and, but for the
+    season, never falls, so a slow decline or an undetected drop does not lower it. The error probabilities of
+    all looks add up to 0.005.
 
     Args:
         first: Samples of the first look, at least 10.
@@ -26,9 +35,11 @@ class GrowingBaseline:
         tolerated: m after them.
         mean: The mean at the look that set m.
         looked_at: The sums at the latest look.
+        times: Weighted sum of the samples' waves.
+        usual: Mean waves of the samples that set m.
     """
 
-    __slots__ = ("_first", "_min_drop", "_next", "looked_at", "mean", "sums", "tolerated")
+    __slots__ = ("_first", "_min_drop", "_next", "looked_at", "mean", "sums", "times", "tolerated", "usual")
 
     def __init__(
         self,
@@ -39,6 +50,8 @@ class GrowingBaseline:
         tolerated: float = 0.0,
         mean: float = 0.0,
         looked_at: WeightedSums | None = None,
+        times: Waves | None = None,
+        usual: Waves = EVEN,
     ) -> None:
         self._first = first
         self._min_drop = min_drop
@@ -46,6 +59,8 @@ class GrowingBaseline:
         self.tolerated = tolerated
         self.mean = mean
         self.looked_at = looked_at or WeightedSums()
+        self.times = times or (0.0,) * len(EVEN)
+        self.usual = usual
         self._next = first
         while self._next <= self.sums.count:
             self._next *= 2
@@ -60,17 +75,22 @@ class GrowingBaseline:
         """Difference of baseline and tolerated mean: the smallest detectable fall."""
         return self.mean - self.tolerated
 
-    def add(self, value: float, probability: float) -> bool:
+    def add(self, value: float, probability: float, at_seconds: float, season: Season) -> bool:
         """Add one sample.
 
         Args:
             value: The sample, in [0, 1].
             probability: Its inclusion probability; in (0, 1].
+            at_seconds: Time of its answer, in seconds since the epoch.
+            season: The season of the series.
 
         Returns:
             Whether the baseline was recomputed.
         """
         self.sums = self.sums.add(value, probability)
+        self.times = tuple(
+            one + other / probability for one, other in zip(self.times, waves(at_seconds), strict=True)
+        )
         if self.sums.count < self._next:
             return False
         chance = CHANCE_OF_HARM * self._first / self._next / 2
@@ -78,7 +98,12 @@ class GrowingBaseline:
         self.looked_at = self.sums
         mean, ends = self.sums.mean, self.sums.interval(lowest=0, highest=1, confidence=1 - 2 * chance)
         if mean is not None and ends is not None:
-            tolerated = min(mean - self._min_drop, ends[0])
-            if tolerated > self.tolerated:
-                self.tolerated, self.mean = tolerated, mean
+            self._replace(min(mean - self._min_drop, ends[0]), mean, season)
         return True
+
+    def _replace(self, tolerated: float, mean: float, season: Season) -> None:
+        usual = tuple(one / self.times[0] for one in self.times)
+        moved = season.between(self.usual, usual)
+        least = self.tolerated + moved.offset - ERRORS_TOLERATED * moved.error if self.learned else 0.0
+        if tolerated > max(least, 0.0):
+            self.tolerated, self.mean, self.usual = tolerated, mean, usual

@@ -35,9 +35,16 @@ An hour's own variance would be 0 for equal scores, which would make its mean se
 _LEAST_CHANCE = 0.001
 
 
+Waves = tuple[float, ...]
+"""1, and sine and cosine of each wave at a time, or their mean over some traffic."""
+
+EVEN: Waves = (1.0, *[0.0] * (_SIZE - 1))
+"""The mean waves of traffic that is spread evenly over the week."""
+
+
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """The offset of a time's baseline mean from the overall mean.
+    """The offset of a time's baseline mean from the mean of some traffic.
 
     Attributes:
         offset: In units of the scale [0, 1].
@@ -57,39 +64,36 @@ class Season:
     mean 0 and the standard deviation in `_WAVES`. Source: Hoerl and Kennard, "Ridge regression"
     (Technometrics, 1970), in its Bayesian reading.
 
-    An hour is used once it is over, so a prediction depends on the past. Without a swing, or with all samples
-    in one hour, the prediction is 0 with an error near 0.
+    An hour is used once it is over, so a prediction depends on the past. It is relative to the mean of some
+    traffic, given by the mean of its waves (`waves`): that of the first morning differs from that of a week.
 
     Args:
         state: Earlier `state`.
     """
 
-    __slots__ = ("_hour", "_models", "_open", "_precision", "_squares", "_swings", "_traffic", "_weighted")
+    __slots__ = ("_hour", "_models", "_open", "_precision", "_squares", "_swings", "_weighted")
 
     def __init__(self, state: Sequence[Sequence[float]] | None = None) -> None:
         self._precision = [[0.0] * _SIZE for _ in range(_SIZE)]
         self._weighted = [0.0] * _SIZE
-        self._traffic = [0.0] * _SIZE
         self._hour: int | None = None
         self._open = [0.0] * 4  # of the current hour: sums of w, wy, wy², w²
         self._squares = list(
             _FIRST_VARIANCE
         )  # within hours: sum of squared deviations, and of effective samples
         if state is not None:
-            head, self._weighted, self._traffic, *rows = ([float(number) for number in row] for row in state)
+            head, self._weighted, *rows = ([float(number) for number in row] for row in state)
             self._hour = None if head[0] < 0 else int(head[0])
             self._open, self._squares = head[1:5], head[5:7]
-            self._precision = rows
-        self._swings: dict[int, Swing] = {}
+            self._precision = rows[-_SIZE:]  # an older version's state has a further row, see `usual_of`
+        self._swings: dict[tuple[int, Waves], Swing] = {}
         self._models: list[tuple[float, list[float], list[list[float]]]] = []
-        if self._traffic[0] > 0:
-            self._fit()
 
     @property
     def state(self) -> list[list[float]]:
         """The learned state, as rows of numbers."""
         head = [-1.0 if self._hour is None else float(self._hour), *self._open, *self._squares]
-        return [head, list(self._weighted), list(self._traffic), *(list(row) for row in self._precision)]
+        return [head, list(self._weighted), *(list(row) for row in self._precision)]
 
     def add(self, at_seconds: float, value: float, weight: float) -> None:
         """Add one sample.
@@ -112,13 +116,30 @@ class Season:
         """Discard the current hour's samples, because they belong to a fall."""
         self._open = [0.0] * 4
 
-    def swing(self, at_seconds: float) -> Swing:
-        """Predict the offset of a time's mean from the overall mean."""
+    def swing(self, at_seconds: float, usual: Waves) -> Swing:
+        """Predict the offset of a time's mean from that of traffic with these mean waves."""
         step = int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS)
-        known = self._swings.get(step)
+        known = self._swings.get((step, usual))
         if known is None:
-            known = self._swings[step] = self._predict(step)
+            known = self._swings[step, usual] = self.between(usual, _waves(step))
         return known
+
+    def between(self, usual: Waves, other: Waves) -> Swing:
+        """Predict the offset of the mean of traffic with other mean waves."""
+        if not self._models:
+            self._fit()
+        # The intercept cancels.
+        away = [one - base for one, base in zip(other, usual, strict=True)]
+        offset = square = 0.0
+        for chance, theta, covariance in self._models:
+            one = sum(a * b for a, b in zip(away, theta, strict=True))
+            spread = sum(
+                a * sum(b * c for b, c in zip(row, away, strict=True))
+                for a, row in zip(away, covariance, strict=True)
+            )
+            offset += chance * one
+            square += chance * (spread + one * one)
+        return Swing(offset, sqrt(max(square - offset * offset, 0.0)))
 
     def _close(self, hour: int, following: int) -> None:
         w, wy, wyy, ww = self._open
@@ -133,18 +154,16 @@ class Season:
         ]
         variance = max(self._squares[0] / self._squares[1], _LEAST_VARIANCE)
         information = 1 / (variance / count + _WANDER * _WANDER)
-        waves = _waves(hour * (_HOUR_SECONDS // _STEP_SECONDS) + 2)
-        for i, one in enumerate(waves):
+        middle = _waves(hour * (_HOUR_SECONDS // _STEP_SECONDS) + 2)
+        for i, one in enumerate(middle):
             row = self._precision[i]
-            for j, other in enumerate(waves):
+            for j, other in enumerate(middle):
                 row[j] = row[j] * keep + information * one * other
             self._weighted[i] = self._weighted[i] * keep + information * mean * one
-            self._traffic[i] = self._traffic[i] * keep + count * one
-        self._fit()
+        self._swings, self._models = {}, []
 
     def _fit(self) -> None:
         """Fit every scale, and weigh it by its evidence, exp(b·θ / 2) sqrt(|prior| / |prior + precision|)."""
-        self._swings = {}
         fits = []
         for (daily, chance), (weekly, other_chance) in product(_SCALES, _SCALES):
             prior = _prior(daily, weekly)
@@ -167,24 +186,17 @@ class Season:
             if chance / total > _LEAST_CHANCE
         ]
 
-    def _predict(self, step: int) -> Swing:
-        waves = _waves(step)
-        answers = self._traffic[0]
-        if answers <= 0:
-            return Swing(0.0, 0.0)
-        usual = [value / answers for value in self._traffic]
-        # The intercept cancels: the offset is relative to the average time.
-        away = [one - other for one, other in zip(waves, usual, strict=True)]
-        offset = square = 0.0
-        for chance, theta, covariance in self._models:
-            one = sum(a * b for a, b in zip(away, theta, strict=True))
-            spread = sum(
-                a * sum(b * c for b, c in zip(row, away, strict=True))
-                for a, row in zip(away, covariance, strict=True)
-            )
-            offset += chance * one
-            square += chance * (spread + one * one)
-        return Swing(offset, sqrt(max(square - offset * offset, 0.0)))
+
+def waves(at_seconds: float) -> Waves:
+    """Return the waves of a time."""
+    return _waves(int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS))
+
+
+def usual_of(state: Sequence[Sequence[float]]) -> Waves:
+    """Return the mean waves of all traffic from the state of an older version, which has their sums."""
+    if len(state) < _SIZE + 3 or not state[2][0]:
+        return EVEN
+    return tuple(value / state[2][0] for value in state[2])
 
 
 @lru_cache(maxsize=16)
@@ -198,7 +210,7 @@ def _prior(daily: float, weekly: float) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _waves(step: int) -> tuple[float, ...]:
+def _waves(step: int) -> Waves:
     """Return the intercept, and sine and cosine of each wave, at the middle of a step."""
     seconds = (step + 0.5) * _STEP_SECONDS
     angles = [2 * pi * seconds / period for period in _PERIODS]

@@ -84,7 +84,7 @@ class _Policy:
             stratum = _OTHERS
         scale = self.strata.get(stratum)
         if scale is None:
-            scale = self.strata[stratum] = self.strata.pop(_ANY, None) or _Scale()
+            scale = self.strata[stratum] = self.strata.pop(_ANY, _Scale())
         scale.add(weight)
         return 0.0 if waits or not largest else min(weight / largest, 1.0)
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
+from math import cos, pi
 from random import Random
 
 import pytest
@@ -206,3 +208,49 @@ def test_one_answer_of_an_enormous_weight_does_not_silence_the_alarm_for_ever() 
     series.add(Sample("wrong", 5, 1 / 7.2e16, START), START)
     changes = run(series, lambda r, n: sample(n, r.choice([1, 2, 3])), range(1000, 1300), random)
     assert {change.measure.name for _, change in changes} >= {"mean"}
+
+
+def test_a_start_in_a_good_morning_is_not_a_drop_in_the_evening() -> None:
+    """The first answers come when the daily swing of 0.4 is at its highest."""
+
+    def swinging(random: Random, number: int) -> Sample:
+        moment = START + timedelta(minutes=1.5 * number)
+        hours = (moment - START).total_seconds() / 3600
+        bad = random.random() < 0.16 - 0.4 / 2.6 * cos(2 * pi * hours / 24)
+        return Sample(f"e{number}", random.choice([1, 2, 3] if bad else [4, 5, 5, 5]), 1.0, moment)
+
+    rules = MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance")
+    for seed in range(4):
+        series = Series(rules)
+        assert run(series, swinging, range(3000), seeded(seed)) == []
+
+
+@pytest.mark.parametrize("after", [0, 300])
+def test_a_repaired_fall_has_soon_recovered(after: int) -> None:
+    """A fall of 1.5 is repaired at its alert, or 300 answers later: the mean is back within 400."""
+    series = Series(MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance"))
+    random = seeded(7)
+    run(series, good, range(2000), random)
+    fallen = run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(2000, 2040 + after), random)
+    assert [change.kind for _, change in fallen] == ["drop"]
+    repaired = run(series, good, range(3000, 3400), random)
+    assert [change.kind for _, change in repaired] == ["recovered"]
+
+
+def test_a_state_of_an_older_version_continues_while_dropped() -> None:
+    """Its baselines have no times and its drop no relief: both are derived."""
+    random, rules = seeded(8), MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance")
+    series = Series(rules)
+    run(series, good, range(2000), random)
+    run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(2000, 2400), random)
+    old = json.loads(json.dumps(series.dump()))
+    for watch in old["watches"].values():
+        del watch["relief"]
+        watch["season"].insert(2, [0.0] * 13)
+        for baseline in (watch["baseline"], watch["fallen"]):
+            del baseline["times"], baseline["usual"]
+    old["weights"] = [["", 1.0]]
+    series = Series(rules)
+    series.load(old)
+    assert series.mean.state == "dropped"
+    assert [change.kind for _, change in run(series, good, range(2400, 2700), random)] == ["recovered"]

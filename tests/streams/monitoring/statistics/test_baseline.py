@@ -7,12 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.monitoring.statistics.baseline import GrowingBaseline
+from streams.monitoring.statistics.season import Season, Swing, Waves, waves
 from tests.streams.randomness import seeded
+
+MORNING = 1_772_442_000.0  # Monday, 2 March 2026, 09:00 UTC
+EVENING = MORNING + 12 * 3600
 
 
 def test_it_looks_at_60_120_240_and_so_on() -> None:
+    season = Season()
     baseline = GrowingBaseline(first=60, min_drop=0.02)
-    looks = [number for number in range(1, 1001) if baseline.add(0.75, 1.0)]
+    looks = [number for number in range(1, 1001) if baseline.add(0.75, 1.0, MORNING, season)]
     assert looks == [60, 120, 240, 480, 960]
     assert baseline.looked_at.count == 960
     # Equal scores: the interval is narrower than min_drop, so the margin is min_drop.
@@ -22,22 +27,24 @@ def test_it_looks_at_60_120_240_and_so_on() -> None:
 
 def test_the_tolerated_mean_rises_with_the_samples() -> None:
     """For zeros and ones with mean 0.8 the tolerated mean rises towards 0.8 - 0.02."""
+    season = Season()
     random = seeded(3)
     baseline = GrowingBaseline(first=60, min_drop=0.02)
     values = [float(random.random() < 0.8) for _ in range(60 * 2**7)]
-    tolerated = [baseline.tolerated for value in values if baseline.add(value, 1.0)]
+    tolerated = [baseline.tolerated for value in values if baseline.add(value, 1.0, MORNING, season)]
     assert all(later >= earlier for earlier, later in pairwise(tolerated))
     assert tolerated[0] < 0.7
     assert 0.76 < tolerated[-1] < 0.79
 
 
 def test_a_decline_does_not_lower_the_baseline() -> None:
+    season = Season()
     baseline = GrowingBaseline(first=60, min_drop=0.02)
     for _ in range(240):
-        baseline.add(0.9, 1.0)
+        baseline.add(0.9, 1.0, MORNING, season)
     before = baseline.tolerated
     for _ in range(2000):
-        baseline.add(0.5, 1.0)
+        baseline.add(0.5, 1.0, MORNING, season)
     assert baseline.tolerated == before
     assert baseline.mean == pytest.approx(0.9)
 
@@ -47,24 +54,65 @@ def test_it_is_rarely_above_the_true_mean() -> None:
 
     Each baseline is computed at 5 sample sizes.
     """
+    season = Season()
     harmed = 0
     for seed in range(200):
         random = seeded(seed)
         baseline = GrowingBaseline(first=60, min_drop=0.0001)
         for _ in range(960):
-            baseline.add(float(random.random() < 0.9), 1.0)
+            baseline.add(float(random.random() < 0.9), 1.0, MORNING, season)
         harmed += baseline.tolerated > 0.9
     assert harmed <= 2
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=150), st.integers(0, 150))
 def test_it_continues_where_it_was_put_away(values: list[float], cut: int) -> None:
+    season = Season()
     one = GrowingBaseline(first=20, min_drop=0.1)
     for value in values[:cut]:
-        one.add(value, 0.5)
+        one.add(value, 0.5, MORNING, season)
     two = GrowingBaseline(
-        first=20, min_drop=0.1, sums=one.sums, tolerated=one.tolerated, mean=one.mean, looked_at=one.looked_at
+        first=20,
+        min_drop=0.1,
+        sums=one.sums,
+        tolerated=one.tolerated,
+        mean=one.mean,
+        looked_at=one.looked_at,
+        times=one.times,
+        usual=one.usual,
     )
     for value in values[cut:]:
-        assert one.add(value, 0.5) == two.add(value, 0.5)
+        assert one.add(value, 0.5, MORNING, season) == two.add(value, 0.5, MORNING, season)
     assert (one.tolerated, one.mean, one.looked_at) == (two.tolerated, two.mean, two.looked_at)
+
+
+class Known(Season):
+    """A season in which later traffic is lower by a known offset, to 0.01."""
+
+    def __init__(self, offset: float) -> None:
+        super().__init__()
+        self._offset = offset
+
+    def between(self, usual: Waves, other: Waves) -> Swing:  # noqa: ARG002 - the same for all
+        return Swing(self._offset, 0.01)
+
+
+@pytest.mark.parametrize(("offset", "tolerated"), [(-0.05, 0.65), (-0.01, 0.7)])
+def test_a_later_look_replaces_the_first_if_it_is_higher_for_its_times(
+    offset: float, tolerated: float
+) -> None:
+    """A morning of 0.8 tolerates 0.8 - 0.1; the whole day's mean is 0.75, and tolerates 0.65.
+
+    Moved to the times of the day and less 2.6 errors, the morning's is 0.7 - 0.05 - 0.026 = 0.624, or
+    0.7 - 0.01 - 0.026 = 0.664.
+    """
+    baseline = GrowingBaseline(first=60, min_drop=0.1)
+    for _ in range(60):
+        baseline.add(0.8, 1.0, MORNING, Known(offset))
+    assert baseline.tolerated == pytest.approx(0.7)
+    assert baseline.usual == pytest.approx(waves(MORNING))
+    for _ in range(60):
+        baseline.add(0.7, 1.0, EVENING, Known(offset))
+    assert baseline.tolerated == pytest.approx(tolerated)
+    both = [(one + other) / 2 for one, other in zip(waves(MORNING), waves(EVENING), strict=True)]
+    assert baseline.usual == pytest.approx(both if tolerated == 0.65 else waves(MORNING))

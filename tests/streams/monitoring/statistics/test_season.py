@@ -4,7 +4,7 @@ from math import cos, pi
 
 import pytest
 
-from streams.monitoring.statistics.season import Season
+from streams.monitoring.statistics.season import EVEN, Season, usual_of, waves
 from tests.streams.randomness import seeded
 
 DAY = 86_400.0
@@ -25,7 +25,7 @@ def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
 def test_a_steady_mean_has_no_season() -> None:
     """After two weeks of a steady mean each hour's offset and error are below 0.02."""
     season = fed(14, swing=0.0)
-    swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600) for hour in range(24)]
+    swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600, EVEN) for hour in range(24)]
     assert max(abs(one.offset) for one in swings) < 0.02
     assert max(one.error for one in swings) < 0.02
 
@@ -33,8 +33,8 @@ def test_a_steady_mean_has_no_season() -> None:
 def test_a_daily_swing_is_learned() -> None:
     """An amplitude of 0.05 is learned: midnight is above the mean, noon below."""
     season = fed(14, swing=0.05)
-    assert season.swing(MIDNIGHT + 14 * DAY).offset == pytest.approx(0.05, abs=0.015)
-    assert season.swing(MIDNIGHT + 14.5 * DAY).offset == pytest.approx(-0.05, abs=0.015)
+    assert season.swing(MIDNIGHT + 14 * DAY, EVEN).offset == pytest.approx(0.05, abs=0.015)
+    assert season.swing(MIDNIGHT + 14.5 * DAY, EVEN).offset == pytest.approx(-0.05, abs=0.015)
 
 
 def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
@@ -42,14 +42,37 @@ def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
     season = Season()
     for number in range(6 * 60):
         season.add(MIDNIGHT + number * 60, 0.8 if number % 2 else 1.0, 1.0)
-    assert season.swing(MIDNIGHT + 18 * 3600).error > 3 * season.swing(MIDNIGHT + 3 * 3600).error
+    usual = waves(MIDNIGHT + 2 * 3600)
+    assert (
+        season.swing(MIDNIGHT + 18 * 3600, usual).error > 2 * season.swing(MIDNIGHT + 5 * 3600, usual).error
+    )
 
 
-def test_before_the_first_hour_is_over_nothing_is_predicted() -> None:
+def test_before_the_first_hour_is_over_only_the_doubt_is_predicted() -> None:
+    """Relative to its own quarter of an hour a time is as usual; half a day away it may differ."""
     season = Season()
     for _ in range(100):
         season.add(MIDNIGHT, 0.3, 1.0)
-    assert (season.swing(MIDNIGHT).offset, season.swing(MIDNIGHT).error) == (0, 0)
+    now, noon = (season.swing(MIDNIGHT + hours * 3600, waves(MIDNIGHT)) for hours in (0, 12))
+    assert (now.offset, now.error, noon.offset) == (0, 0, 0)
+    assert noon.error > 0.03
+
+
+def test_a_swing_is_relative_to_the_traffic_that_it_is_asked_for() -> None:
+    """From the midnight's mean to noon's the amplitude of 0.05 counts twice."""
+    season, noon = fed(14, swing=0.05), MIDNIGHT + 14.5 * DAY
+    assert season.swing(noon, waves(MIDNIGHT)).offset == pytest.approx(-0.1, abs=0.03)
+    assert season.swing(noon, waves(noon)).offset == 0
+
+
+def test_the_state_of_an_older_version_is_read_with_its_sums_of_traffic() -> None:
+    one = fed(2, swing=0.05)
+    head, weighted, *precision = one.state
+    traffic = [4 * wave for wave in waves(MIDNIGHT)]
+    old = [head, weighted, traffic, *precision]
+    assert usual_of(old) == pytest.approx(waves(MIDNIGHT))
+    assert usual_of(one.state) == EVEN
+    assert Season(old).state == one.state
 
 
 def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
@@ -63,7 +86,7 @@ def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
         season.forget_open_hour()
         season.add(later, 0.8, 1.0)
         season.add(later + 3600, 0.8, 1.0)
-    assert one.swing(later) == two.swing(later)
+    assert one.swing(later, EVEN) == two.swing(later, EVEN)
 
 
 def test_it_continues_where_it_was_put_away() -> None:
@@ -74,4 +97,4 @@ def test_it_continues_where_it_was_put_away() -> None:
             season.add(MIDNIGHT + 2 * DAY + number * 600, 0.7, 2.0)
     for hour in range(24):
         moment = MIDNIGHT + 3 * DAY + hour * 3600
-        assert one.swing(moment) == two.swing(moment)
+        assert one.swing(moment, EVEN) == two.swing(moment, EVEN)
