@@ -16,6 +16,7 @@ NODE_VARIABLE = "JUDGESTREAM_TOOLS_NODE"
 SCHEMAS_VARIABLE = "JUDGESTREAM_TOOLS_SCHEMAS"
 BASE_VARIABLE = "JUDGESTREAM_TOOLS_BASE"
 CRDS_VARIABLE = "JUDGESTREAM_TOOLS_CRDS"
+WHEELS_VARIABLE = "JUDGESTREAM_TOOLS_WHEELS"
 
 
 def tool(name: str) -> str:
@@ -50,6 +51,17 @@ def node_modules(manifest: Path) -> Path:
             f"{NODE_VARIABLE} name it"
         )
     return modules
+
+
+def wheels() -> Path:
+    """The folder with the pinned packages of the service and what builds its wheel."""
+    folder = Path(os.environ.get(WHEELS_VARIABLE, "/nowhere"))
+    if not any(folder.glob("*.whl")):
+        pytest.fail(
+            "the wheels are not there: let `.ci/tools FOLDER` fetch them and "
+            f"{WHEELS_VARIABLE} name FOLDER/wheels"
+        )
+    return folder
 
 
 def kubernetes_schemas() -> Path:

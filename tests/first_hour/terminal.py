@@ -53,14 +53,19 @@ class Terminal:
         log = self._folder / f"terminal-{len(self._beside)}.log"
         log.touch()
         self._beside.append(log)
-        # With its own stdin; otherwise it would read the next command.
-        self.type(f"{command} > {log} 2>&1 < /dev/null &")
+        # With its own stdin; otherwise it would read the next command. Ctrl-C reaches its whole group.
+        self.type(f"set -m\n{{ {command}\n}} > {log} 2>&1 < /dev/null &\nset +m")
         return log
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C in the latest background command; returns its exit code."""
+        code, _ = self.type("kill -INT -- -$! 2>/dev/null; wait $!")
+        return code
 
     def close(self) -> None:
         """End the background commands and the shell."""
         if self._shell.poll() is None:
-            self.type("kill $(jobs -p) 2>/dev/null; wait")
+            self.type("for job in $(jobs -p); do kill -- -$job 2>/dev/null; done; wait")
             assert self._shell.stdin is not None
             self._shell.stdin.close()
             self._shell.wait(DEADLINE_SECONDS)
