@@ -1,31 +1,41 @@
-"""Tests the broker: each address, the topics and the rights that a worker needs."""
+"""Tests the broker: gathers its facts once, each request with its own failure, then checks them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Collection, Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from aiokafka.errors import KafkaError
 
 from judge.text.printable import printable
-from streams.doctor.access import check_group, check_hidden, check_producer, check_topic_rights
+from streams.doctor.broker_checks import (
+    Expected,
+    check_group,
+    check_hidden,
+    check_producer,
+    check_topic,
+    check_topic_rights,
+    largest_record,
+)
 from streams.doctor.facts import Cluster, GroupView
 from streams.doctor.facts import Settings as ShownSettings
-from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
+from streams.doctor.findings import CheckName, Finding, failed, not_tried, ok, split_problem, warning
 from streams.doctor.probe import KafkaProbe, Met
-from streams.doctor.topics import Expected, check_topic, largest_record, session_problems, split_problem
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
-from streams.kafka.topics.broker_settings import auto_create_risk
+from streams.kafka.topics.broker_settings import auto_create_risk, problems_of
 from streams.kafka.topics.flow import AgentName, group_of, topic_uses
 from streams.kafka.topics.removed import removed_tasks
 from streams.settings import KafkaSettings, Settings
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
 _TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)
+_CHECKS: Final[tuple[CheckName, ...]] = ("broker", "topics", "access")
+Fact = TypeVar("Fact")
 
 
 class BrokerExaminer:
@@ -48,214 +58,177 @@ class BrokerExaminer:
         timeout_seconds: float,
         workers: int | None,
     ) -> None:
-        self._settings = settings
-        self._kafka = settings.kafka
-        self._env = env
+        self._settings, self._kafka, self._env = settings, settings.kafka, env
         self._group_id = group_of(settings.kafka.group_id, agents)
         self._needs = {use.name: use for use in topic_uses(settings.topics, settings.metrics, agents)}
-        self._timeout_seconds = timeout_seconds
-        self._workers = workers
+        self._timeout_seconds, self._workers = timeout_seconds, workers
 
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
         """Run the requested checks of `broker`, `topics` and `access`."""
         try:
             options = client_options(self._kafka, self._env)
         except SettingsError:
-            why = "credentials of kafka.security are missing, see secrets"
-            return [not_tried(check, "", why) for check in ("broker", "topics", "access") if check in checks]
-        probe = KafkaProbe(self._kafka, options, timeout_seconds=self._timeout_seconds)
-        try:
-            return await self._examine(probe, checks)
-        finally:
-            await probe.close()
+            findings = _stopped(_CHECKS, "credentials of kafka.security are missing, see secrets")
+        else:
+            probe = KafkaProbe(self._kafka, options, timeout_seconds=self._timeout_seconds)
+            try:
+                findings = await self._examine(probe)
+            finally:
+                await probe.close()
+        return [finding for finding in findings if finding.check in checks]
 
-    async def _examine(self, probe: KafkaProbe, checks: Collection[CheckName]) -> list[Finding]:
+    async def _examine(self, probe: KafkaProbe) -> list[Finding]:
         servers = [_split(server) for server in self._kafka.bootstrap_servers.split(",")]
-        reached = await asyncio.gather(*(self._door(probe, *server) for server in servers))
-        doors = [finding for finding, _ in reached]
-        entrance = next(
-            (server for server, (_, met) in zip(servers, reached, strict=True) if met is not None), None
+        doors = await asyncio.gather(*(self._door(probe, *server) for server in servers))
+        open_servers = [
+            server for server, door in zip(servers, doors, strict=True) if door.outcome != "failed"
+        ]
+        if not open_servers:
+            return [*doors, *_stopped(_CHECKS[1:], "no broker connection")]
+        findings = list(map(_one_of_several, doors))
+        entrance = open_servers[0]
+        cluster = await self._fact(
+            "broker", ":".join(map(str, entrance)), probe.cluster(entrance, list(self._needs))
         )
-        rest: tuple[CheckName, ...] = ("topics", "access")
-        if entrance is None:
-            return [
-                *self._of("broker", checks, doors),
-                *(not_tried(check, "", "no broker connection") for check in rest if check in checks),
-            ]
-        doors = [_one_of_several(finding) for finding in doors]
-        try:
-            cluster = await probe.cluster(entrance, list(self._needs))
-        except _TROUBLE as error:
-            told = self._failure("broker", ":".join(map(str, entrance)), error, self._kafka)
-            return [
-                *self._of("broker", checks, [*doors, told]),
-                *(
-                    not_tried(check, "", "the broker does not list its topics")
-                    for check in rest
-                    if check in checks
-                ),
-            ]
-        inside = await self._nodes(probe, cluster, set(servers))
-        shown = await self._shown(probe, cluster)
-        group = await self._group(probe, entrance)
+        if isinstance(cluster, Finding):
+            return [*findings, cluster, *_stopped(_CHECKS[1:], "the broker does not list its topics")]
+        findings += await self._advertised(probe, cluster, servers)
+        present = [name for name, topic in cluster.topics.items() if not topic.error_code]
+        shown = await self._fact("topics", "broker", probe.settings(cluster.nodes[0], present))
+        if isinstance(shown, Finding):
+            shown = ShownSettings(hidden={"": shown.detail.partition(":")[0]})
+        group = await self._fact("access", f"group {self._group_id}", probe.group(entrance, self._group_id))
+        producer = await self._fact("access", "producer", probe.producer_id_error(entrance))
+        views = [cluster.topics[name] for name in self._needs if name in cluster.topics]
         return [
-            *self._of("broker", checks, [*doors, *inside, *self._sessions(shown)]),
-            *self._of("topics", checks, [*self._topics(cluster, shown, group), *await self._removed()]),
-            *self._of("access", checks, await self._access(probe, entrance, cluster, group)),
+            *findings,
+            *self._broker_settings(cluster, shown),
+            *self._topics(cluster, shown, group),
+            *await self._removed(),
+            *check_topic_rights(views, self._needs, self._kafka),
+            producer if isinstance(producer, Finding) else check_producer(producer, self._kafka),
+            *([group] if isinstance(group, Finding) else check_group(self._group_id, group, self._kafka)),
         ]
 
-    @staticmethod
-    def _of(check: CheckName, checks: Collection[CheckName], found: Sequence[Finding]) -> Sequence[Finding]:
-        return found if check in checks else ()
+    async def _fact(self, check: CheckName, subject: str, request: Awaitable[Fact]) -> Fact | Finding:
+        """Return the answer to one request, or a finding that says why there is none."""
+        try:
+            return await request
+        except _TROUBLE as error:
+            return _failure(check, subject, error, self._kafka)
 
-    async def _door(self, probe: KafkaProbe, host: str, port: int) -> tuple[Finding, Met | None]:
+    async def _door(self, probe: KafkaProbe, host: str, port: int) -> Finding:
         """Test one address: connection, TLS and login, each with its own error."""
         server = f"{host}:{port}"
-        kafka = self._kafka.model_copy(update={"bootstrap_servers": server})
         try:
             await probe.reach(host, port)
-        except _TROUBLE as error:
-            return self._failure("broker", server, error, kafka), None
-        try:
             met = await probe.meet(host, port)
         except _TROUBLE as error:
-            return self._failure("broker", server, error, kafka), None
-        return self._met(server, met), met
+            kafka = self._kafka.model_copy(update={"bootstrap_servers": server})
+            return _failure("broker", server, error, kafka)
+        return self._met(server, met)
 
     def _met(self, server: str, met: Met) -> Finding:
         security = self._kafka.security
-        parts = [met.tls_version or "plain text"]
-        if security.mechanism is not None:
-            parts.append(
-                f"{security.mechanism} as {security.username}" if security.username else security.mechanism
-            )
+        login = security.mechanism or ""
+        parts = [
+            met.tls_version or "plain text",
+            f"{login} as {security.username}" if security.username else login,
+        ]
         if met.certificate_until is not None:
-            left = met.certificate_until - time.time()
+            days = max(met.certificate_until - time.time(), 0) / 86_400
             until = time.strftime("%Y-%m-%d", time.gmtime(met.certificate_until))
+            if days * 86_400 < CERTIFICATE_WARNING_SECONDS:
+                what = f"its certificate expires in {days:.0f} days ({until})"
+                return warning("broker", server, what, "renew it")
             parts.append(f"certificate until {until}")
-            if left < CERTIFICATE_WARNING_SECONDS:
-                return warning(
-                    "broker",
-                    server,
-                    f"its certificate expires in {max(left, 0) / 86_400:.0f} days ({until})",
-                    "renew it",
-                )
-        return ok("broker", server, f"connected: {', '.join(parts)}")
+        return ok("broker", server, f"connected: {', '.join(filter(None, parts))}")
 
-    def _failure(self, check: CheckName, subject: str, error: BaseException, kafka: KafkaSettings) -> Finding:
-        known = explain(error, kafka)
-        if known is not None:
-            return failed(check, subject, known.reason, known.remedy, may_pass=not known.lasting)
-        text = printable(str(error), 300) or "no details"
-        return failed(
-            check,
-            subject,
-            f"{type(error).__name__}: {text}",
-            "check kafka.bootstrap_servers, kafka.security and the broker's log",
-            may_pass=True,
-        )
-
-    async def _nodes(self, probe: KafkaProbe, cluster: Cluster, known: set[tuple[str, int]]) -> list[Finding]:
+    async def _advertised(
+        self, probe: KafkaProbe, cluster: Cluster, known: Collection[tuple[str, int]]
+    ) -> list[Finding]:
         """Test each address that the cluster advertises to clients."""
         others = [node for node in cluster.nodes if (node.host, node.port) not in known]
-        reached = await asyncio.gather(*(self._door(probe, node.host, node.port) for node in others))
-        found = []
-        for node, (finding, met) in zip(others, reached, strict=True):
-            if met is None:
-                finding = failed(  # noqa: PLW2901 - the same finding, with its cause
-                    "broker",
-                    f"{node.address} (node {node.node_id})",
-                    f"the cluster sends clients there, and {finding.detail}",
-                    f"{finding.remedy}, and advertised.listeners of this broker",
-                    may_pass=finding.may_pass,
-                )
-            found.append(finding)
-        return found
-
-    async def _shown(self, probe: KafkaProbe, cluster: Cluster) -> ShownSettings:
-        there = [name for name, topic in cluster.topics.items() if not topic.error_code]
-        try:
-            return await probe.settings(cluster.nodes[0], there)
-        except _TROUBLE as error:
-            return ShownSettings(hidden={"": type(error).__name__})
-
-    async def _group(self, probe: KafkaProbe, at: tuple[str, int]) -> GroupView | Finding:
-        try:
-            return await probe.group(at, self._group_id)
-        except _TROUBLE as error:
-            return self._failure("access", f"group {self._group_id}", error, self._kafka)
-
-    def _sessions(self, shown: ShownSettings) -> list[Finding]:
-        found = [
-            failed("broker", "sessions", *split_problem(one))
-            for one in session_problems(self._kafka, shown.broker)
+        doors = await asyncio.gather(*(self._door(probe, node.host, node.port) for node in others))
+        return [
+            door
+            if door.outcome != "failed"
+            else replace(
+                door,
+                subject=f"{node.address} (node {node.node_id})",
+                detail=f"the cluster sends clients there, and {door.detail}",
+                remedy=f"{door.remedy}, and advertised.listeners of this broker",
+            )
+            for node, door in zip(others, doors, strict=True)
         ]
+
+    def _broker_settings(self, cluster: Cluster, shown: ShownSettings) -> list[Finding]:
+        problems = problems_of(self._kafka, shown.broker, {})
+        findings = [failed("broker", "sessions", *split_problem(problem)) for problem in problems]
         risk = auto_create_risk(shown.broker)
-        return found if risk is None else [*found, warning("broker", "topics", *split_problem(risk))]
+        if _is_trial(cluster):
+            return [
+                *findings,
+                ok("broker", "cluster", "one broker, for trials: a disk failure loses records"),
+            ]
+        return findings if risk is None else [*findings, warning("broker", "topics", *split_problem(risk))]
 
     def _topics(self, cluster: Cluster, shown: ShownSettings, group: GroupView | Finding) -> list[Finding]:
-        here = len(group.clients) if isinstance(group, GroupView) else 0
-        expected = Expected(
-            self._settings,
-            workers=max(1, here) if self._workers is None else self._workers,
-            events_bytes=largest_record(shown.topics, self._settings.topics.events),
-        )
-        found: list[Finding] = []
+        members = len(group.clients) if isinstance(group, GroupView) else 0
+        workers = max(1, members) if self._workers is None else self._workers
+        events_bytes = largest_record(shown.topics, self._settings.topics.events)
+        expected = Expected(self._settings, workers, events_bytes, _is_trial(cluster))
+        findings: list[Finding] = []
         for name, need in self._needs.items():
             view = cluster.topics.get(name)
             if view is None:
-                found.append(failed("topics", name, "the broker does not report it", "check its log"))
-                continue
-            found += check_topic(view, shown.topics.get(name), need, expected)
-        return [*found, *check_hidden(shown.hidden, self._kafka)]
+                findings.append(failed("topics", name, "the broker does not report it", "check its log"))
+            else:
+                findings += check_topic(view, shown.topics.get(name), need, expected)
+        return [*findings, *check_hidden(shown.hidden, self._kafka)]
 
     async def _removed(self) -> list[Finding]:
         """Warn of tasks that no worker with these settings reads."""
-        try:
-            waiting = await removed_tasks(
-                self._settings, connect_seconds=self._timeout_seconds, env=self._env
-            )
-        except _TROUBLE as error:
-            return [self._failure("topics", "removed metrics", error, self._kafka)]
+        request = removed_tasks(self._settings, connect_seconds=self._timeout_seconds, env=self._env)
+        waiting = await self._fact("topics", "removed metrics", request)
+        if isinstance(waiting, Finding):
+            return [waiting]
         return [
             warning(
                 "topics",
                 self._settings.topics.task_topic(metric),
-                f"{tasks} tasks of metric {metric}, which is not in the settings: no worker judges them",
+                f"{tasks} tasks are waiting for metric {metric}, which is not configured",
                 f"restore the metric, or run judgestream topics drain --metric {metric}",
             )
             for metric, tasks in waiting.items()
         ]
 
-    async def _access(
-        self, probe: KafkaProbe, at: tuple[str, int], cluster: Cluster, group: GroupView | Finding
-    ) -> list[Finding]:
-        found = check_topic_rights(_known(cluster, self._needs), self._needs, self._kafka)
-        try:
-            found.append(check_producer(await probe.producer_id_error(at), self._kafka))
-        except _TROUBLE as error:
-            found.append(self._failure("access", "producer", error, self._kafka))
-        if isinstance(group, Finding):
-            return [*found, group]
-        return [*found, *check_group(self._group_id, group, self._kafka)]
+
+def _failure(check: CheckName, subject: str, error: BaseException, kafka: KafkaSettings) -> Finding:
+    known = explain(error, kafka)
+    if known is not None:
+        return failed(check, subject, known.reason, known.remedy, may_pass=not known.lasting)
+    what = f"{type(error).__name__}: {printable(str(error), 300) or 'no details'}"
+    remedy = "check kafka.bootstrap_servers, kafka.security and the broker's log"
+    return failed(check, subject, what, remedy, may_pass=True)
 
 
-def _known(cluster: Cluster, needs: Mapping[str, Any]) -> list[Any]:
-    return [cluster.topics[name] for name in needs if name in cluster.topics]
+def _stopped(checks: Collection[CheckName], why: str) -> list[Finding]:
+    return [not_tried(check, "", why) for check in checks]
 
 
-def _one_of_several(finding: Finding) -> Finding:
+def _one_of_several(door: Finding) -> Finding:
     """Turn a temporary failure into a warning, because another server answers."""
-    if finding.outcome != "failed" or not finding.may_pass:
-        return finding
-    return warning(
-        finding.check,
-        finding.subject,
-        f"{finding.detail}; another server of kafka.bootstrap_servers answers",
-        finding.remedy,
-    )
+    if door.outcome != "failed" or not door.may_pass:
+        return door
+    detail = f"{door.detail}; another server of kafka.bootstrap_servers answers"
+    return warning(door.check, door.subject, detail, door.remedy)
 
 
 def _split(server: str) -> tuple[str, int]:
     host, _, port = server.strip().rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _is_trial(cluster: Cluster) -> bool:
+    return len(cluster.nodes) == 1

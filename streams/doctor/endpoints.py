@@ -1,4 +1,4 @@
-"""Tests the judge's endpoints: connection, key, model, and a verdict."""
+"""Tests the judge's endpoints: connection, key, model, clock, and a verdict."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from judge.chat import ChatClient, ChatRequest
-from judge.endpoint.models import ModelList, list_models
+from judge.endpoint.models import list_models
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.pool.stack import smallest_window
@@ -23,31 +24,119 @@ from judge.text.printable import printable
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import neutral_task
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
-from streams.doctor.clock import clock_finding, skew_of
-from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
+from streams.doctor.findings import CheckName, Finding, Row, always, evaluate, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.judging.asked import asked_by
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices
 from streams.judging.stack import judge_endpoints, open_stack
-from streams.settings import EndpointSettings, Settings, read_secret
+from streams.settings import EndpointSettings, Settings
 
 MAX_NAMES: Final = 10
+CLOCK_WARNING_SECONDS: Final = 5.0
+_CHECKS: Final[tuple[CheckName, ...]] = ("judge", "verdict", "clock")
+_TRANSPORT: Final = (aiohttp.ClientError, OSError, TimeoutError)
 
 
-@dataclass(slots=True)
-class Listed:
-    """An endpoint's answer to a request for its models.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An endpoint's answer to a request for its models, or why there is none.
 
     Args:
-        finding: The result of the request.
-        go_on: Whether to try a verdict.
+        endpoint: The endpoint.
+        has_key: Whether the request had a key.
+        status: HTTP's status; 0: no answer.
+        models: The models; None if it does not list them.
+        seconds: How long it took.
+        error: Why there is no answer.
         skew_seconds: This machine's clock minus the endpoint's; None if it reports no time.
     """
 
-    finding: Finding
-    go_on: bool = True
+    endpoint: EndpointSettings
+    has_key: bool = True
+    status: int = 0
+    models: Sequence[str] | None = None
+    seconds: float = 0.0
+    error: BaseException | None = None
     skew_seconds: float | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether to try a verdict."""
+        return self.status not in {0, 401} and not 300 <= self.status < 400
+
+    @property
+    def url(self) -> str:
+        return f"{self.endpoint.base_url}/models"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.endpoint.base_url).netloc
+
+    @property
+    def model(self) -> str:
+        return printable(self.endpoint.model, 100)
+
+    @property
+    def key(self) -> str:
+        return "rejects the API key" if self.has_key else "requires an API key, and none is set"
+
+    @property
+    def is_tls_error(self) -> bool:
+        return isinstance(self.error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError)
+
+    @property
+    def why(self) -> str:
+        """Why there is no answer."""
+        match self.error:
+            case aiohttp.ClientConnectorDNSError():
+                return "has no address (DNS)"
+            case TimeoutError():
+                return "does not answer in time"
+            case aiohttp.ClientConnectorError(os_error=cause):
+                return f"cannot be reached ({cause if cause.errno is None else os.strerror(cause.errno)})"
+            case _:
+                return f"closes the connection ({type(self.error).__name__})"
+
+    @property
+    def tls_error(self) -> str:
+        return printable(str(self.error), 500)
+
+    @property
+    def listed(self) -> int:
+        return len(self.models or ())
+
+    @property
+    def suggestion(self) -> str:
+        models = self.models or ()
+        close = difflib.get_close_matches(self.endpoint.model, models, n=3, cutoff=0.5)
+        names = ", ".join(printable(one, 100) for one in (close or models[:MAX_NAMES])) or "none"
+        return f"{'did you mean' if close else 'it lists'} {names}"
+
+
+ANSWER_ROWS: Final[tuple[Row[Answer], ...]] = (
+    Row(lambda f: isinstance(f.error, UnicodeError), "failed",
+        "the API key contains characters that are invalid in an HTTP header",
+        "check the secret for line breaks or quotes", ends=True),
+    Row(lambda f: isinstance(f.error, SettingsError), "not tried", "its API key is missing, see secrets",
+        ends=True),
+    Row(lambda f: f.is_tls_error, "failed", "TLS with {f.host} fails: {f.tls_error}",
+        "check base_url, and this machine's certificate authorities (SSL_CERT_FILE)", ends=True),
+    Row(lambda f: f.error, "failed", "{f.host} {f.why}",
+        "check base_url, that it runs, proxies (HTTPS_PROXY) and network policies", may_pass=True, ends=True),
+    Row(lambda f: f.status == 401, "failed", "{f.url} {f.key} (401)", "check the key in api_key", ends=True),
+    Row(lambda f: 300 <= f.status < 400, "failed", "{f.url} redirects ({f.status})",
+        "set base_url to the final address", ends=True),
+    Row(lambda f: f.status >= 500 or f.status == 429, "failed", "{f.url} answers {f.status}",
+        "check the endpoint's health and limits", may_pass=True, ends=True),
+    # Many gateways have no list, or refuse it to some keys; the verdict shows whether they work.
+    Row(lambda f: f.models is None, "ok",
+        "answers in {f.seconds:.2f} s; does not list its models ({f.status})", ends=True),
+    Row(lambda f: f.endpoint.model in (f.models or ()), "ok",
+        "answers in {f.seconds:.2f} s and serves {f.model}", ends=True),
+    Row(always, "warning", "does not list the model {f.model} among its {f.listed}",
+        "check judge.endpoints ({f.endpoint.name}).model; {f.suggestion}"),
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -65,80 +154,61 @@ class EndpointExaminer:
     env: Mapping[str, str]
     timeout_seconds: float
     now: Callable[[], float] = time.time
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
+    usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
     _judged: dict[tuple[str, str], Finding] = field(default_factory=dict)
 
-    @property
-    def usage(self) -> Usage:
-        """Tokens used so far."""
-        return Usage(
-            input_tokens=self.input_tokens,
-            cached_tokens=self.cached_tokens,
-            output_tokens=self.output_tokens,
-        )
-
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
         """Run the requested checks of `judge`, `verdict` and `clock`."""
-        wanted: tuple[CheckName, ...] = tuple(one for one in ("judge", "verdict", "clock") if one in checks)
+        wanted = [check for check in _CHECKS if check in checks]
         if not wanted:
             return []
         try:
             endpoints = judge_endpoints(self.settings.judge, self.env, self.settings.metrics)
         except SettingsError:
-            return [not_tried(one, "", "no judge is set, see secrets") for one in wanted]
-        listed = await asyncio.gather(*(self._list(endpoint) for endpoint in endpoints))
-        found = [one.finding for one in listed] if "judge" in checks else []
-        if "verdict" in checks:
-            for endpoint, one in zip(endpoints, listed, strict=True):
-                found += await self._verdicts(endpoint, one, endpoints)
-        if "clock" in checks:
-            found.append(
-                clock_finding(
-                    [(it.name, one.skew_seconds) for it, one in zip(endpoints, listed, strict=True)]
-                )
-            )
-        return found
+            return [not_tried(check, "", "no judge is set, see secrets") for check in wanted]
+        answers = await asyncio.gather(*map(self._ask, endpoints))
+        findings: list[Finding] = []
+        if "judge" in wanted:
+            for answer in answers:
+                findings += evaluate("judge", answer.endpoint.name, ANSWER_ROWS, answer)
+        if "verdict" in wanted:
+            for answer in answers:
+                findings += await self._verdicts(answer, endpoints)
+        if "clock" in wanted:
+            findings.append(clock_finding([(one.endpoint.name, one.skew_seconds) for one in answers]))
+        return findings
 
-    # Models
-
-    async def _list(self, endpoint: EndpointSettings) -> Listed:
+    async def _ask(self, endpoint: EndpointSettings) -> Answer:
         try:
-            key = read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key", self.env)
-        except SettingsError:
-            return Listed(
-                not_tried("judge", endpoint.name, "its API key is missing, see secrets"), go_on=False
-            )
-        text = "" if key is None else key.get_secret_value()
-        if not (text.isascii() and text.isprintable()):
-            return Listed(_no_header(endpoint), go_on=False)
+            secret = endpoint.api_key and endpoint.api_key.read(endpoint.name, self.env).get_secret_value()
+        except SettingsError as error:
+            return Answer(endpoint, error=error)
+        key = secret or ""
+        if not (key.isascii() and key.isprintable()):
+            return Answer(endpoint, error=UnicodeError())
         started = self.now()
         try:
-            listed = await list_models(endpoint.base_url, text, timeout_seconds=self.timeout_seconds)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Listed(_unreachable(endpoint, error), go_on=False)
+            listed = await list_models(endpoint.base_url, key, timeout_seconds=self.timeout_seconds)
+        except _TRANSPORT as error:
+            return Answer(endpoint, error=error)
         finished = self.now()
-        finding, go_on = _answered(endpoint, listed, has_key=key is not None, seconds=finished - started)
-        return Listed(finding, go_on, skew_of(listed.date, (started + finished) / 2))
+        skew = skew_of(listed.date, (started + finished) / 2)
+        return Answer(endpoint, bool(key), listed.status, listed.names, finished - started, skew_seconds=skew)
 
-    # Verdicts
-
-    async def _verdicts(
-        self, endpoint: EndpointSettings, listed: Listed, endpoints: Sequence[EndpointSettings]
-    ) -> list[Finding]:
-        subject = f"{endpoint.name}, "
+    async def _verdicts(self, answer: Answer, endpoints: Sequence[EndpointSettings]) -> list[Finding]:
+        endpoint = answer.endpoint
+        windows = {one.name: one.context_tokens for one in endpoints}
         # Each metric at its own endpoints.
-        known = {one.name: one for one in endpoints}
         wanted = {
-            name: asked_by(metric, [(one.name, one.model) for one in endpoints])
+            name: asked
             for name, metric in self.settings.metrics.items()
             if not metric.is_code
+            and endpoint.name in (asked := asked_by(metric, [(one.name, one.model) for one in endpoints]))
         }
-        wanted = {name: asked for name, asked in wanted.items() if endpoint.name in asked}
-        if not listed.go_on:
-            return [not_tried("verdict", subject + name, "the endpoint is not usable") for name in wanted]
+        if not answer.usable:
+            why = "the endpoint is not usable"
+            return [not_tried("verdict", f"{endpoint.name}, {name}", why) for name in wanted]
         try:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
@@ -147,17 +217,17 @@ class EndpointExaminer:
         except (SettingsError, JudgeConfigurationError) as error:
             return [not_tried("verdict", endpoint.name, f"it is not usable: {printable(str(error), 300)}")]
         async with stack:
-            found = []
+            findings = []
             for name, asked in wanted.items():
-                judged = self._judged.get((endpoint.name, name))
                 judge = stack.evaluator(
                     metrics[name],
                     parameters=self.settings.metrics[name].parameters,
                     # As in a worker.
-                    context_tokens=smallest_window(known[one].context_tokens for one in asked),
+                    context_tokens=smallest_window(windows[one] for one in asked),
                 )
-                found.append(judged or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
-            return found
+                earlier = self._judged.get((endpoint.name, name))
+                findings.append(earlier or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
+            return findings
 
     async def _verdict(self, endpoint: EndpointSettings, judge: Judge, chat: ChatClient) -> Finding:
         name = judge.metric.name
@@ -166,154 +236,78 @@ class EndpointExaminer:
         try:
             result = await judge.judge(task)
         except JudgeUnavailableError as error:
-            return failed(
-                "verdict", subject, _said(error), "check the endpoint's health and limits", may_pass=True
-            )
+            remedy = "check the endpoint's health and limits"
+            return failed("verdict", subject, _with_reply(error), remedy, may_pass=True)
         except JudgeConfigurationError as error:
             what, _, remedy = str(error).partition(". ")
             told = f"{what}: {error.said}" if error.said else what
             return failed("verdict", subject, printable(told, 500), remedy or "check the endpoint's settings")
-        self._count(result)
-        # The reply may be shown: it can only quote the doctor's own sample.
-        said = chat.said if isinstance(chat, OpenAIChat) else ""
-        finding = _judged(subject, result, judge.metric.score_range, _form(judge, task, chat), said)
+        self.usage = Usage(
+            input_tokens=self.usage.input_tokens + result.usage.input_tokens,
+            cached_tokens=self.usage.cached_tokens + result.usage.cached_tokens,
+            output_tokens=self.usage.output_tokens + result.usage.output_tokens,
+        )
+        if result.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
+        finding = _judged(subject, result, judge, task, chat)
         if finding.outcome != "failed":
             self._judged[endpoint.name, name] = finding
         return finding
 
-    def _count(self, result: Scored | Unscored | Failed) -> None:
-        self.input_tokens += result.usage.input_tokens
-        self.cached_tokens += result.usage.cached_tokens
-        self.output_tokens += result.usage.output_tokens
-        if result.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
-
-
-def _form(judge: Judge, task: JudgeTask, chat: ChatClient) -> str | None:
-    """Return the requested response format; None if the metric's prompt alone defines it."""
-    prepared = judge.metric.prepare(task)
-    if (
-        not isinstance(chat, OpenAIChat)
-        or not isinstance(prepared, ChatRequest)
-        or prepared.response_schema is None
-    ):
-        return None
-    return chat.response_format.value
-
 
 def _judged(
-    subject: str,
-    result: Scored | Unscored | Failed,
-    score_range: tuple[float, float],
-    form: str | None,
-    said: str,
+    subject: str, result: Scored | Unscored | Failed, judge: Judge, task: JudgeTask, chat: ChatClient
 ) -> Finding:
-    usage, seconds = result.usage, result.times.judge_seconds
-    spent = [f"{usage.input_tokens} tokens in, {usage.output_tokens} out"]
+    spent = [f"{result.usage.input_tokens} tokens in, {result.usage.output_tokens} out"]
     spent.append("no price known" if result.cost_usd is None else f"{result.cost_usd:.6f} USD")
-    if seconds is not None:
-        spent.append(f"{seconds:.2f} s")
-    if form is not None:
-        spent.append(f"requested by {form}")
+    if result.times.judge_seconds is not None:
+        spent.append(f"{result.times.judge_seconds:.2f} s")
+    prepared, is_ours = judge.metric.prepare(task), isinstance(chat, OpenAIChat)
+    if is_ours and isinstance(prepared, ChatRequest) and prepared.response_schema is not None:
+        spent.append(f"requested by {chat.response_format.value}")  # type: ignore[attr-defined]  # is_ours
     if result.judge is not None and result.judge.tries > 1:
         spent.append(f"repaired at attempt {result.judge.tries}")
     told = "; ".join(spent)
     match result:
         case Scored():
-            low, high = score_range
+            low, high = judge.metric.score_range
             return ok("verdict", subject, f"{result.amount:g} of {low:g} to {high:g} ({told})")
         case Unscored():
-            return warning(
-                "verdict",
-                subject,
-                f"the sample was not scored: {result.reason} ({told})",
-                "check the metric's settings and prompts",
-            )
+            what = f"the sample was not scored: {result.reason} ({told})"
+            return warning("verdict", subject, what, "check the metric's settings and prompts")
         case Failed():
-            return failed(
-                "verdict",
-                subject,
-                f"{result.error_type}: {printable(result.detail, 300)} ({told})"
-                + (f". Reply: {printable(said, 300)}" if said else ""),
-                "try a more capable model, mode verbatim, or correct the prompt pack",
-            )
+            # The reply may be shown: it can only quote the doctor's own sample.
+            said = chat.said if isinstance(chat, OpenAIChat) else ""
+            reply = f". Reply: {printable(said, 300)}" if said else ""
+            what = f"{result.error_type}: {printable(result.detail, 300)} ({told}){reply}"
+            return failed("verdict", subject, what, "try a more capable model, or correct the prompt pack")
 
 
-def _no_header(endpoint: EndpointSettings) -> Finding:
-    return failed(
-        "judge",
-        endpoint.name,
-        "the API key contains characters that are invalid in an HTTP header",
-        "check the secret for line breaks or quotes",
-    )
-
-
-def _said(error: Exception) -> str:
+def _with_reply(error: JudgeError) -> str:
     """Return the error with the endpoint's reply, which can only quote the doctor's own sample."""
-    said = error.said if isinstance(error, JudgeError) else ""
-    return printable(f"{error}. Reply: {said}" if said and said not in str(error) else str(error), 500)
+    reply = f". Reply: {error.said}" if error.said and error.said not in str(error) else ""
+    return printable(f"{error}{reply}", 500)
 
 
-def _unreachable(endpoint: EndpointSettings, error: BaseException) -> Finding:
-    host = urlsplit(endpoint.base_url).netloc
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return failed(
-            "judge",
-            endpoint.name,
-            f"TLS with {host} fails: {_said(error)}",
-            "check base_url, and this machine's certificate authorities (SSL_CERT_FILE)",
-        )
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        why = "has no address (DNS)"
-    elif isinstance(error, TimeoutError):
-        why = "does not answer in time"
-    elif isinstance(error, aiohttp.ClientConnectorError):
-        code = error.os_error.errno
-        why = f"cannot be reached ({error.os_error if code is None else os.strerror(code)})"
-    else:
-        why = f"closes the connection ({type(error).__name__})"
-    return failed(
-        "judge",
-        endpoint.name,
-        f"{host} {why}",
-        "check base_url, that it runs, proxies (HTTPS_PROXY) and network policies",
-        may_pass=True,
+def skew_of(date: str | None, at: float) -> float | None:
+    """Return this machine's clock minus the other's, in whole seconds; half a second is added on average."""
+    try:
+        there = parsedate_to_datetime(date or "")
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return at - ((there if there.tzinfo else there.replace(tzinfo=UTC)).timestamp() + 0.5)
+
+
+def clock_finding(skews: Sequence[tuple[str, float | None]]) -> Finding:
+    """Return how far this machine's clock is off, by endpoint; None: it reports no time."""
+    known = [(abs(skew), skew, name) for name, skew in skews if skew is not None]
+    if not known:
+        return not_tried("clock", "", "no endpoint reports its time (HTTP Date)")
+    size, skew, name = min(known)
+    if size <= CLOCK_WARNING_SECONDS:
+        return ok("clock", "", f"agrees with judge endpoint {name} to the second")
+    way = "ahead of" if skew > 0 else "behind"
+    remedy = (
+        "synchronise it (NTP): result times, budgets, and the expiry of tokens and certificates depend on it"
     )
-
-
-def _answered(
-    endpoint: EndpointSettings, listed: ModelList, *, has_key: bool, seconds: float
-) -> tuple[Finding, bool]:
-    name, url = endpoint.name, f"{endpoint.base_url}/models"
-    status, models = listed.status, listed.names
-    if status == 401:  # the status that concerns the key
-        key = "rejects the API key" if has_key else "requires an API key, and none is set"
-        return failed(
-            "judge", name, f"{url} {key} (401)", "check the key in api_key_env or api_key_file"
-        ), False
-    if 300 <= status < 400:
-        return failed(
-            "judge", name, f"{url} redirects ({status})", "set base_url to the final address"
-        ), False
-    if status >= 500 or status == 429:
-        return failed(
-            "judge", name, f"{url} answers {status}", "check the endpoint's health and limits", may_pass=True
-        ), True
-    if models is None:
-        # Many gateways have no list, or refuse it to some keys; the verdict shows whether they work.
-        return ok("judge", name, f"answers in {seconds:.2f} s; does not list its models ({status})"), True
-    if endpoint.model in models:
-        return ok(
-            "judge", name, f"answers in {seconds:.2f} s and serves {printable(endpoint.model, 100)}"
-        ), True
-    close = difflib.get_close_matches(endpoint.model, models, n=3, cutoff=0.5)
-    shown = ", ".join(printable(one, 100) for one in (close or models[:MAX_NAMES])) or "none"
-    return (
-        warning(
-            "judge",
-            name,
-            f"does not list the model {printable(endpoint.model, 100)} among its {len(models)}",
-            f"check judge.endpoints ({name}).model; {'did you mean' if close else 'it lists'} {shown}",
-        ),
-        True,
-    )
+    return warning("clock", "", f"is {size:.0f} s {way} that of judge endpoint {name}", remedy)

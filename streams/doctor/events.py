@@ -14,7 +14,7 @@ from judge.metrics.registry import BUILT_IN
 from judge.text.citations import tagged_claims, unread_citations
 from judge.text.printable import printable
 from judge.text.sources import read_sources
-from streams.doctor.finding import Finding, failed, not_tried, ok, warning
+from streams.doctor.findings import Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry
 from streams.intake.reading.registry.client import NoSchemaError, RegistryDownError, UnreadableError

@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from streams.doctor.broker import BrokerExaminer
-from streams.doctor.configuration import examine_budget, examine_packs, examine_secrets
 from streams.doctor.endpoints import EndpointExaminer
 from streams.doctor.events import examine_events
-from streams.doctor.finding import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
-from streams.doctor.machine import examine_port, examine_process
+from streams.doctor.findings import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
+from streams.doctor.own import examine_budget, examine_packs, examine_port, examine_process, examine_secrets
 from streams.kafka.topics.flow import AGENTS, ALL_AGENTS, AgentName
 from streams.settings import Settings
 from streams.telemetry.masking import settings_masker
@@ -30,8 +29,7 @@ class Examination:
         env: Environment variables.
         agents: The agents to run.
         skip: Checks to skip.
-        timeout_seconds: Time limit of each connection and reply, except for verdicts, which have
-            `judge.timeout_seconds`.
+        timeout_seconds: Time limit of each connection and reply; of verdicts, `judge.timeout_seconds`.
         workers: Number of workers that share the work; None: the group's current members.
         now: The wall clock, in seconds since 1970.
     """
@@ -47,49 +45,51 @@ class Examination:
         workers: int | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._settings = settings
-        self._env = env
+        self._settings, self._env, self._timeout_seconds = settings, env, timeout_seconds
         self._agents = tuple(name for name in ALL_AGENTS if name in agents)
-        self._checks = tuple(name for name in CHECKS if name not in skip)
+        judged: tuple[CheckName, ...] = () if "judge" in agents else ("judge", "verdict", "clock", "budget")
+        read: tuple[CheckName, ...] = () if "intake" in agents else ("events",)
+        self._checks = [name for name in CHECKS if name not in {*skip, *judged, *read}]
         self._skip = tuple(skip)
         self._broker = BrokerExaminer(
             settings, env=env, agents=self._agents, timeout_seconds=timeout_seconds, workers=workers
         )
         self._endpoints = EndpointExaminer(settings, env, timeout_seconds, now)
-        self._timeout_seconds = timeout_seconds
-        self._masker = settings_masker(settings, env)
+        self._mask = settings_masker(settings, env).mask
 
     async def run(self) -> Diagnosis:
-        """Run all checks once."""
-        judges = "judge" in self._agents
+        """Run all checks once: those of broker and judge concurrently, reported in order."""
         broker, endpoints = await asyncio.gather(
-            self._broker.examine(self._checks),
-            self._endpoints.examine(self._checks if judges else ()),
+            self._broker.examine(self._checks), self._endpoints.examine(self._checks)
         )
-        reads = "events" in self._checks and "intake" in self._agents
-        found = [
-            *(await self._events(broker) if reads else ()),
-            *self._own(judges=judges),
-            *(await examine_port(self._settings.telemetry, self._env) if "port" in self._checks else ()),
+        settings, env = self._settings, self._env
+        local: Mapping[CheckName, Callable[[], Sequence[Finding]]] = {
+            "settings": lambda: [ok("settings", "", f"valid; agents {', '.join(self._agents)}")],
+            "secrets": lambda: examine_secrets(settings, env, judges="judge" in self._agents),
+            "packs": lambda: examine_packs(settings),
+            "budget": lambda: examine_budget(settings, env),
+            "process": lambda: examine_process(settings),
+        }
+        findings = [
+            *(finding for name, check in local.items() if name in self._checks for finding in check()),
+            *(await examine_port(settings.telemetry, env) if "port" in self._checks else ()),
             *broker,
+            *(await self._events(broker) if "events" in self._checks else ()),
             *endpoints,
             *(not_tried(name, "", "skipped (--skip)") for name in self._skip),
         ]
-        # The checks run concurrently and are reported in order. Masking is a second defence: findings contain
-        # no secrets.
-        found = sorted(found, key=lambda one: CHECKS.index(one.check))
-        return Diagnosis(
-            tuple(self._masked(one) for one in found), self._endpoints.usage, self._endpoints.cost_usd
+        findings.sort(key=lambda finding: CHECKS.index(finding.check))
+        # Masking is a second defence: findings contain no secrets.
+        masked = (
+            replace(one, detail=self._mask(one.detail), remedy=self._mask(one.remedy)) for one in findings
         )
+        return Diagnosis(tuple(masked), self._endpoints.usage, self._endpoints.cost_usd)
 
     async def _events(self, broker: Sequence[Finding]) -> Sequence[Finding]:
-        topic = self._settings.topics.events
-        if any(
-            one.outcome in {"failed", "not tried"}
-            for one in broker
-            if one.check in {"broker", "topics", "access"}
-        ):
-            return [not_tried("events", topic, "first fix the problems of broker, topics and access")]
+        blocked = (one for one in broker if one.outcome == "not tried" and one.check != "access")
+        if any(blocked) or any(one.outcome == "failed" for one in broker):
+            why = "first fix the problems of broker, topics and access"
+            return [not_tried("events", self._settings.topics.events, why)]
         return await examine_events(self._settings, self._env, self._timeout_seconds)
 
     async def run_until_well(
@@ -109,23 +109,3 @@ class Examination:
             await asyncio.sleep(min(AGAIN_SECONDS, left))
             diagnosis = await self.run()
         return diagnosis
-
-    def _own(self, *, judges: bool) -> list[Finding]:
-        """Run the checks without network."""
-        settings, env = self._settings, self._env
-        found: list[Finding] = []
-        if "settings" in self._checks:
-            found.append(ok("settings", "", f"valid; agents {', '.join(self._agents)}"))
-        if "secrets" in self._checks:
-            found += examine_secrets(settings, env, judges=judges)
-        if "packs" in self._checks:
-            found += examine_packs(settings)
-        if "budget" in self._checks and judges:
-            found += examine_budget(settings, env)
-        if "process" in self._checks:
-            found += examine_process(settings)
-        return found
-
-    def _masked(self, finding: Finding) -> Finding:
-        mask = self._masker.mask
-        return replace(finding, detail=mask(finding.detail), remedy=mask(finding.remedy))

@@ -19,8 +19,8 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
+from streams.doctor.broker_checks import TOPIC_SETTINGS
 from streams.doctor.facts import Cluster, GroupView, Node, Partition, Settings, TopicView
-from streams.doctor.topics import TOPIC_SETTINGS
 from streams.kafka.access.connection import Connection
 from streams.kafka.access.connections import open_connection
 from streams.kafka.access.reach import reach

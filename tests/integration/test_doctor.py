@@ -19,7 +19,7 @@ from judge.chat import OFFLINE_MODEL
 from judge.endpoint.scripted import ScriptedChat
 from judge.offline.server import OfflineJudge
 from streams.doctor.examination import Examination
-from streams.doctor.finding import Diagnosis, Finding
+from streams.doctor.findings import Diagnosis, Finding
 from streams.doctor.probe import KafkaProbe
 from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.protocol.codes import ApiKey, ErrorCode
@@ -82,8 +82,9 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
     assert diagnosis.failures == ()
     assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "connected: plain text"
     events = found(diagnosis, "topics", topics.topic("events"))
-    # One broker holds one replica, which is a warning.
-    assert (events.outcome, events.detail.partition(":")[0]) == ("warning", "has 1 replica")
+    # A cluster of one broker is known as a trial, once, instead of a warning for each topic.
+    assert (events.outcome, events.detail.partition(",")[0]) == ("ok", "4 partitions")
+    assert found(diagnosis, "broker", "cluster").detail.startswith("one broker, for trials")
     rights = found(diagnosis, "access", "topics")
     assert rights.outcome == ("ok" if broker.kind == "apache" else "not tried")
     if broker.kind == "apache":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streams.doctor.examination import Examination
-from streams.doctor.finding import CheckName, Diagnosis, Finding
+from streams.doctor.findings import CheckName, Diagnosis, Finding
 from streams.kafka.topics.grants import Grant, checking_grants
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.test_kafka_security import GuardedStage

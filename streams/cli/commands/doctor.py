@@ -5,27 +5,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError
+from streams.cli.running import run_until_stopped
 
 if TYPE_CHECKING:
-    from streams.doctor.finding import CheckName, Diagnosis, Finding
-    from streams.kafka.topics.flow import AgentName
-    from streams.settings import Settings
+    from streams.doctor.examination import Examination
+    from streams.doctor.findings import Diagnosis
 
 TELL_SECONDS = 10.0
 """How often the failures that are being retried are printed."""
-_COLOURS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not tried": "dim"}
+_COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "not tried": "bright_black"}
 _WIDTH = 9
+Name = TypeVar("Name", bound=str)
 
 
 def doctor(
@@ -43,11 +45,7 @@ def doctor(
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option(
-            "--skip",
-            metavar="CHECK",
-            help="Skip a check; repeatable (verdict costs money).",
-        ),
+        typer.Option("--skip", metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."),
     ] = None,
     timeout_seconds: Annotated[
         float,
@@ -76,161 +74,88 @@ def doctor(
     Changes nothing and does not affect running workers. Exit code 0: a worker can run, possibly with
     warnings; 1: a check failed; 2: the settings are invalid.
     """
-    from streams.cli.running import run_until_stopped
-    from streams.doctor.finding import Diagnosis
-    from streams.errors import SettingsError
-    from streams.settings import load_settings
-
-    chosen, left_out = _agents(agents), _checks(skip or [])
-    try:
-        settings = load_settings(config, _environment())
-    except SettingsError as error:
-        from streams.doctor.finding import bad_settings
-
-        diagnosis = Diagnosis(tuple(bad_settings("settings", "", one) for one in error.problems))
-    else:
-        diagnosis = run_until_stopped(
-            lambda stop: _examine(settings, chosen, left_out, workers, timeout_seconds, wait_seconds, stop)
-        )
-    if as_json:
-        typer.echo(json.dumps(diagnosis.as_json(), ensure_ascii=False))
-    else:
-        _print(diagnosis)
-    raise typer.Exit(diagnosis.exit_code)
-
-
-def _environment() -> dict[str, str]:
     from streams.cli.settings import DEBUG_VARIABLE
-
-    return {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
-
-
-def _agents(text: str) -> tuple[AgentName, ...]:
-    from streams.kafka.topics.flow import ALL_AGENTS
-
-    named = {name.strip() for name in text.split(",") if name.strip()}
-    if not named or named.difference(ALL_AGENTS):
-        raise BadUsageError(
-            f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {text!r}"
-        )
-    return tuple(name for name in ALL_AGENTS if name in named)
-
-
-def _checks(names: list[str]) -> tuple[CheckName, ...]:
-    from streams.doctor.finding import CHECKS
-
-    unknown = set(names).difference(CHECKS)
-    if unknown:
-        raise BadUsageError(
-            f"--skip must name one of {', '.join(CHECKS)}, got {', '.join(sorted(unknown))!r}"
-        )
-    return tuple(name for name in CHECKS if name in names)
-
-
-async def _examine(
-    settings: Settings,
-    agents: tuple[AgentName, ...],
-    skip: tuple[CheckName, ...],
-    workers: int | None,
-    timeout_seconds: float,
-    wait_seconds: float,
-    stop: asyncio.Event,
-) -> Diagnosis:
-    import logging
-
     from streams.doctor.examination import Examination
-    from streams.settings import TelemetrySettings
+    from streams.doctor.findings import CHECKS, Diagnosis, bad_settings
+    from streams.errors import SettingsError
+    from streams.kafka.topics.flow import ALL_AGENTS
+    from streams.settings import TelemetrySettings, load_settings
     from streams.telemetry.logs import set_up_logs
 
+    chosen = _chosen("--agents", agents.split(","), ALL_AGENTS)
+    skipped = _chosen("--skip", skip, CHECKS) if skip else ()
+    env = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
     # The findings report refused connections and unknown prices.
     set_up_logs(TelemetrySettings(log_level="error"))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    examination = Examination(
-        settings,
-        env=_environment(),
-        agents=agents,
-        skip=skip,
-        timeout_seconds=timeout_seconds,
-        workers=workers,
-    )
-    running = asyncio.create_task(examination.run_until_well(wait_seconds, on_trouble=_teller()))
-    asked = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait({running, asked}, return_when=asyncio.FIRST_COMPLETED)
+        settings = load_settings(config, env)
+    except SettingsError as error:
+        diagnosis = Diagnosis(tuple(bad_settings("settings", "", problem) for problem in error.problems))
+    else:
+        examination = Examination(
+            settings,
+            env=env,
+            agents=chosen,
+            skip=skipped,
+            timeout_seconds=timeout_seconds,
+            workers=workers,
+        )
+        diagnosis = run_until_stopped(lambda stop: _examine(examination, wait_seconds, stop))
+    for line in (json.dumps(diagnosis.as_json(), ensure_ascii=False),) if as_json else _lines(diagnosis):
+        typer.echo(line)
+    raise typer.Exit(diagnosis.exit_code)
+
+
+def _chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
+    given = {name.strip() for name in names if name.strip()}
+    if not given or given.difference(known):
+        got = ", ".join(sorted(given.difference(known))) or "none"
+        raise BadUsageError(f"{option} must name one or more of {', '.join(known)}, got {got!r}")
+    return tuple(name for name in known if name in given)
+
+
+async def _examine(examination: Examination, wait_seconds: float, stop: asyncio.Event) -> Diagnosis:
+    running = asyncio.create_task(examination.run_until_well(wait_seconds, on_trouble=_teller()))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             raise typer.Exit(130)
         return running.result()
     finally:
         running.cancel()
-        asked.cancel()
-        await asyncio.gather(running, asked, return_exceptions=True)
+        stopping.cancel()
+        await asyncio.gather(running, stopping, return_exceptions=True)
 
 
 def _teller() -> Callable[[Diagnosis, float], None]:
     """Print the failures being retried to standard error: at once, on a change, and every `TELL_SECONDS`."""
-    told: tuple[float, str] = (float("-inf"), "")
+    last: tuple[float, str] = (float("-inf"), "")
 
     def tell(diagnosis: Diagnosis, left: float) -> None:
-        nonlocal told
+        nonlocal last
         now = time.monotonic()
-        what = "; ".join(f"{_name(one)}: {one.detail}" for one in diagnosis.failures)
-        if what != told[1] or now - told[0] >= TELL_SECONDS:
-            told = (now, what)
+        what = "; ".join(text for outcome, text, _ in diagnosis.lines() if outcome == "failed")
+        if what != last[1] or now - last[0] >= TELL_SECONDS:
+            last = (now, what)
             typer.echo(f"waiting, {left:.0f} s left: {printable(what, 500)}", err=True)
 
     return tell
 
 
-def _name(finding: Finding) -> str:
-    return f"{finding.check} {finding.subject}".rstrip()
-
-
-def _print(diagnosis: Diagnosis) -> None:
-    if sys.stdout.isatty():
-        _paint(diagnosis)
-        return
-    for outcome, text, remedy in _lines(diagnosis):
-        typer.echo(f"{outcome:<{_WIDTH}} {text}")
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    paint = sys.stdout.isatty()
+    for outcome, text, remedy in diagnosis.lines():
+        word = f"{outcome:<{_WIDTH}}"
+        yield f"{typer.style(word, fg=_COLOURS[outcome]) if paint else word} {text}"
         if remedy:
-            typer.echo(f"{'':<{_WIDTH}} -> {remedy}")
-    typer.echo(_summary(diagnosis))
-
-
-def _paint(diagnosis: Diagnosis) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    for outcome, text, remedy in _lines(diagnosis):
-        row = Table.grid(padding=(0, 1))
-        row.add_column(width=_WIDTH)
-        row.add_column()
-        row.add_row(
-            Text(outcome, style=_COLOURS[outcome]), Text(text, style="dim" if outcome == "not tried" else "")
-        )
-        console.print(row)
-        if remedy:
-            console.print(Padding(Text(f"→ {remedy}", style="cyan"), (0, 0, 0, _WIDTH + 1)))
-    console.print(Text(_summary(diagnosis), style="bold red" if diagnosis.failures else "bold green"))
-
-
-def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
-    for one in diagnosis.findings:
-        yield one.outcome, printable(f"{_name(one)}: {one.detail}"), printable(one.remedy)
-
-
-def _summary(diagnosis: Diagnosis) -> str:
+            hint = f"-> {remedy}"
+            yield f"{'':<{_WIDTH}} {typer.style(hint, fg='cyan') if paint else hint}"
     counts = diagnosis.counts()
-    parts = [
-        f"{counts[outcome]} {outcome}"
-        for outcome in ("failed", "warning", "ok", "not tried")
-        if counts[outcome]
-    ]
-    usage = diagnosis.usage
-    if usage.input_tokens:
+    parts = [f"{counts[name]} {name}" for name in ("failed", "warning", "ok", "not tried") if counts[name]]
+    tokens = diagnosis.usage.input_tokens + diagnosis.usage.output_tokens
+    if tokens:
         cost = "no price known" if diagnosis.cost_usd is None else f"{diagnosis.cost_usd:.6f} USD"
-        parts.append(f"verdicts took {usage.input_tokens + usage.output_tokens} tokens ({cost})")
-    verdict = "a worker can run" if not diagnosis.failures else "a worker cannot do its work"
-    return f"{verdict}: {', '.join(parts)}"
+        parts.append(f"verdicts took {tokens} tokens ({cost})")
+    yield f"a worker can{'not do its work' if diagnosis.failures else ' run'}: {', '.join(parts)}"

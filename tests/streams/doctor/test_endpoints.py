@@ -14,7 +14,7 @@ from aiohttp import web
 from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.doctor.endpoints import EndpointExaminer
-from streams.doctor.finding import CheckName, Finding
+from streams.doctor.findings import CheckName, Finding
 from streams.settings import MetricSettings, Settings
 from tests.loopback import on_loopback
 

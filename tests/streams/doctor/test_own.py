@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from streams.doctor.configuration import examine_budget, examine_packs, examine_secrets
-from streams.doctor.finding import Diagnosis, Finding, bad_settings, failed, not_tried, ok, warning
-from streams.doctor.machine import examine_port, examine_process
+from streams.doctor.findings import Diagnosis, Finding, bad_settings, failed, not_tried, ok, warning
+from streams.doctor.own import examine_budget, examine_packs, examine_port, examine_process, examine_secrets
 from streams.settings import Settings, TelemetrySettings
 from tests.streams.certificates import Authority
 

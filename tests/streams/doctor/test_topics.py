@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from streams.doctor.broker_checks import Expected, acl_command, check_topic, largest_record
 from streams.doctor.facts import Partition, TopicView
-from streams.doctor.topics import Expected, acl_command, check_topic, largest_record, split_problem
+from streams.doctor.findings import split_problem
 from streams.kafka.topics.flow import TOPICS, TopicUse
 from streams.settings import KafkaSettings, Settings
 

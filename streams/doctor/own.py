@@ -1,0 +1,255 @@
+"""Checks without a broker or a judge: secrets, prompt packs, prices, budget, process and port."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import faust.streams
+import orjson
+
+from judge.chat import OFFLINE_MODEL
+from judge.endpoint.hosts import is_loopback
+from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.metrics.packs.pack import load_pack
+from judge.text.printable import printable
+from streams.doctor.findings import Finding, Row, always, bad_settings, evaluate, failed, ok, warning
+from streams.errors import SettingsError
+from streams.judging.from_settings import budget_limits
+from streams.judging.metrics import build_metric, pack_warnings
+from streams.judging.prices import check_prices, may_cost, price_of
+from streams.judging.stack import judge_endpoints
+from streams.kafka.access.access import client_options
+from streams.settings import Settings, TelemetrySettings
+from streams.settings.addresses import sends_key_in_the_clear
+from streams.telemetry.masking import SHORT_SECRET, short_secrets
+from streams.web.access import open_access
+
+SPARE_DESCRIPTORS: Final = 128
+"""File descriptors for broker connections, HTTP clients, files and the event loop."""
+_LOOK_SECONDS: Final = 1.0
+
+
+def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:
+    """Check that each secret, certificate and key can be read; none is shown (`judges`: a judge is used)."""
+    short = [place for place in short_secrets(settings, env) if judges or not place.startswith("judge.")]
+    return [
+        *_broker_secrets(settings, env),
+        *(_judge_secrets(settings, env) if judges else ()),
+        *_page_secrets(settings, env),
+        *(warning("secrets", place, *SHORT_SECRET.split("; ", 1)) for place in short),
+    ]
+
+
+def _broker_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    security = settings.kafka.security
+    try:
+        client_options(settings.kafka, env)
+    except SettingsError as error:
+        return [bad_settings("secrets", "kafka.security", one) for one in error.problems]
+    how = ", ".join(filter(None, (security.protocol, security.mechanism)))
+    detail = "needs none (PLAINTEXT)" if how == "PLAINTEXT" else f"credentials are present ({how})"
+    return [ok("secrets", "kafka.security", detail)]
+
+
+def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    try:
+        endpoints = judge_endpoints(settings.judge, env, settings.metrics)
+    except SettingsError as error:
+        return [bad_settings("secrets", "judge.endpoints", one) for one in error.problems]
+    findings = []
+    for endpoint in endpoints:
+        subject = f"judge.endpoints ({endpoint.name})"
+        try:
+            if endpoint.api_key is not None:
+                endpoint.api_key.read(f"{subject}.api_key", env)
+        except SettingsError as error:
+            findings += [bad_settings("secrets", subject, one) for one in error.problems]
+            continue
+        if sends_key_in_the_clear(endpoint.base_url, has_key=endpoint.api_key is not None):
+            what = "the API key would be sent to another machine without encryption"
+            findings.append(warning("secrets", subject, what, "use an https address"))
+        else:
+            detail = "no API key is set" if endpoint.api_key is None else "the API key is present"
+            findings.append(ok("secrets", subject, detail))
+    return findings
+
+
+def _page_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    telemetry = settings.telemetry
+    named = [name for name in ("basic_auth", "tls") if getattr(telemetry, name) is not None]
+    if not named:
+        return []
+    try:
+        open_access(telemetry, env)
+    except SettingsError as error:
+        return [bad_settings("secrets", "telemetry", one) for one in error.problems]
+    return [ok("secrets", "telemetry", f"secrets of {' and '.join(named)} are present")]
+
+
+def examine_packs(settings: Settings) -> list[Finding]:
+    """Check that each metric can be built, with its prompt pack."""
+    findings = []
+    for name, metric in settings.metrics.items():
+        try:
+            built = build_metric(name, metric)
+            pack = None if metric.prompt_pack is None else load_pack(metric.prompt_pack)
+        except SettingsError as error:
+            findings += [bad_settings("packs", name, one) for one in error.problems]
+            continue
+        except (JudgeConfigurationError, PromptPackError) as error:
+            findings.append(bad_settings("packs", name, str(error)))
+            continue
+        doubts = "; ".join(printable(one, 400) for one in pack_warnings(built, pack))
+        if pack is not None and doubts:
+            findings.append(warning("packs", name, f"{metric.prompt_pack}: {doubts}", "correct the file"))
+        else:
+            findings.append(ok("packs", name, "built in" if pack is None else f"{metric.prompt_pack} loads"))
+    return findings
+
+
+def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    """Warn of unknown prices and of a missing budget."""
+    try:
+        endpoints = judge_endpoints(settings.judge, env, settings.metrics)
+        check_prices(settings.judge, endpoints)
+    except SettingsError as error:
+        return [bad_settings("budget", "prices", one) for one in error.problems]
+    findings = [
+        warning(
+            "budget",
+            f"price ({one.name})",
+            f"the price of {printable(one.model, 100)} is not known: results have no cost",
+            f"set usd_per_million_tokens of judge.endpoints ({one.name}); 0 if it is free",
+        )
+        for one in endpoints
+        if price_of(one) is None and one.model != OFFLINE_MODEL
+    ]
+    limits = budget_limits(settings.judge)
+    if limits.any:
+        shown = {"USD per day": limits.usd_per_day, "calls per day": limits.calls_per_day}
+        told = ", ".join(f"{value:,g} {what}" for what, value in shown.items() if value is not None)
+        findings.append(ok("budget", "limit", f"{told} per worker"))
+    elif any(map(may_cost, endpoints)):
+        what = "no budget is set: the cost of a burst of events is unlimited"
+        findings.append(warning("budget", "limit", what, "set usd_per_day or calls_per_day of judge.budget"))
+    return findings or [ok("budget", "limit", "none needed: these judges are free")]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The facts of this process: what may be open, what is needed, whether the parts are there."""
+
+    may_open: int
+    calls: int
+    needed: int
+    compiled: bool
+    cache: str = ""
+
+    @property
+    def cache_is_closed(self) -> bool:
+        file = Path(self.cache)
+        return bool(self.cache) and not os.access(file if file.exists() else file.parent, os.W_OK)
+
+
+_FAUST_ROWS: Final[tuple[Row[Machine], ...]] = (
+    Row(lambda f: not f.compiled, "failed",
+        "its compiled stream iterator is missing, and the worker needs it",
+        "install faust-streaming from a wheel (or with a C compiler) and unset NO_CYTHON", ends=True),
+    Row(always, "ok", "its compiled parts are present"),
+)  # fmt: skip
+_DESCRIPTOR_ROWS: Final[tuple[Row[Machine], ...]] = (
+    Row(lambda f: resource.RLIM_INFINITY != f.may_open < f.needed, "warning",
+        "{f.may_open} may be open; {f.calls} concurrent judge calls need about {f.needed}",
+        "raise the limit (ulimit -n {f.needed}), or lower judge.max_in_flight", ends=True),
+    Row(always, "ok", "{f.may_open} may be open, about {f.needed} are needed"),
+)  # fmt: skip
+_CACHE_ROWS: Final[tuple[Row[Machine], ...]] = (
+    Row(lambda f: f.cache_is_closed, "failed",
+        "{f.cache} cannot be written", "correct permissions or path of judge.cache.file"),
+)  # fmt: skip
+
+
+def examine_process(settings: Settings, *, descriptors: int | None = None) -> list[Finding]:
+    """Check Faust's compiled parts, the limit of open files (default: this process's) and the cache file."""
+    judge = settings.judge
+    machine = Machine(
+        may_open=resource.getrlimit(resource.RLIMIT_NOFILE)[0] if descriptors is None else descriptors,
+        calls=judge.max_in_flight,
+        needed=judge.max_in_flight + max(1, len(judge.endpoints)) + SPARE_DESCRIPTORS,
+        compiled=faust.streams._CStreamIterator is not None,  # noqa: SLF001 - the only way to know
+        cache="" if judge.cache.file is None else str(judge.cache.file),
+    )
+    rows = {"faust": _FAUST_ROWS, "file descriptors": _DESCRIPTOR_ROWS, "cache": _CACHE_ROWS}
+    return [
+        found for subject, table in rows.items() for found in evaluate("process", subject, table, machine)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Who can reach the port."""
+
+    is_local: bool
+    is_guarded: bool
+    in_kubernetes: bool
+
+
+_REACH_ROWS: Final[tuple[Row[Port], ...]] = (
+    Row(lambda f: f.is_local and f.in_kubernetes, "warning",
+        "in Kubernetes, probes and Prometheus cannot reach a loopback address",
+        "set telemetry.host to 0.0.0.0, and restrict access by a NetworkPolicy"),
+    Row(lambda f: not (f.is_local or f.is_guarded), "warning",
+        "all hosts that reach it can read the page and metrics, including verdicts of single answers",
+        "set telemetry.basic_auth, or restrict access by network policy"),
+)  # fmt: skip
+
+
+async def examine_port(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
+    """Check whether the port is free, and who can reach it."""
+    tls = telemetry.tls
+    guarded = telemetry.basic_auth is not None or (tls is not None and tls.client_ca_file is not None)
+    facts = Port(is_loopback(telemetry.host), guarded, "KUBERNETES_SERVICE_HOST" in env)
+    return [await _port(telemetry), *evaluate("port", telemetry.host, _REACH_ROWS, facts)]
+
+
+async def _port(telemetry: TelemetrySettings) -> Finding:
+    host, port = telemetry.host, telemetry.port
+    subject = f"{host}:{port}"
+    try:
+        server = await asyncio.start_server(lambda *_: None, host, port)
+    except (OSError, socket.gaierror) as error:
+        in_use = error.errno == errno.EADDRINUSE
+        if in_use and await _is_worker(telemetry):
+            return ok("port", subject, "a judgestream worker listens there already")
+        what = f"cannot be used ({error.strerror or error})"
+        remedy = (
+            "set telemetry.port to a free one (0 picks one), and telemetry.host to an address of this machine"
+        )
+        return failed("port", subject, what, remedy, may_pass=in_use)
+    server.close()
+    await server.wait_closed()
+    return ok("port", subject, "is free" if port else "any free port")
+
+
+async def _is_worker(telemetry: TelemetrySettings) -> bool:
+    host = f"[{telemetry.host}]" if ":" in telemetry.host else telemetry.host
+    url = f"{'http' if telemetry.tls is None else 'https'}://{host}:{telemetry.port}/healthz"
+    try:
+        async with (
+            asyncio.timeout(_LOOK_SECONDS),
+            aiohttp.ClientSession() as session,
+            session.get(url, ssl=False, allow_redirects=False) as answer,
+        ):
+            said = orjson.loads(await answer.content.read(65_536))
+    except (aiohttp.ClientError, OSError, TimeoutError, orjson.JSONDecodeError):
+        return False
+    return isinstance(said, dict) and {"ok", "reasons"} <= said.keys()
