@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -38,30 +40,47 @@ _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 app = typer.Typer(
     name="judgestream",
     add_completion=False,
-    rich_markup_mode=None,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-app.command()(demo)
-app.command()(init)
-app.command()(worker)
-app.command()(health)
-app.command()(doctor)
-app.command()(judge)
-app.command("map")(map_)
-app.command()(produce)
-app.command()(replay)
-app.command()(tail)
-app.command()(show)
-app.command()(explore)
-app.command()(incident)
-app.command()(review)
-app.command()(export)
-app.command()(broker)
-app.command("offline-judge")(offline_judge)
-app.add_typer(topics_app, name="topics")
-app.add_typer(labels_app, name="labels")
-app.add_typer(config_app, name="config")
+_COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
+    "Try": (
+        ("demo", demo, "judgestream demo --events 300"),
+        ("init", init, "judgestream init first --yes"),
+        ("judge", judge, "judgestream judge events.jsonl --metric coverage -o results.jsonl"),
+        ("map", map_, "judgestream map --config settings.yaml --topic qa.events"),
+        ("config", config_app, "judgestream config check settings.yaml"),
+    ),
+    "Run": (
+        ("doctor", doctor, "judgestream doctor --config settings.yaml"),
+        ("topics", topics_app, "judgestream topics --config settings.yaml --dry-run"),
+        ("worker", worker, "judgestream worker --config settings.yaml"),
+        ("health", health, "judgestream health --config settings.yaml --ready --wait 60"),
+    ),
+    "Look": (
+        ("tail", tail, "judgestream tail --config settings.yaml --max-score 2 --since 15m"),
+        ("show", show, "judgestream show 1c0ffee --config settings.yaml"),
+        ("explore", explore, "judgestream explore --config settings.yaml"),
+        ("incident", incident, "judgestream incident latest --config settings.yaml"),
+        ("review", review, "judgestream review --config settings.yaml"),
+        ("labels", labels_app, "judgestream labels agreement --config settings.yaml"),
+        ("export", export, "judgestream export verdicts --config settings.yaml --since 7d"),
+    ),
+    "Operate": (
+        ("produce", produce, "judgestream produce events.jsonl --config settings.yaml"),
+        ("replay", replay, "judgestream replay --config settings.yaml --from 2h --max-usd 5"),
+        ("broker", broker, "judgestream broker --port 9092 --topic qa.events:4"),
+        ("offline-judge", offline_judge, "judgestream offline-judge --port 8000"),
+    ),
+}
+"""The commands by panel of the help: name, function or group, and an example."""
+for _panel, _rows in _COMMANDS.items():
+    for _name, _command, _example in _rows:
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel, epilog=f"Example: {_example}")
+        else:
+            app.command(_name, rich_help_panel=_panel, epilog=f"Example: {_example}")(_command)
 
 
 def _print_version(asked: bool) -> None:
@@ -86,7 +105,8 @@ def root(
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
+        with contextlib.redirect_stdout(sys.stderr):
+            context.get_help()  # Typer prints it
         raise typer.Exit(2)
 
 
@@ -111,6 +131,12 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         # The reader closed the pipe (`judgestream tail | head`); avoid the interpreter's error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            code = report(f"{type(error).__name__}: {error}", 1, hint=True)
+        else:
+            place = "standard output or a temporary file" if error.filename is None else error.filename
+            code = report(f"cannot write {place}: the disk is full ({error.strerror}); free some space", 1)
     except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
         code = report(f"{type(error).__name__}: {error}", 1, hint=True)
     raise SystemExit(code or 0)

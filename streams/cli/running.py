@@ -16,6 +16,12 @@ SWITCH_SECONDS = 0.0005
 more time waiting for each other than working."""
 
 
+class Stop(asyncio.Event):
+    """Set by a signal, whose name is the reason."""
+
+    reason = "asked to"
+
+
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
 
@@ -34,16 +40,17 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
 
 async def _with_signals(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop = Stop()
 
-    def ask() -> None:
+    def ask(asked: signal.Signals) -> None:
+        stop.reason = asked.name
         stop.set()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ask)
+        loop.add_signal_handler(number, ask, number)
     return await main(stop)
 
 

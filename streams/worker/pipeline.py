@@ -48,6 +48,8 @@ class Pipeline:
         self._crash = crash
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.released = 0
+        """Records in flight that did not finish in time, to be read again."""
         self.last_finished = time.monotonic()
         """Time of the last finished record or of the last idle moment, on the monotonic clock."""
 
@@ -116,5 +118,6 @@ class Pipeline:
         for task in late:
             task.cancel()
         if late:
+            self.released += len(late)
             _log.warning("records released, to be read again", agent=self.name, records=len(late))
             await asyncio.wait(late)

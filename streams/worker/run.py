@@ -182,7 +182,9 @@ class _Worker:
                     on_ready(running)
                 await asyncio.wait({asked, crashed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await self._close(starting)
+            crash = app.crash_reason
+            why = getattr(stop, "reason", "asked to") if crash is None else f"crash: {type(crash).__name__}"
+            await self._close(starting, why)
             asked.cancel()
             crashed.cancel()
         if starting.done() and not starting.cancelled() and starting.exception() is not None:
@@ -195,21 +197,26 @@ class _Worker:
                 raise reason
             raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
 
-    async def _close(self, starting: asyncio.Task[Any]) -> None:
+    async def _close(self, starting: asyncio.Task[Any], reason: str) -> None:
         """Take no further records, finish those in flight, commit, and leave the group."""
         self._wiring.health.stopping = True
         consumer = self._wiring.consumer()
+        in_flight = {one.name: one.in_hand for one in self._wiring.pipelines if one.in_hand}
+        _log.info("stopping", reason=reason, in_flight=in_flight)
         if consumer is not None:
             consumer.stop_flow()
             self._wiring.app.flow_control.suspend()
             self._wiring.app.flow_control.clear()
         self._wiring.begin_nothing()
         await self._wiring.finish(stop_seconds(self._settings))
+        released = sum(one.released for one in self._wiring.pipelines)
         starting.cancel()
         try:
             await asyncio.wait_for(self._wiring.app.stop(), CLOSE_SECONDS)
         except TimeoutError:
             _log.warning("leaving the group took too long; stopped without leaving", seconds=CLOSE_SECONDS)
+        again = 0 if consumer is None else consumer.uncommitted
+        _log.info("stopped", reason=reason, finished=sum(in_flight.values()) - released, read_again=again)
 
 
 async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

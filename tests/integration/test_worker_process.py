@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from functools import partial
 from pathlib import Path
@@ -45,7 +46,10 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
 
 
 async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
-    """SIGTERM exits with 0, finishes work in flight and commits exactly the records with a result."""
+    """SIGTERM exits with 0, finishes work in flight and commits exactly the records with a result.
+
+    The last lines of the log say so: the signal, what was in flight, and what the next worker reads again.
+    """
     endpoint.latency_seconds = 0.3
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(200)])
@@ -63,6 +67,13 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
         assert is_done or record.offset >= (committed[record.partition] or 0)
     # Work in flight at the signal was finished and committed: no task above the offsets has a result.
     assert sum(offset or 0 for offset in committed) == len(results)
+    lines = [json.loads(line) for line in (stage.directory / "worker.log").read_text().splitlines()]
+    stopping, stopped = (line for line in lines if line["event"] in {"stopping", "stopped"})
+    assert stopping["in_flight"]["judge-tone"] >= 1
+    assert stopped == lines[-1]
+    assert (stopped["reason"], stopped["finished"]) == ("SIGTERM", sum(stopping["in_flight"].values()))
+    ends = {name: len(await stage.read(name)) for name in ("events", "tasks.tone")}
+    assert 0 < stopped["read_again"] <= sum(ends.values())
 
 
 async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: Endpoint) -> None:

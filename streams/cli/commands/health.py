@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 MOST_BYTES = 65_536
+AGAIN_SECONDS = 0.2
 
 
 def health(
@@ -33,14 +35,20 @@ def health(
     ready: Annotated[
         bool, typer.Option("--ready", help="Check readiness (/readyz) instead of liveness (/healthz).")
     ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", metavar="SECONDS", min=0, max=86_400, help="Ask again until it is, for this long."
+        ),
+    ] = 0.0,
     timeout_seconds: Annotated[
-        float, typer.Option("--timeout-seconds", min=0.1, max=60, help="Time limit of the request.")
+        float, typer.Option("--timeout-seconds", min=0.1, max=60, help="Time limit of one request.")
     ] = 3.0,
 ) -> None:
     """Check whether the worker on this machine is alive; exit with 1 if not.
 
     Uses address, port and TLS from the settings, without a password. For container health checks that run a
-    command; Kubernetes probes use HTTP directly.
+    command; Kubernetes probes use HTTP directly. A script waits for a worker with --ready --wait 60.
     """
     from streams.cli.settings import settings_for_command
 
@@ -48,19 +56,23 @@ def health(
     if telemetry.port == 0:
         raise BadUsageError("telemetry.port is 0, so the worker's port is unknown; set one")
     path = "/readyz" if ready else "/healthz"
+    deadline = time.monotonic() + wait
+    while (problem := _problem(telemetry, path, timeout_seconds, named=config is not None)) is not None:
+        if time.monotonic() >= deadline:
+            raise CommandError(f"{problem} (waited {wait:g} s)" if wait else problem)
+        time.sleep(AGAIN_SECONDS)
+    typer.echo("ready" if ready else "alive")
+
+
+def _problem(telemetry: TelemetrySettings, path: str, timeout_seconds: float, *, named: bool) -> str | None:
+    """Return why the worker is not alive or ready; None if it is."""
     try:
         status, body = _ask(telemetry, path, timeout_seconds)
     except (OSError, http.client.HTTPException) as error:
         # The system's error text names the cause: connection refused, timed out.
-        where = (
-            ""
-            if config is not None
-            else "; if the worker listens elsewhere, name its settings (--config FILE)"
-        )
-        raise CommandError(f"no answer from {path} at port {telemetry.port}: {error}{where}") from error
-    if status != http.client.OK:
-        raise CommandError(f"{path} answered {status}: {_reasons(body)}")
-    typer.echo("ready" if ready else "alive")
+        where = "" if named else "; if the worker listens elsewhere, name its settings (--config FILE)"
+        return f"no answer from {path} at port {telemetry.port}: {error}{where}"
+    return None if status == http.client.OK else f"{path} answered {status}: {_reasons(body)}"
 
 
 def _ask(telemetry: TelemetrySettings, path: str, timeout_seconds: float) -> tuple[int, bytes]:

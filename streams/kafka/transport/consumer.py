@@ -47,6 +47,8 @@ class Consumer(driver.Consumer):
         """Time of the delivery loop's last turn, on the monotonic clock; None before its start."""
         self._books: dict[TP, OffsetBook] = {}
         self._committed: dict[TP, int] = {}
+        self.uncommitted = 0
+        """After a stop: records that were read and not committed, which their next owner reads again."""
         self._parked: dict[TP, Sequence[Any]] = {}
         self._loads = Loads(self.plan.rooms, self.plan.default_room)
         self._seeks: dict[TP, int] = {}
@@ -184,6 +186,9 @@ class Consumer(driver.Consumer):
             await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
         except TimeoutError:
             self.log.warning("The last commit took longer than %s s; stopped without it", LAST_COMMIT_SECONDS)
+        finally:
+            ends = {tp: book.position for tp, book in self._books.items() if book.position is not None}
+            self.uncommitted = sum(end - self._committed.get(tp, end) for tp, end in ends.items())
 
     # Assignments
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,37 @@ def call(*arguments: str) -> int:
     return ended.value.code
 
 
-def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` lists each command."""
+def test_help_groups_the_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--help` has four panels with each command once, and cuts nothing at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
     assert call("--help") == 0
-    listed = capsys.readouterr().out.split("Commands:")[1].splitlines()
-    assert [line.split()[0] for line in listed if line.strip()] == COMMANDS
+    text = capsys.readouterr().out
+    panels = re.findall(r"╭─ (\w+) ─+╮\n(.*?)╰", text, re.DOTALL)
+    assert [name for name, _ in panels] == ["Options", "Try", "Run", "Look", "Operate"]
+    listed = [line.split()[1] for _, rows in panels[1:] for line in rows.splitlines() if line[2] != " "]
+    assert sorted(listed) == sorted(COMMANDS)
+    assert "…" not in text
+    assert "..." not in text.replace("[ARGS]...", "")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example_that_it_takes(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The help of a command ends with an example, whose options it has."""
+    monkeypatch.setenv("COLUMNS", "200")
+    call(command, "--help")
+    text = capsys.readouterr().out
+    example = text.rpartition("Example: ")[2].split()
+    assert example[:2] == ["judgestream", command]
+    words = [word for word in example if word.startswith("-")]
+    inner = example[2:3] if example[2] in {"check", "agreement", "verdicts"} else []
+    call(command, *inner, "--help")
+    options = capsys.readouterr().out
+    assert all(f" {word} " in options for word in words)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -38,9 +66,9 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("demo", ("--events", "--events-file", "--judge-latency-seconds", "--json")),
+        ("demo", ("--events", "--events-file", "--model", "--base-url", "--max-usd", "--json")),
         ("worker", ("--config", "--agents")),
-        ("health", ("--config", "--ready", "--timeout-seconds")),
+        ("health", ("--config", "--ready", "--wait", "--timeout-seconds")),
         (
             "judge",
             ("--metric", "--prompt-pack", "--base-url", "--model", "--output", "--mode", "--concurrency"),
@@ -54,9 +82,13 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     ],
 )
 def test_options_are_those_of_the_contract(
-    command: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    command: str,
+    options: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The options that scripts rely on are present."""
+    monkeypatch.setenv("COLUMNS", "200")
     call(command, "--help")
     shown = capsys.readouterr().out
     assert [option for option in options if option not in shown] == []
@@ -147,3 +179,16 @@ async def test_help_imports_nothing_heavy() -> None:
     )
     _, err = await process.communicate()
     assert (process.returncode, err.decode()) == (0, "")
+
+
+async def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    """A full disk (here /dev/full) ends a command with the name of the file, not with an errno."""
+    events = tmp_path / "events.jsonl"
+    line = {"question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
+    events.write_text("".join(json.dumps(line | {"event_id": f"e{n}"}) + "\n" for n in range(20)))
+    partial = tmp_path / "out.jsonl.partial"
+    partial.symlink_to("/dev/full")
+    output = ("--overwrite", "-o", str(tmp_path / "out.jsonl"))
+    ended = await judgestream("judge", str(events), "--metric", "coverage", *output)
+    assert ended.code == 1
+    assert f"error: cannot write {partial}: the disk is full" in ended.err

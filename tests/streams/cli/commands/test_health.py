@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,6 +28,8 @@ class Port(ThreadingHTTPServer):
     """The worker's port: a fixed answer to /healthz and /readyz."""
 
     answers: dict[str, dict[str, Any]]
+    later: Iterator[dict[str, Any]]
+    """The next answers of /readyz."""
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
@@ -38,6 +40,7 @@ class Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, Port)
         report = self.server.answers[self.path]
+        self.server.answers["/readyz"] = next(self.server.later, self.server.answers["/readyz"])
         body = json.dumps(report).encode()
         self.send_response(200 if report["ok"] else 503)
         self.send_header("Content-Length", str(len(body)))
@@ -50,10 +53,13 @@ class Answer(BaseHTTPRequestHandler):
 
 @contextmanager
 def listening(
-    alive: dict[str, Any], ready: dict[str, Any], tls: ssl.SSLContext | None = None
+    alive: dict[str, Any],
+    ready: dict[str, Any],
+    tls: ssl.SSLContext | None = None,
+    later: Sequence[dict[str, Any]] = (),
 ) -> Iterator[int]:
     server = Port(("127.0.0.1", 0), Answer)
-    server.answers = {"/healthz": alive, "/readyz": ready}
+    server.answers, server.later = {"/healthz": alive, "/readyz": ready}, iter(later)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -112,6 +118,19 @@ def test_the_exit_code_is_that_of_the_probe(
         assert shown.err == f"error: /healthz answered 503: {printed}\n"
     else:
         assert shown.out == f"{printed}\n"
+
+
+def test_waiting_ends_when_the_worker_is_ready(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--wait` asks again until the answer is good: here the third one."""
+    with listening(ALIVE, STUCK, later=(STUCK, ALIVE)) as port:
+        assert call("health", "--ready", "--wait", "60", "--config", settings(tmp_path, port=port)) == 0
+    assert capsys.readouterr().out == "ready\n"
+
+
+def test_waiting_in_vain_gives_the_last_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(ALIVE, STUCK) as port:
+        assert call("health", "--ready", "--wait", "0.3", "--config", settings(tmp_path, port=port)) == 1
+    assert capsys.readouterr().err.endswith("has not run for 70 s; stopping (waited 0.3 s)\n")
 
 
 def test_a_closed_port_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
