@@ -15,7 +15,8 @@ from judge.task import unsampled_task
 from judge.text.printable import printable
 from schemas import JudgeTask, QAEvent
 from streams.batch.engine import Checks, Work
-from streams.batch.sources import InvalidLine, Line, misspelt
+from streams.batch.results import Texts
+from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
 from streams.intake.joining.whole import joined
 from streams.intake.reading import Ingest
@@ -23,6 +24,7 @@ from streams.judging.agent import PatientJudge
 from streams.judging.prices import build_prices
 from streams.judging.stack import metric_judges, open_stack
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
+from streams.store.records import TextsKept
 
 CONFIRM_SECONDS = 2.0
 """How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
@@ -78,7 +80,11 @@ class FileWork:
         source: str,
         done: Collection[str] = (),
         whole: Collection[str] = (),
+        texts_kept: TextsKept = "full",
     ) -> None:
+        self.texts: dict[str, Texts] = {}
+        """The texts of each answer, by result id; the caller removes those that it no longer needs."""
+        self._texts_kept = texts_kept
         self._events = [metric for name, metric in metrics.items() if name not in whole]
         self._whole = [metric for name, metric in metrics.items() if name in whole]
         self._ingest = ingest
@@ -107,6 +113,7 @@ class FileWork:
             task = unsampled_task(
                 event, metric, source=self._source, now=now, number=line.number - 1, policy="every line"
             )
+            self.texts[task.result_id] = Texts.of(task, self._texts_kept)
             if task.result_id not in self._done:
                 yield task
 
@@ -128,5 +135,5 @@ def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
             return ingest.decode(orjson.dumps({**document, "event_id": own}))
         except DecodeError as error:
             problem = error.detail
-    meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(value)]
+    meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(names_of(value))]
     return InvalidLine(line.number, printable("; ".join([*problem.splitlines(), *meant]), 400))

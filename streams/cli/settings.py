@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streams.cli.errors import BadUsageError
 from streams.errors import SettingsError
 
 if TYPE_CHECKING:
+    from judge.metric import Metric
     from streams.settings import Settings
 
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
+_WITHOUT_KAFKA: Final = {
+    "JUDGESTREAM_SAMPLING__KEY": "record_key",
+    "JUDGESTREAM_KAFKA__REBALANCE_TIMEOUT_SECONDS": "3600",
+}
+"""Values that meet each condition which other settings put on Kafka's."""
 
 
 def settings_for_command(path: Path | None) -> Settings:
@@ -27,6 +35,18 @@ def settings_for_command(path: Path | None) -> Settings:
     """
     try:
         return _load(path)
+    except SettingsError as error:
+        raise bad_settings(error, path) from error
+
+
+def settings_for_file(path: Path) -> Settings:
+    """Load the settings with which a file is judged: conditions of Kafka alone do not apply.
+
+    Raises:
+        BadUsageError: They are invalid; the message lists every problem.
+    """
+    try:
+        return _load(path, _WITHOUT_KAFKA)
     except SettingsError as error:
         raise bad_settings(error, path) from error
 
@@ -50,15 +70,19 @@ def runnable_settings(path: Path) -> Settings:
     return settings
 
 
-def _load(path: Path | None) -> Settings:
+def _load(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
     from streams.settings import load_settings  # noqa: PLC0415 - heavy; --help does not need it
 
-    return load_settings(path, {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE})
+    if path is not None and (folder := str(path.parent.resolve())) not in sys.path:
+        sys.path.append(folder)  # the module of a metric in Python may be beside the settings file
+    variables = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
+    return load_settings(path, variables | dict(overrides or {}))
 
 
 def _obstacles(settings: Settings) -> list[str]:
+    from judge.chat import OFFLINE_MODEL  # noqa: PLC0415 - heavy; --help does not need it
     from streams.intake.from_settings import open_registry  # noqa: PLC0415 - heavy; --help does not need it
-    from streams.judging.metrics import build_metrics  # noqa: PLC0415 - as above
+    from streams.judging.metrics import beyond_offline_rules, build_metrics  # noqa: PLC0415 - as above
     from streams.judging.prices import check_prices  # noqa: PLC0415 - as above
     from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above
     from streams.settings import read_secret  # noqa: PLC0415 - as above
@@ -69,12 +93,16 @@ def _obstacles(settings: Settings) -> list[str]:
             "metrics: is required (got nothing); add a metric, for example coverage: {when: "
             "{has: [reference]}}"
         )
+    metrics: Mapping[str, Metric] = {}
     try:
-        build_metrics(settings)
+        metrics = build_metrics(settings)
     except SettingsError as error:
         problems += error.problems
     try:
         endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
+        if endpoints and all(endpoint.model == OFFLINE_MODEL for endpoint in endpoints):
+            remedy = "name an endpoint with a model in judge.endpoints"
+            problems += [f"metrics.{problem}; {remedy}" for problem in beyond_offline_rules(metrics)]
         for endpoint in endpoints:
             try:
                 read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -10,6 +10,7 @@ from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.embeddings import EmbeddingSimilarity
+from judge.metrics.packs.metric import PAIRWISE
 from judge.metrics.packs.pack import PromptPack, load_pack
 from judge.verdict import names
 from judge.verdict.examples import example_warnings
@@ -116,6 +117,15 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
     if problems:
         raise SettingsError(list(dict.fromkeys(problems)))
     return built
+
+
+def beyond_offline_rules(metrics: Mapping[str, Metric]) -> list[str]:
+    """Return the metrics that the offline judge cannot judge, each with the reason."""
+    return [
+        f"{name}: compares two answers, which needs a language model, not the offline rules"
+        for name, metric in metrics.items()
+        if metric.scoring_version.startswith(PAIRWISE)
+    ]
 
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:

@@ -166,7 +166,8 @@ def _found(target: str) -> str:
     spec = _spec(module)
     if spec is None or spec.origin is None:
         raise JudgeConfigurationError(
-            f"there is no module {module} on the import path; install it, or set PYTHONPATH to its folder"
+            f"there is no module {module} on the import path; put it beside the settings file, install it, "
+            "or set PYTHONPATH to its folder"
         )
     try:
         code = Path(spec.origin).read_bytes()

@@ -22,6 +22,8 @@ from judge.metrics.replies.structured import read_score
 from judge.metrics.scoring import is_forced
 from schemas import JudgeTask, QAEvent
 
+PAIRWISE = "pack-3, pairwise"
+"""The scoring version of packs that compare two answers."""
 MAX_VERDICT_BYTES = 64 * 1024
 """Limit of a verdict, which is published unchanged in a Kafka record."""
 
@@ -79,7 +81,7 @@ class PackMetric(WholeTask):
     def scoring_version(self) -> str:
         """Version of the rules that read the score."""
         if self._pack.is_pair:
-            return "pack-3, pairwise"
+            return PAIRWISE
         if self._choice is not None:
             return f"pack-2, {json.dumps(dict(self._choice.numbers))}"
         return "pack-2, number" if self._pack.is_number else "pack-2"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,8 +17,9 @@ from streams.cli.lines import opened
 if TYPE_CHECKING:
     from judge.metric import Metric
     from schemas import Failed, Scored, Unscored
+    from streams.batch.agreement import Agreement
     from streams.batch.comparison import Comparison
-    from streams.batch.results import ResultFile
+    from streams.batch.results import ResultFile, Texts
     from streams.batch.sources import Format
     from streams.batch.tally import Tally
     from streams.settings import JudgeSettings, Settings
@@ -37,22 +38,30 @@ def judge(
         ),
     ],
     metric: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--metric",
             "-m",
             metavar="NAME",
-            help=("A built-in metric, one of --config, or any name with --prompt-pack; repeatable."),
+            help="A built-in metric, one of --config, or any name with --prompt-pack; repeatable; default: "
+            "all that --config names.",
         ),
-    ],
+    ] = None,
+    map_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="FIELD=NAME",
+            help="Column or JSON field (or JMESPath) of an event's field, as in question=prompt; repeatable.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
             "--config",
             "-c",
             metavar="FILE",
-            help="A worker's settings file, for mapping, endpoints, limits, redaction, prices, cache and "
-            "metrics.",
+            help="A worker's settings file, or only its sections ingest, metrics or judge.",
         ),
     ] = None,
     prompt_pack: Annotated[
@@ -116,8 +125,17 @@ def judge(
             help=("Compare with results of an earlier run (JSON lines); exit with 1 on a significant fall."),
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="People's scores (columns event_id and score; metric, who): print agreement with the judge.",
+        ),
+    ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write the summary as an HTML file.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write summary and all results as an HTML file."),
     ] = None,
     as_json: Annotated[
         bool,
@@ -131,76 +149,110 @@ def judge(
 
     Uses the endpoint of --base-url, else of --config, else of OPENAI_BASE_URL with OPENAI_API_KEY (the key is
     also sent to --base-url); without any, a rule-based judge in this process, which is free. Settings for
-    Kafka, sampling and budgets are ignored.
+    Kafka, sampling and budgets are ignored. CSV and Parquet results have the texts and labels.
 
     Exit code 1: a line is not an event, every result failed, the judge is unavailable, or --fail-under or
     --compare report a fall.
     """
-    call = FileCall(
-        file,
-        tuple(dict.fromkeys(metric)),
-        config,
-        prompt_pack,
-        base_url,
-        model,
-        output,
-        mode,
-        concurrency,
-        compare,
-        _thresholds(fail_under or [], metric),
-    )
+    from streams.batch.sources import format_of
+
     if overwrite and resume:
         raise BadUsageError("--overwrite and --resume exclude each other; keep one of them")
-    _run(
-        call,
-        overwrite=overwrite,
-        resume=resume,
-        forms=(input_format, output_format),
+    settings = _settings(config)
+    metrics = _metrics(metric or [], settings, config)
+    call = FileCall(
+        file=file,
+        form=format_of(file, input_format),
+        metrics=metrics,
+        fields=field_names(map_ or []),
+        config=config,
+        prompt_pack=prompt_pack,
+        base_url=base_url,
+        model=model,
+        output=output,
+        mode=mode,
+        concurrency=concurrency,
+        compare=compare,
+        labels=labels,
         html=html,
-        as_json=as_json,
+        fail_under=_thresholds(fail_under or [], metrics),
     )
+    written = "jsonl" if output is None else format_of(output, output_format)
+    _run(call, settings, written, overwrite=overwrite, resume=resume, as_json=as_json)
 
 
 def _run(
     call: FileCall,
+    settings: Settings | None,
+    written: Format,
     *,
     overwrite: bool,
     resume: bool,
-    forms: tuple[FormatName | None, FormatName | None],
-    html: Path | None,
     as_json: bool,
 ) -> None:
+    from streams.batch.agreement import agreements, read_human_labels
     from streams.batch.results import open_results, read_results
-    from streams.batch.sources import format_of, read_lines
+    from streams.batch.sources import read_lines
     from streams.cli.running import run_until_stopped
     from streams.errors import SettingsError
 
-    settings = _settings(call)
     asked = _judge_settings(call, settings)
-    metrics = [_metric(name, call, settings, asked) for name in call.metrics]
-    form: Format = format_of(call.file, forms[0])
+    metrics = {name: _metric(name, call, settings, asked) for name in call.metrics}
+    source = None if str(call.file) == "-" else call.file
+    mapped = settings is not None and settings.ingest.mapping
     try:
         earlier = [] if call.compare is None else list(read_results(call.compare))
+        labels = [] if call.labels is None else read_human_labels(call.labels)
         results = (
             None
             if call.output is None
-            else open_results(
-                call.output,
-                format_of(call.output, forms[1]),
-                source=None if str(call.file) == "-" else call.file,
-                overwrite=overwrite,
-                resume=resume,
-            )
+            else open_results(call.output, written, source=source, overwrite=overwrite, resume=resume)
         )
+        is_table = call.output is not None and written in ("csv", "parquet")
         with opened(call.file) as handle:
-            lines = read_lines(handle, form, str(call.file))
-            run = FileRun(call, settings, asked, metrics, results, keep=call.compare is not None)
+            lines = read_lines(handle, call.form, str(call.file), None if mapped else call.fields)
+            run = FileRun(call, settings, asked, list(metrics.values()), results, is_table=is_table)
             summary = run_until_stopped(lambda stop: run.judge(lines, stop))
+        agreed = (
+            [] if call.labels is None else agreements(labels, [*earlier, *run.kept], metrics, call.labels)
+        )
     except SettingsError as error:
         raise BadUsageError(str(error)) from error
     comparisons = _compared(call, earlier, run.kept)
-    _tell(call, summary, comparisons, html=html, as_json=as_json)
-    _end(call, summary, comparisons, results)
+    _tell(call, summary, comparisons, agreed, as_json=as_json)
+    if call.html is not None:
+        _write_page(call.html, run, earlier, comparisons, agreed)
+    _end(call, summary, comparisons, results, run.texts)
+
+
+def field_names(given: Sequence[str]) -> dict[str, str]:
+    """Read `--map FIELD=NAME`.
+
+    Raises:
+        BadUsageError: One has another form, names no field, or a field twice.
+    """
+    from streams.settings.mapping import mapping_problems
+
+    found: dict[str, str] = {}
+    for one in given:
+        field, _, name = one.partition("=")
+        if not (field and name) or field in found:
+            what = "names a field twice" if field in found else "must be FIELD=NAME"
+            raise BadUsageError(f"--map {what}, got {one!r}; write --map question=prompt")
+        found[field] = name
+    for target, what in mapping_problems(dict.fromkeys(found, "name")):
+        raise BadUsageError(f"--map: {target} {what}")
+    return found
+
+
+def _metrics(given: Sequence[str], settings: Settings | None, config: Path | None) -> tuple[str, ...]:
+    """Return the metrics to judge, by default those that the settings name."""
+    if given:
+        return tuple(dict.fromkeys(given))
+    if settings is None or "metrics" not in settings.model_fields_set:
+        where = "" if config is None else f"; {config} names none"
+        raise BadUsageError(f"--metric is required, for example --metric coverage{where}")
+    return tuple(settings.metrics)
 
 
 def _thresholds(given: Sequence[str], metrics: Sequence[str]) -> tuple[tuple[str, float], ...]:
@@ -219,13 +271,13 @@ def _thresholds(given: Sequence[str], metrics: Sequence[str]) -> tuple[tuple[str
     return tuple(found)
 
 
-def _settings(call: FileCall) -> Settings | None:
-    from streams.cli.settings import settings_for_command
+def _settings(config: Path | None) -> Settings | None:
+    from streams.cli.settings import settings_for_file
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
 
     set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
-    return None if call.config is None else settings_for_command(call.config)
+    return None if config is None else settings_for_file(config)
 
 
 def _judge_settings(call: FileCall, settings: Settings | None) -> JudgeSettings:
@@ -285,29 +337,58 @@ def _tell(
     call: FileCall,
     summary: Tally,
     comparisons: Sequence[Comparison],
+    agreements: Sequence[Agreement],
     *,
-    html: Path | None,
     as_json: bool,
 ) -> None:
     if as_json:
         told = summary.as_json()
         if comparisons:
             told["comparisons"] = [one.as_json() for one in comparisons]
+        if call.labels is not None:
+            told["agreement"] = [one.as_json() for one in agreements]
         text = json.dumps(told, ensure_ascii=False)
     else:
-        text = "\n".join([summary.text(), *(one.text() for one in comparisons)])
+        lines = [summary.text(), *(one.text() for one in comparisons)]
+        lines += [line for one in agreements for line in one.lines()]
+        if call.labels is not None and not agreements:
+            lines.append(f"--labels {call.labels}: no label is of a scored answer; compare the event ids")
+        text = "\n".join(lines)
     typer.echo(text, err=not (as_json and call.output is not None))
-    if html is not None:
-        from streams.batch.page import page
 
-        try:
-            html.write_text(page(call.file.name, summary, comparisons), encoding="utf-8")
-        except OSError as error:
-            raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
+
+def _write_page(
+    html: Path,
+    run: FileRun,
+    earlier: Sequence[Scored | Unscored | Failed],
+    comparisons: Sequence[Comparison],
+    agreements: Sequence[Agreement],
+) -> None:
+    from streams.batch.page import Row, page
+
+    before = {(one.event_id, one.metric): one for one in earlier}
+    people = {(key, one.metric): scores for one in agreements for key, scores in one.people.items()}
+    rows = [
+        Row(
+            one,
+            run.texts.get(one.result_id),
+            before.get((one.event_id, one.metric)),
+            people.get((one.event_id, one.metric), ()),
+        )
+        for one in run.kept
+    ]
+    try:
+        html.write_text(page(run.name, run.summary, rows, comparisons, agreements), encoding="utf-8")
+    except OSError as error:
+        raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
 
 
 def _end(
-    call: FileCall, summary: Tally, comparisons: Sequence[Comparison], results: ResultFile | None
+    call: FileCall,
+    summary: Tally,
+    comparisons: Sequence[Comparison],
+    results: ResultFile | None,
+    texts: Mapping[str, Texts],
 ) -> None:
     """Move the results to --output, or print where they are; set the exit code."""
     if summary.interrupted or summary.outage is not None:
@@ -318,19 +399,24 @@ def _end(
         if kept is not None:
             typer.echo(kept, err=True)
         raise typer.Exit(130)
-    if results is not None:
-        results.finish()
-    problems = []
+    if results is not None and summary.all_failed:
+        results.leave()
+    elif results is not None and summary.results:
+        results.finish(texts)
+    problems = [*_problems(call, summary)]
+    problems += [f"--compare {call.compare}: {one.text()}" for one in comparisons if one.is_worse]
+    if problems:
+        raise CommandError("; ".join(problems))
+
+
+def _problems(call: FileCall, summary: Tally) -> Iterator[str]:
     if summary.invalid:
-        problems.append(f"{summary.invalid.total()} of {summary.lines} lines are not events")
+        yield f"{summary.invalid.total()} of {summary.lines} lines are not events"
     if summary.all_failed:
         reasons = ", ".join(f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3))
-        problems.append(f"judging failed for all events ({reasons})")
+        yield f"judging failed for all events ({reasons})"
     for name, least in call.fail_under:
         mean = next(one for one in summary.metrics if one.metric == name).scored.mean
         if mean is None or mean < least:
             shown = "nothing was scored" if mean is None else f"the mean is {mean:.2f}"
-            problems.append(f"--fail-under {name}={least:g}: {shown}")
-    problems += [f"--compare {call.compare}: {one.text()}" for one in comparisons if one.is_worse]
-    if problems:
-        raise CommandError("; ".join(problems))
+            yield f"--fail-under {name}={least:g}: {shown}"

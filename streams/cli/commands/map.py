@@ -7,7 +7,8 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from streams.cli.lines import opened
 from streams.kafka.access.stopping import stop_consumer
 
 if TYPE_CHECKING:
+    from streams.batch.sources import Format
     from streams.intake.trial import Outcome, RawRecord
     from streams.settings import Settings
 
@@ -28,6 +30,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 READ_SECONDS = 10.0
 """How long to wait for a topic that has fewer records."""
 SHOWN_CHARS = 300
+_TABLES: Mapping[str, Format] = {"csv": "csv", "parquet": "parquet"}
 
 
 def map_(
@@ -35,7 +38,7 @@ def map_(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help="Records: JSON lines, a JSON array, or OTLP in JSON or Protobuf; `-` is standard input.",
+            help="Records: JSON lines, a JSON array, CSV, Parquet, or OTLP; `-` is standard input.",
         ),
     ] = None,
     topic: Annotated[
@@ -48,10 +51,14 @@ def map_(
         ),
     ] = None,
     format_: Annotated[
-        Literal["json", "otlp"] | None,
+        Literal["json", "otlp", "csv", "parquet"] | None,
         typer.Option(
-            "--format", help="Format of a record; default: from --config, else from its first bytes."
+            "--format", help="Format; default: from --config, else by the file's name or first bytes."
         ),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FIELD=NAME", help="As for `judge`: question=prompt; repeatable."),
     ] = None,
     number: Annotated[
         int | None,
@@ -78,25 +85,35 @@ def map_(
 
     Nothing is judged or written. A topic is read without a consumer group, so no offsets change.
     """
+    from streams.batch.sources import expressions, format_of, names_of, unmapped
+    from streams.cli.commands.judge import field_names
     from streams.cli.settings import settings_for_command
     from streams.intake.trial import Trial, looks_like_otlp
 
     if (file is None) == (topic is None):
         raise BadUsageError("use either FILE or --topic; for example: judgestream map events.jsonl")
     settings = settings_for_command(config)
+    names = field_names(fields or [])
     unread: list[Outcome] = []
     if file is not None:
         content = _content(file)
-        otlp = _is_otlp(format_, config, settings, looks_like_otlp(content))
-        records = _otlp_requests(content) if otlp else _json_records(content)
+        form = format_of(file, _TABLES.get(format_ or ""))
+        otlp = form not in _TABLES and _is_otlp(format_, config, settings, looks_like_otlp(content))
+        records = _otlp_requests(content) if otlp else _rows(file, content, form, names, settings)
     else:
         where = connection(bootstrap_servers, config)
         records, unread = asyncio.run(_newest(where, str(topic), number or DEFAULT_RECORDS))
         first = next((record.value for record in records if record.value), b"")
         otlp = _is_otlp(format_, config, settings, looks_like_otlp(first))
     limit = number if otlp or number else DEFAULT_RECORDS
+    found = names_of(records[0].value or b"") if records and not otlp else ()
+    mapping = dict(settings.ingest.mapping) | expressions(names, found)
+    settings = settings.model_copy(update={"ingest": settings.ingest.model_copy(update={"mapping": mapping})})
     outcomes = [*Trial(settings, otlp=otlp).outcomes(records[:limit]), *unread]
     _show(outcomes, otlp=otlp, as_json=as_json)
+    hint = "" if mapping or otlp else unmapped(found, names)
+    if hint and any(outcome.event is None for outcome in outcomes):
+        typer.echo(f"hint: {hint}", err=True)
     # Traces that were read but contain no answer are no failure; unreadable records are.
     if not any(outcome.event is not None or (otlp and outcome.before is not None) for outcome in outcomes):
         raise CommandError(f"none of {len(outcomes)} records could be read; see above")
@@ -129,6 +146,32 @@ def _otlp_requests(content: bytes) -> list[RawRecord]:
     except ValueError:
         return [RawRecord(line) for line in content.splitlines() if line.strip()]
     return [RawRecord(content)]
+
+
+def _rows(
+    file: Path, content: bytes, form: Format, names: Mapping[str, str], settings: Settings
+) -> list[RawRecord]:
+    from streams.batch.sources import read_lines
+    from streams.errors import SettingsError
+    from streams.intake.trial import RawRecord
+
+    if form not in _TABLES:
+        return _json_records(content)
+    try:
+        lines = list(
+            read_lines(BytesIO(content), form, str(file), None if settings.ingest.mapping else names)
+        )
+    except SettingsError as error:
+        raise BadUsageError(str(error)) from error
+    # As `judge` does, a row without an id gets that of its line.
+    documents = [json.loads(line.value or json.dumps(line.problem)) for line in lines]
+    rows = zip(lines, documents, strict=True)
+    return [
+        RawRecord(
+            json.dumps({"event_id": f"line-{line.number}"} | row if isinstance(row, dict) else row).encode()
+        )
+        for line, row in rows
+    ]
 
 
 def _json_records(content: bytes) -> list[RawRecord]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.batch.results import open_results, partial_of, read_results
+from streams.batch.results import Texts, open_results, partial_of, read_results
 from streams.errors import SettingsError
 from tests.streams.results import failed, scored
 
@@ -59,9 +59,8 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
     assert "2 results are in" in left
     with partial_of(out).open("a") as handle:
         handle.write('{"result_id": "cut')
-    with pytest.raises(SettingsError, match="exists; add --resume"):
-        open_results(out, "jsonl", source=None)
-    second = open_results(out, "jsonl", source=None, resume=True)
+    assert open_results(out, "jsonl", source=None, overwrite=True).done == frozenset()
+    second = open_results(out, "jsonl", source=None)
     assert second.done == {scored(1, 4).result_id, scored(2, 5).result_id}
     second.write(scored(3, 1))
     second.finish()
@@ -70,6 +69,32 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
     assert len(third.done) == 3
     third.finish()
     assert len(list(read_results(out))) == 3
+
+
+def test_what_failed_in_a_run_that_ended_early_is_judged_again(tmp_path: Path) -> None:
+    """The next run keeps scores of an unfinished run, not its failures."""
+    out = tmp_path / "out.jsonl"
+    first = open_results(out, "jsonl", source=None)
+    first.write(scored(1, 4))
+    first.write(failed(2))
+    first.leave()
+    assert open_results(out, "jsonl", source=None).done == {scored(1, 4).result_id}
+
+
+def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
+    """CSV has each answer's texts as given, a column for each label, and the reason of a score."""
+    results = open_results(tmp_path / "out.csv", "csv", source=None)
+    one, two = (
+        scored(1, 4, labels={"model": "a"}),
+        scored(2, 2, labels={"lang": "en"}, justification="Vague."),
+    )
+    results.write(one)
+    results.write(two)
+    results.finish({one.result_id: Texts("Where?", "=1+1", "In Paris.")})
+    first, second = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline=""))
+    assert (first["question"], first["answer"], first["reference"]) == ("Where?", "'=1+1", "In Paris.")
+    assert (first["labels.model"], first["labels.lang"]) == ("a", "")
+    assert (second["question"], second["labels.lang"], second["reason"]) == ("", "en", "Vague.")
 
 
 def test_tables_and_arrays(tmp_path: Path) -> None:

@@ -242,6 +242,8 @@ def agreement(
         raise CommandError(str(error)) from error
     for one in found:
         shown = "-" if one.kappa is None else f"{one.kappa:.2f}"
+        if one.interval is not None:
+            shown += f" (95%: {one.interval[0]:.2f} to {one.interval[1]:.2f})"
         same = f"{one.same} of {one.labels} labels equal the judge's score, kappa {shown}"
         line = f"{one.metric} ({one.fingerprint}), {one.selection}: {same}"
         typer.echo(json.dumps(asdict(one)) if as_json else line)

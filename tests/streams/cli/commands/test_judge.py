@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -364,9 +366,7 @@ def test_a_metric_by_vectors_is_one_of_the_settings(events: Path) -> None:
     """A metric by embeddings is built from the settings without a prompt."""
     near = {"code": {"similarity": "embeddings"}, "model": "e"}
     settings = Settings.model_validate({"metrics": {"near": near}})
-    call = FileCall(
-        events, ("near",), events, None, None, None, None, None, concurrency=None, compare=None, fail_under=()
-    )
+    call = FileCall(file=events, form="jsonl", metrics=("near",), config=events)
     assert command._metric("near", call, settings, settings.judge).scoring_version == "embedding-cosine-1"
 
 
@@ -376,7 +376,6 @@ async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> No
     metrics = {
         "tower": {"code": {"contains": {"texts": ["eiffel tower"]}}},
         "words": {"python": {"function": function, "seconds": 60}, "score_range": [0, 100]},
-        "tone": {},
     }
     config = written(tmp_path / "settings.yaml", {"metrics": metrics})
     ended = await judgestream("judge", str(events), "-m", "tower", "-m", "words", "--config", config)
@@ -386,6 +385,149 @@ async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> No
     assert (tower.value, tower.judge, tower.cost_usd) == (True, None, 0.0)
     assert isinstance(words, Scored), words
     assert words.value == len(EIFFEL_ANSWER.split())
-    refused = await judgestream("judge", str(events), "--metric", "tone", "--config", config)
+
+
+TABLE = "id,user prompt,completion,gold,labels.team\n"
+ROW = f'7,Where?,"{EIFFEL_ANSWER}","{EIFFEL_REFERENCE}",a\n'
+MAP = ("--map", "question=user prompt", "--map", "answer=completion", "--map", "reference=gold")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+async def test_fields_have_other_names(tmp_path: Path, form: str) -> None:
+    """--map names the column or JSON field of an event's field; the CSV of results has texts and labels."""
+    path, out = tmp_path / f"own.{form}", tmp_path / "out.csv"
+    document = {"user prompt": "Where?", "completion": EIFFEL_ANSWER, "gold": EIFFEL_REFERENCE}
+    path.write_text(
+        TABLE + ROW if form == "csv" else json.dumps(document | {"id": "7", "labels": {"team": "a"}})
+    )
+    call = ("judge", str(path), "-m", "coverage", "-o", str(out), "--map", "event_id=id", *MAP)
+    ended = await judgestream(*call)
+    assert ended.code == 0, ended.err
+    (row,) = csv.DictReader(io.StringIO(out.read_text(), newline=""))
+    assert (row["event_id"], row["question"], row["answer"]) == ("7", "Where?", EIFFEL_ANSWER)
+    assert (row["reference"], row["labels.team"], row["status"]) == (EIFFEL_REFERENCE, "a", "scored")
+
+
+async def test_names_that_are_no_fields_are_suggested_and_nothing_is_left(tmp_path: Path) -> None:
+    """A table without the fields is refused with the options that fit; then the same output is free."""
+    path, out = tmp_path / "own.csv", tmp_path / "out.jsonl"
+    path.write_text("id,prompt,completion\n" + "1,q,a\n" * 50)
+    refused = await judgestream("judge", str(path), "-m", "coverage", "-o", str(out))
     assert refused.code == 2
-    assert "names no endpoint" in refused.err
+    options = "--map event_id=id --map question=prompt --map answer=completion"
+    assert refused.err.splitlines()[-1].endswith(
+        f"no question and no answer, but id, prompt, completion; add {options}"
+    )
+    assert [one.name for one in tmp_path.iterdir()] == ["own.csv"]
+    ended = await judgestream("judge", str(path), "-m", "coverage", "-o", str(out), *options.split())
+    assert ended.code == 0, ended.err
+
+
+async def test_few_examples_of_many_faults(tmp_path: Path) -> None:
+    """Of 50 lines that are no events three are shown, then their number; the fields are suggested once."""
+    path, out = tmp_path / "own.jsonl", tmp_path / "out.jsonl"
+    path.write_text('{"query": "q", "response": "a"}\n' * 50)
+    ended = await judgestream("judge", str(path), "-m", "coverage", "-o", str(out))
+    assert ended.code == 1
+    assert ended.err.count("error: line ") == 3
+    assert ended.err.count("add --map question=query --map answer=response") == 1
+    assert "50 of 50 lines are not events" in ended.err
+    assert not out.exists()
+
+
+async def test_a_part_of_the_settings_suffices(tmp_path: Path) -> None:
+    """Settings with ingest or with one metric alone judge a file, with the offline judge.
+
+    The metrics are those of the settings by default; conditions of Kafka do not apply.
+    """
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({"q": "Where?", "a": EIFFEL_ANSWER, "gold": EIFFEL_REFERENCE}))
+    mapping = {"question": "q", "answer": "a", "reference": "gold"}
+    config = written(tmp_path / "ingest.yaml", {"ingest": {"mapping": mapping}})
+    ended = await judgestream("judge", str(path), "-m", "coverage", "-c", config)
+    assert ended.code == 0, ended.err
+    assert isinstance(RESULT.validate_json(ended.out), Scored)
+    refused = await judgestream("judge", str(path), "-c", config)
+    assert refused.code == 2
+    assert "--metric is required" in refused.err
+    (tmp_path / "tone.yaml").write_text(
+        '{score_range: [1, 5], messages: [{role: user, content: "{answer}"}]}'
+    )
+    metrics = {"length": {"code": "length"}, "tone": {"prompt_pack": "tone.yaml", "unit": "conversation"}}
+    config = written(tmp_path / "metrics.yaml", {"metrics": metrics, "judge": {"timeout_seconds": 900}})
+    ended = await judgestream("judge", str(path), "-c", config, "--map", "question=q", "--map", "answer=a")
+    assert ended.code == 0, ended.err
+    assert RESULT.validate_json(ended.out).metric == "length"
+    assert "left out: tone judges conversations, and no event has a conversation_id" in ended.err
+
+
+async def test_a_function_beside_the_settings_is_found(tmp_path: Path, events: Path) -> None:
+    """The module of a Python metric is found in the folder of the settings, by `judge` and `config check`."""
+    (tmp_path / "own_score.py").write_text("def half(event):\n    return 0.5\n")
+    config = written(tmp_path / "settings.yaml", {"metrics": {"half": {"python": "own_score:half"}}})
+    ended = await judgestream("judge", str(events), "-c", config)
+    assert ended.code == 0, ended.err
+    result = RESULT.validate_json(ended.out)
+    assert isinstance(result, Scored)
+    assert result.value == 0.5
+    checked = await judgestream("config", "check", config, "--no-ask")
+    assert checked.code == 0, checked.err
+
+
+async def test_pairs_need_a_language_model(tmp_path: Path, events: Path) -> None:
+    """A pack of pairs is refused by name with the offline judge, by `judge` and by `config check`."""
+    content = "{answer} or {other_answer}"
+    (tmp_path / "pair.yaml").write_text(
+        f'{{result: pairwise, messages: [{{role: user, content: "{content}"}}]}}'
+    )
+    judge = {
+        "endpoints": [{"name": "rules", "model": "offline-rules-1", "base_url": "http://127.0.0.1:1/v1"}]
+    }
+    metrics = {"better": {"prompt_pack": "pair.yaml"}}
+    words = "better: compares two answers, which needs a language model"
+    refused = await judgestream(
+        "judge", str(events), "-c", written(tmp_path / "settings.yaml", {"metrics": metrics})
+    )
+    assert refused.code == 2
+    assert words in refused.err
+    config = written(tmp_path / "worker.yaml", {"metrics": metrics, "judge": judge})
+    refused = await judgestream("config", "check", config, "--no-ask")
+    assert refused.code == 2
+    assert words in refused.err
+
+
+async def test_a_run_that_ended_early_goes_on(events: Path, tmp_path: Path) -> None:
+    """A run whose every result failed leaves no result that blocks the next one, which judges again."""
+    out = tmp_path / "out.jsonl"
+    call = ("judge", str(events), "-m", "coverage", "-o", str(out))
+    async with judge_server(lambda _: "no") as server:
+        assert (await judgestream(*call, "--base-url", server.url, "--model", "m")).code == 1
+    assert not out.exists()
+    ended = await judgestream(*call)
+    assert ended.code == 0, ended.err
+    assert [isinstance(RESULT.validate_json(line), Scored) for line in out.read_text().splitlines()] == [True]
+
+
+async def test_agreement_with_people_by_judge(tmp_path: Path) -> None:
+    """--labels prints kappa with its interval and the table of choices, for this judge and the earlier one.
+
+    The judge says 5 of all four. People say 5, 5, 5 and 1: kappa 0, as the judge does not vary.
+    """
+    path, labels, out = tmp_path / "events.jsonl", tmp_path / "people.csv", tmp_path / "out.jsonl"
+    path.write_text("\n".join(event(f"e{number}") for number in range(4)))
+    labels.write_text(
+        "event_id,score\n" + "".join(f"e{n},{1 if n == 3 else 5}\n" for n in range(4)) + "x,2\n"
+    )
+    call = ("judge", str(path), "-m", "coverage", "--labels", str(labels))
+    async with judge_server(eiffel) as server:
+        ended = await judgestream(*call, "-o", str(out), "--base-url", server.url)
+    assert ended.code == 0, ended.err
+    assert "coverage, tower-judge" in ended.err
+    assert "3 of 4 labels equal the judge's score, kappa 0.00 (95%: " in ended.err
+    assert "person \\ judge  1  5\n               1     1\n               5     3" in ended.err
+    both = await judgestream(*call, "--compare", str(out), "-o", str(tmp_path / "b.jsonl"), "--json")
+    assert [one["judge"] for one in json.loads(both.out)["agreement"]] == ["tower-judge", "offline-rules-1"]
+    labels.write_text("event_id,rating\ne1,5\n")
+    refused = await judgestream(*call)
+    assert refused.code == 2
+    assert "no line has a score; rename the column" in refused.err

@@ -21,7 +21,7 @@ from streams.store.query import Filter
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
 from streams.store.views.export import flat
-from streams.store.views.labels import Scales, agreements, all_labels, kappa, label_lines, read_labels
+from streams.store.views.labels import Scales, agreements, all_labels, label_lines, read_labels
 from streams.store.views.review import TOKEN_HEADER, Review, choose
 from streams.store.writer import Writer
 from streams.web.port import Port
@@ -246,19 +246,6 @@ def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) ->
         "toxicity": (1, "false"),
         "near": (0.75, None),
     }
-
-
-def test_kappa_is_the_agreement_beyond_chance() -> None:
-    """Cohen's example: 20 + 15 of 50 alike, 0.5 by chance: (0.7 - 0.5) / 0.5 = 0.4.
-
-    Numbers 1, 2, 3 against 2, 2, 3: the mean squared difference is 1/3. Expected: the means of squares are
-    14/3 and 17/3, less twice 2 * 7/3: 1. So 1 - 1/3.
-    """
-    names = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
-    assert kappa(names) == pytest.approx(0.4)
-    assert kappa([(1, 2), (2, 2), (3, 3)]) == pytest.approx(2 / 3)
-    assert kappa([("y", "y"), ("y", "y")]) is None
-    assert kappa([]) is None
 
 
 def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> None:
