@@ -75,8 +75,8 @@ class TopicPast:
     async def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions."""
         consumer = self._consumer()
-        await consumer.start()
         try:
+            await consumer.start()
             return len(await partitions_of(consumer, topic))
         finally:
             await stop_consumer(consumer)
@@ -93,8 +93,8 @@ class TopicPast:
         place = TopicPartition(topic, partition)
         async with self._places:
             consumer = self._consumer()
-            await consumer.start()
             try:
+                await consumer.start()
                 consumer.assign([place])
                 found = (await consumer.offsets_for_times({place: max(round(since * 1000), 0)}))[place]
                 if found is None or found.offset >= before:

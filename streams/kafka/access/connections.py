@@ -8,14 +8,19 @@ built with, and the client logs its errors and retries forever. `streams.kafka.p
 - opens a `Connection` (`streams.kafka.access.connection`);
 - reports the outcome to the `Admission` in the options.
 
+It also replaces `AIOKafkaClient.bootstrap`, which leaves a connection open if it is cancelled.
+
 For clients without either, it works as before.
 """
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import logging
 import time
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,6 +35,10 @@ from streams.settings.certificates import validity_of
 
 _log = structlog.stdlib.get_logger(__name__)
 
+_opened: contextvars.ContextVar[weakref.WeakSet[Connection] | None] = contextvars.ContextVar(
+    "opened", default=None
+)
+"""The connections of the client that is bootstrapping in this task."""
 REFUSED_SECONDS: Final = 60.0
 """A worker stops after refusals for this long; until then a rotated secret may still be distributed."""
 TELL_SECONDS: Final = 15.0
@@ -165,6 +174,8 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
     admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:
         connection = Connection(host, port, **options)
+        if (opened := _opened.get()) is not None:
+            opened.add(connection)
         await connection.connect()
     except Exception as error:
         if admission is not None:
@@ -176,6 +187,29 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
     if admission is not None:
         admission.succeeded()
     return connection
+
+
+def closing_bootstrap(bootstrap: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    """Wrap `AIOKafkaClient.bootstrap`: if it is cancelled, the connection that it opened is closed.
+
+    aiokafka keeps that connection in a local variable while it waits for the metadata, so the client's own
+    `close` does not find it.
+    """
+
+    @functools.wraps(bootstrap)
+    async def closing(client: Any) -> None:
+        opened: weakref.WeakSet[Connection] = weakref.WeakSet()
+        token = _opened.set(opened)
+        try:
+            await bootstrap(client)
+        except BaseException:
+            for connection in tuple(opened):
+                await connection.end(abort=True)
+            raise
+        finally:
+            _opened.reset(token)
+
+    return closing
 
 
 class WithoutLogins(logging.Filter):

@@ -19,9 +19,16 @@ async def stop_consumer(consumer: Any) -> None:
         consumer: An AIOKafkaConsumer, started or not, without a group: leaving one may take longer.
     """
     stopping = asyncio.ensure_future(consumer.stop())
-    while not (await asyncio.wait({stopping}, timeout=SILENT_SECONDS))[0]:
-        stopping.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while not stopping.done():
+        try:
+            if not (await asyncio.wait({stopping}, timeout=SILENT_SECONDS))[0]:
+                stopping.cancel()
+        except asyncio.CancelledError as error:  # of the caller, who would leave the connections open
+            cancelled = error
     if stopping.cancelled():
         await consumer._client.close()  # noqa: SLF001 - aiokafka has no public way to close the client
-    else:
+    if cancelled is not None:
+        raise cancelled
+    if not stopping.cancelled():
         stopping.result()

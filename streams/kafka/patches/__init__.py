@@ -5,6 +5,7 @@ For the whole process, when the first client is created (`install`), never at im
 | what | why |
 |---|---|
 | `aiokafka.client.create_conn` | opens connections with a password that is read again, and reports refusals (`streams.kafka.access.connections`); closes half-open ones (`access.connection`) |
+| `AIOKafkaClient.bootstrap` | closes its connection if it is cancelled (`access.connections`) |
 | `aiokafka.conn.READER_LIMIT` | reads a response in larger pieces |
 | `aiokafka.consumer.fetcher.MemoryRecords` | keeps a batch's bytes, so that a batch that cannot be parsed becomes a dead letter (`fetched`) |
 | `gzip_decode`, `snappy_decode`, `lz4_decode`, `zstd_decode` of aiokafka's parsers | limit the decompressed size of a batch (`codecs`), and detect records with too many headers (`crowded`) |

@@ -11,7 +11,7 @@ import aiokafka.client
 import aiokafka.conn
 import aiokafka.consumer.fetcher
 
-from streams.kafka.access.connections import WithoutLogins, open_connection
+from streams.kafka.access.connections import WithoutLogins, closing_bootstrap, open_connection
 from streams.kafka.patches import codecs
 from streams.kafka.patches.crowded import examined
 from streams.kafka.patches.fetched import FetchedBatches
@@ -36,6 +36,7 @@ def install() -> None:
     if client.create_conn is open_connection:
         return
     client.create_conn = open_connection
+    client.AIOKafkaClient.bootstrap = closing_bootstrap(client.AIOKafkaClient.bootstrap)
     logging.getLogger("aiokafka.conn").addFilter(WithoutLogins())
     aiokafka.conn.READER_LIMIT = READ_AHEAD_BYTES
     aiokafka.consumer.fetcher.MemoryRecords = FetchedBatches

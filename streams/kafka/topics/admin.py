@@ -138,6 +138,9 @@ async def _connect(
                     giving_up_in_seconds=round(connect_seconds - waited),
                 )
             await asyncio.sleep(min(1.0, connect_seconds))
+        except asyncio.CancelledError:  # a stop while it starts
+            await admin.close()
+            raise
         else:
             return admin
 

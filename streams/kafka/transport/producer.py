@@ -102,17 +102,22 @@ class Producer(driver.Producer):
                 self.log.warning("A new producer cannot start yet: %r", error)
                 await successor.stop()
                 return
+            except asyncio.CancelledError:
+                await successor.stop()
+                raise
             self._producer = successor
             retired = asyncio.create_task(self._retire(producer))
             self._retired.add(retired)
             retired.add_done_callback(self._retired.discard)
 
     async def _retire(self, producer: Any) -> None:
-        if producer in self._entering:
-            emptied = self._emptied[producer] = asyncio.Event()
-            await emptied.wait()
-            del self._emptied[producer]
-        await producer.stop()
+        try:
+            if producer in self._entering:
+                emptied = self._emptied[producer] = asyncio.Event()
+                await emptied.wait()
+                del self._emptied[producer]
+        finally:  # also at the end of the worker, which waits for no sender
+            await producer.stop()
 
     async def on_stop(self) -> None:
         """Stop this producer and those that it replaced."""
