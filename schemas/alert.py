@@ -22,7 +22,7 @@ class Estimate(Message):
     )
     clustered: bool = Field(
         default=False,
-        description="Sampled by record key: answers of one key correlate, so the interval is too narrow.",
+        description="Sampled by record key: answers of one key correlate, and effective_count is in keys.",
     )
 
 

@@ -16,6 +16,11 @@ class Sampling(Message):
     probability: float = Field(gt=0, le=1, description="Inclusion probability of this event for this metric.")
     stratum: str = Field(description='The matching sampling rule, or "default".')
     policy: str = Field(description="Name of the sampling policy.")
+    cluster: str | None = Field(
+        default=None,
+        pattern=r"^[0-9a-f]{14}$",
+        description="Hash of the record's key, if that decided: answers with one hash were sampled together.",
+    )
 
 
 class JudgeTask(Message):

@@ -10,7 +10,8 @@ from judge.metric import Metric
 from judge.task import build_task, reading_size
 from judge.verdict import aside
 from schemas import JudgeTask, QAEvent, Sampling, Source
-from streams.intake.decision import Before, inclusion
+from schemas.base import CLUSTERED_POLICY
+from streams.intake.decision import Before, Decision, inclusion
 from streams.intake.routing import Routing
 from streams.kafka.letters import Incoming, moment
 
@@ -50,9 +51,7 @@ async def tasks_of(
             event,
             metrics[one.metric],
             source=source,
-            sampling=_sampling(
-                one.decision.threshold, one.decision.before, one.decision.stratum, one.decision.policy
-            ),
+            sampling=_sampling(one.decision),
             recorded_at=recorded_at,
             sampled_at=now,
             replay_id=replay_id,
@@ -61,9 +60,16 @@ async def tasks_of(
     ]
 
 
+def _sampling(decision: Decision) -> Sampling:
+    sampling = _of_stratum(decision.threshold, decision.before, decision.stratum, decision.policy)
+    if not decision.policy.startswith(CLUSTERED_POLICY):
+        return sampling
+    return sampling.model_copy(update={"cluster": f"{decision.randomness:014x}"})
+
+
 @lru_cache(maxsize=1024)
-def _sampling(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
-    """Return the sampling of an event; cached per stratum, because computing a fraction is slow."""
+def _of_stratum(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
+    """Return the sampling of a stratum's events; cached, because computing a fraction is slow."""
     return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
 
 

@@ -36,7 +36,6 @@ class MonitorConfig:
             third of the scale.
         expected_samples_per_false_alarm: Judged answers of a metric per allowed false alarm, over all its
             series together; at least 100.
-        window_seconds: Length of the sliding window of `MonitorSnapshot`; above 0.
         score_ranges: Lowest and highest score of each metric. Results of other metrics are ignored.
         targets: By metric, the lowest acceptable mean in points, instead of a learned baseline.
         label_shares: By metric, shares of labels that are also monitored.
@@ -53,7 +52,6 @@ class MonitorConfig:
     min_drop: float = 0.1
     min_share_rise: float = 0.02
     expected_samples_per_false_alarm: float = 20_000
-    window_seconds: float = 3600
     score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=lambda: BUILT_IN_RANGES)
     targets: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -98,7 +96,6 @@ class MonitorConfig:
             measures=watched,
             baseline_samples=self.baseline_samples,
             thresholds=tuple(map(threshold, watched)),
-            window_seconds=self.window_seconds,
         )
 
     def measures(self, metric: str) -> tuple[Measure, ...]:
@@ -126,9 +123,8 @@ def _check_numbers(config: MonitorConfig) -> None:
     for name, value, least in at_least:
         if not least <= value < inf:
             raise ValueError(f"{name} must be at least {least} and finite, got {value}")
-    for name, value in (("min_drop", config.min_drop), ("window_seconds", config.window_seconds)):
-        if not 0 < value < inf:
-            raise ValueError(f"{name} must be above 0 and finite, got {value}")
+    if not 0 < config.min_drop < inf:
+        raise ValueError(f"min_drop must be above 0 and finite, got {config.min_drop}")
     if not 0 < config.min_share_rise < 1:
         raise ValueError(f"min_share_rise must be above 0 and below 1, got {config.min_share_rise}")
 

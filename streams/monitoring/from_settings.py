@@ -56,7 +56,6 @@ def monitor_config(
             shares=settings.shares,
             targets=settings.targets,
             expected_samples_per_false_alarm=settings.samples_per_false_alarm,
-            window_seconds=settings.window_seconds,
             score_ranges=score_ranges,
             label_shares=measures,
             rising=frozenset(name for name, metric in named.items() if metric.rises),

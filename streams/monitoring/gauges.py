@@ -20,6 +20,10 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
             for name, value in measure.numbers.items():
                 if value is not None:
                     yield MonitorGauge(name, (*where, measure.name), value)
+        if series.window is not None:
+            yield MonitorGauge("window_mean", where, series.window.mean)
+            yield MonitorGauge("window_low", where, series.window.low)
+            yield MonitorGauge("window_high", where, series.window.high)
         yield MonitorGauge("missing_strata", where, float(len(series.missing_strata)))
     for problem in STATE_PROBLEMS:
         yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 Score = float | str
@@ -52,8 +53,10 @@ class Measure:
         """Whether it is a share rather than a mean."""
         return self.at_most is not None or self.among is not None
 
-    def amount(self, score: Score) -> float:
-        """Return the amount of a score."""
+    def amount(self, score: Score | tuple[Score, ...]) -> float:
+        """Return the amount of a score, or the mean amount of several."""
+        if isinstance(score, tuple):
+            return fmean(map(self.amount, score))
         if self.among is not None:
             return float(score in self.among)
         if isinstance(score, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from streams.monitoring.snapshot import (
     MonitorSnapshot,
     SeriesSnapshot,
 )
+from streams.monitoring.watch import Change
 
 __all__ = ["Monitor", "MonitorConfig"]
 
@@ -113,11 +114,29 @@ class Monitor:
             entry.statuses[result.status] += 1
             self._changed.add(key)
             if isinstance(result, Scored):
-                changes = entry.series.add(self._sample(result, labels, now), now)
+                held = self._dropped(key) if only is None else ()
+                changes = entry.series.add(self._sample(result, labels, now), now, held=held)
+                if not labels:
+                    self._start_parts_over(key, changes)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         self._alerts.extendleft(alerts)
         return alerts
+
+    def _dropped(self, key: SeriesKey) -> Collection[str]:
+        """Return the measures in which the whole traffic of a part has dropped."""
+        whole = self._entries.get(replace(key, labels=())) if key.labels else None
+        watches = () if whole is None else whole.series.watches
+        return [watch.measure.name for watch in watches if watch.state == "dropped"]
+
+    def _start_parts_over(self, whole: SeriesKey, changes: Iterable[Change]) -> None:
+        """Let parts that had not learned before a drop of the whole learn after it."""
+        for change in changes:
+            if change.kind == "drop" and not change.further:
+                for key, entry in self._entries.items():
+                    if key.labels and replace(key, labels=()) == whole:
+                        entry.series.start_over(change.measure.name, change.began_at)
+                        self._changed.add(key)
 
     def take_changes(self) -> list[tuple[SeriesKey, dict[str, Any] | None]]:
         """Return the state of each series that changed since the last call; None for a removed one."""
@@ -271,6 +290,7 @@ class Monitor:
             policy=result.sampling.policy,
             stratum=result.sampling.stratum,
             part="\n".join(part),
+            cluster=result.sampling.cluster,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Self
 
 from schemas import Estimate
 from streams.monitoring.measures import Measure, Score
@@ -17,21 +18,40 @@ class Sample:
 
     Attributes:
         event_id: The answer's event.
-        score: The score.
+        score: The score; of a cluster of dependent answers, those of all.
         probability: Its inclusion probability.
         occurred_at: Time of the answer.
         policy: The sampling policy.
         stratum: The sampling rule.
         part: The part of the traffic in which it is compared.
+        cluster: What was sampled together with it; None: it was sampled alone, or a whole cluster.
     """
 
     event_id: str
-    score: Score
+    score: Score | tuple[Score, ...]
     probability: float
     occurred_at: datetime
     policy: str = ""
     stratum: str = ""
     part: str = ""
+    cluster: str | None = None
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The score, or those of a cluster."""
+        return self.score if isinstance(self.score, tuple) else (self.score,)
+
+    def dump(self) -> list[Any]:
+        """Return it as JSON values."""
+        when = self.occurred_at.isoformat()
+        return [self.event_id, self.score, self.probability, when, self.policy, self.stratum, self.part]
+
+    @classmethod
+    def load(cls, state: Sequence[Any]) -> Self:
+        """Restore what `dump` returned."""
+        event_id, score, probability, when, *rest = state
+        scores = tuple(score) if isinstance(score, list) else score
+        return cls(event_id, scores, float(probability), datetime.fromisoformat(when), *rest)
 
 
 def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
+from streams.monitoring.clusters import Clusters
 from streams.monitoring.measures import MIX, Measure
-from streams.monitoring.sample import Sample, estimate, estimate_of
+from streams.monitoring.sample import Sample, estimate
 from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.strata import Traffic, estimate_strata
 from streams.monitoring.statistics.weights import RelativeWeights
 from streams.monitoring.statistics.windows import SlidingSums
 from streams.monitoring.watch import Change, SeriesState, Watch
@@ -23,10 +25,11 @@ HISTORY_SAMPLES = 500
 RECENT_SAMPLES = 50
 """Number of latest scores in `SeriesSnapshot.recent`."""
 
+WINDOW_SECONDS = 3_600.0
+"""Length of the sliding window, that of the recording rules."""
+
 KNOWN_STRATUM_SECONDS = 7 * 86_400
 """A stratum without an answer for this long is not reported as missing."""
-
-MOST_STRATA = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +40,11 @@ class SeriesRules:
         measures: Its measures, the mean first.
         baseline_samples: Number of scores for the first baseline.
         thresholds: For each measure, scores of this series per allowed false alarm.
-        window_seconds: Length of the sliding window.
     """
 
     measures: tuple[Measure, ...]
     baseline_samples: int
     thresholds: tuple[float, ...]
-    window_seconds: float
 
 
 class Series:
@@ -57,15 +58,18 @@ class Series:
         self._rules = rules
         self._mean = rules.measures[0]
         self._total = WeightedSums()
-        self._window = SlidingSums(rules.window_seconds)
+        self._windows: dict[str, SlidingSums] = {}  # by stratum
         self._history: deque[Sample] = deque(maxlen=HISTORY_SAMPLES)
         self._weights = RelativeWeights()
-        self._strata: dict[str, float] = {}
+        self._traffic = Traffic()
+        self._clusters = Clusters()
         self._clustered = False
-        self.watches: tuple[Watch, ...] = tuple(
-            Watch(measure, first=rules.baseline_samples, threshold=threshold)
-            for measure, threshold in zip(rules.measures, rules.thresholds, strict=True)
-        )
+        self._learned_at: dict[str, float] = {}
+        self.watches: list[Watch] = [self._watch(number) for number in range(len(rules.measures))]
+
+    def _watch(self, number: int) -> Watch:
+        rules = self._rules
+        return Watch(rules.measures[number], first=rules.baseline_samples, threshold=rules.thresholds[number])
 
     @property
     def mean(self) -> Watch:
@@ -79,38 +83,79 @@ class Series:
 
     @property
     def total(self) -> Estimate | None:
-        """The estimate over all scores; None without any."""
-        return self._estimate(self._total)
+        """The estimate over all scores, by their weights alone; None without any."""
+        found = estimate(self._total, lowest=self._mean.lowest, highest=self._mean.highest)
+        return found if found is None else found.model_copy(update={"clustered": self._clustered})
 
     @property
     def recent(self) -> Estimate | None:
-        """The estimate over the latest scores; None without any."""
-        found = estimate_of(self._mean, list(self._history)[-RECENT_SAMPLES:])
-        return found if found is None else found.model_copy(update={"clustered": self._clustered})
+        """The estimate over the latest scores, of clusters their means; None without any."""
+        latest = list(self._history)[-RECENT_SAMPLES:]
+        if not latest:
+            return None
+        strata: dict[str, WeightedSums] = {}
+        for one in latest:
+            sums = strata.get(one.stratum, WeightedSums())
+            strata[one.stratum] = sums.add(self._mean.amount(one.score), one.probability)
+        times = [one.occurred_at for one in latest]
+        return self._estimate(strata, (max(times) - min(times)).total_seconds())
 
     def window(self, now: datetime) -> Estimate | None:
         """The estimate over the answers in the window; None without any."""
-        found = self._estimate(self._window.total(now))
+        strata = {name: window.total(now) for name, window in self._windows.items()}
+        found = self._estimate(strata, WINDOW_SECONDS)
         missing = self.missing_strata(now)
         return found if found is None else found.model_copy(update={"missing_strata": missing})
+
+    def _estimate(self, strata: Mapping[str, WeightedSums], seconds: float) -> Estimate | None:
+        found = estimate_strata(
+            strata, self._traffic.expected(seconds), lowest=self._mean.lowest, highest=self._mean.highest
+        )
+        if found is None:
+            return None
+        mean, low, high = found
+        return Estimate(
+            mean=min(max(mean, low), high),  # rounding may put it slightly outside the scale
+            low=low,
+            high=high,
+            count=sum(sums.count for sums in strata.values()),
+            effective_count=WeightedSums.merged(strata.values()).effective_count,
+            clustered=self._clustered,
+        )
 
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
         """Return the sampling strata with answers in the past week but none in the window."""
         seconds = now.timestamp()
         silent = (
             name
-            for name, latest in self._strata.items()
-            if self._rules.window_seconds < seconds - latest <= KNOWN_STRATUM_SECONDS
+            for name, stratum in self._traffic.strata.items()
+            if WINDOW_SECONDS < seconds - stratum.latest <= KNOWN_STRATUM_SECONDS
         )
         return tuple(sorted(silent))
 
-    def add(self, sample: Sample, now: datetime) -> list[Change]:
-        """Add one score; return the changes it triggered."""
+    def add(self, sample: Sample, now: datetime, *, held: Collection[str] = ()) -> list[Change]:
+        """Add one score; return the changes it triggered.
+
+        Args:
+            sample: The score.
+            now: The time of its observation.
+            held: Measures that learn no baseline now, because the whole traffic has dropped.
+        """
         amount = self._mean.amount(sample.score)
-        self._total = self._total.add(amount, sample.probability)
-        self._window.add(amount, sample.probability, occurred_at=sample.occurred_at, now=now)
+        if sample.cluster is None:
+            sums, bets = WeightedSums().add(amount, sample.probability), [sample]
+        else:
+            sums, bets = self._clusters.add(sample.cluster, sample, amount, now.timestamp())
+        self._clustered = sample.cluster is not None or sample.policy.startswith(CLUSTERED_POLICY)
+        self._total = self._total.merge(sums)
+        self._traffic.add(sample.stratum, sums, sample.occurred_at.timestamp())
+        stratum = sample.stratum if sample.stratum in self._traffic.strata else ""
+        window = self._windows.setdefault(stratum, SlidingSums(WINDOW_SECONDS))
+        window.add(sums, occurred_at=sample.occurred_at, now=now)
+        return [change for bet in bets for change in self._bet(bet, held)]
+
+    def _bet(self, sample: Sample, held: Collection[str]) -> list[Change]:
         self._history.append(sample)
-        self._note_stratum(sample)
         share = self._weights.share(sample.policy, sample.stratum, 1 / sample.probability)
         changes = []
         for watch in self.watches:
@@ -120,41 +165,35 @@ class Series:
                     continue  # the fall is already reported
                 # A fall that the mean within parts also shows is not due to the mix.
                 may_call = self.mean.statistic < self.mean.threshold**0.5
+            learning = watch.state == "learning"
+            if learning and watch.measure.name in held:
+                continue
             change = watch.add(sample, share, self._history, may_call=may_call)
             if change is not None:
                 changes.append(change)
+            if learning and watch.state != "learning":
+                self._learned_at[watch.measure.name] = sample.occurred_at.timestamp()
         return changes
 
-    def _note_stratum(self, sample: Sample) -> None:
-        self._clustered = sample.policy.startswith(CLUSTERED_POLICY)
-        seconds = sample.occurred_at.timestamp()
-        if sample.stratum in self._strata or len(self._strata) < MOST_STRATA:
-            self._strata[sample.stratum] = max(self._strata.get(sample.stratum, 0.0), seconds)
-
-    def _estimate(self, sums: WeightedSums) -> Estimate | None:
-        found = estimate(sums, lowest=self._mean.lowest, highest=self._mean.highest)
-        return found if found is None else found.model_copy(update={"clustered": self._clustered})
+    def start_over(self, measure: str, since: datetime) -> None:
+        """Forget what a measure has learned since the whole traffic fell, unless it was learned before."""
+        for number, watch in enumerate(self.watches):
+            if watch.measure.name == measure and (
+                watch.state == "learning" or self._learned_at.get(measure, 0.0) >= since.timestamp()
+            ):
+                self.watches[number] = self._watch(number)
 
     def dump(self) -> dict[str, Any]:
         """Return the whole state as JSON values."""
         return {
             "total": self._total.numbers,
-            "window": self._window.dump(),
-            "history": [
-                [
-                    one.event_id,
-                    one.score,
-                    one.probability,
-                    one.occurred_at.isoformat(),
-                    one.policy,
-                    one.stratum,
-                    one.part,
-                ]
-                for one in self._history
-            ],
+            "windows": {name: window.dump() for name, window in self._windows.items()},
+            "history": [one.dump() for one in self._history],
             "weights": self._weights.dump(),
-            "strata": self._strata,
+            "traffic": self._traffic.state,
+            "clusters": self._clusters.dump(),
             "clustered": self._clustered,
+            "learned_at": self._learned_at,
             "watches": {watch.measure.name: watch.dump() for watch in self.watches},
         }
 
@@ -165,13 +204,17 @@ class Series:
             ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
         self._total = WeightedSums.from_numbers(state["total"])
-        self._window.load(state["window"])
+        # Earlier releases have one window for all strata, and the latest time of each stratum.
+        windows = state["windows"] if "windows" in state else {"": state["window"]}
+        self._windows = {name: SlidingSums(WINDOW_SECONDS) for name in windows}
+        for name, window in self._windows.items():
+            window.load(windows[name])
         self._history.clear()
-        for event_id, score, probability, occurred_at, policy, stratum, part in state["history"]:
-            moment = datetime.fromisoformat(occurred_at)
-            self._history.append(Sample(event_id, score, float(probability), moment, policy, stratum, part))
+        self._history.extend(map(Sample.load, state["history"]))
+        self._traffic = Traffic(state.get("traffic", (0.0, 0.0, {})))
+        self._clusters.load(state.get("clusters", {"known": (), "open": ()}))
+        self._learned_at = {name: float(at) for name, at in state.get("learned_at", {}).items()}
         self._weights.load(state["weights"])
-        self._strata = {name: float(seconds) for name, seconds in state["strata"].items()}
         self._clustered = bool(state["clustered"])
         for watch in self.watches:
             known = state["watches"].get(watch.measure.name)

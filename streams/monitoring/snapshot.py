@@ -93,7 +93,7 @@ class SeriesSnapshot:
         unscored: Results without one, because there was nothing to judge.
         failed: Results without one, because judging failed.
         overall: The estimate over all scores since the start.
-        window: The estimate over the answers of the latest `window_seconds`.
+        window: The estimate over the answers of the latest hour.
         recent: The estimate over the latest 50 scores.
         measures: Its measures, the mean first.
         heard_at: Time of its latest result.

@@ -67,8 +67,6 @@ class MonitorSettings(Section):
     rest) is spent."""
     samples_per_false_alarm: int = Field(default=20_000, ge=100, le=1_000_000_000)
     """Judged answers of a metric per allowed false alarm."""
-    window_seconds: float = Field(default=3600, gt=0, le=604_800)
-    """Length of the live page's sliding window."""
 
 
 class StoreSettings(Section):

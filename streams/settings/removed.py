@@ -8,6 +8,7 @@ from typing import Final
 REMOVED: Final[Mapping[str, str]] = {
     "judge.hedge_after_seconds": "a repeated call may be billed twice; lower timeout_seconds of the endpoint "
     "or name a second endpoint",
+    "monitor.window_seconds": "the window is an hour, like that of the recording rules; remove it",
 }
 """Reason and remedy by path; `*` stands for any one part. A path covers what is below it."""
 

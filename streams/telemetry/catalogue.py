@@ -190,6 +190,16 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         )
         for name, unit, text in MONITOR_GAUGES
     ),
+    *(
+        Spec(
+            f"judgestream_monitor_window_{name}", "gauge", "points", text, ("metric", "fingerprint", "slice")
+        )
+        for name, text in (
+            ("mean", "Mean of the answers in the monitor's window, estimated by sampling stratum."),
+            ("low", "Lower end of its 95% interval, which counts clusters of dependent answers once."),
+            ("high", "Upper end of that interval."),
+        )
+    ),
     Spec(
         "judgestream_monitor_missing_strata", "gauge", "strata",
         "Sampling rules that had answers in the past week and none in the window.",

@@ -28,15 +28,15 @@ class SlidingSums:
         self._slice_seconds = length_seconds / SLICES
         self._slices: dict[int, WeightedSums] = {}
 
-    def add(self, score: float, probability: float, *, occurred_at: datetime, now: datetime) -> None:
-        """Add one score."""
+    def add(self, sums: WeightedSums, *, occurred_at: datetime, now: datetime) -> None:
+        """Add what a score adds to the sums."""
         latest = self._number(now)
         number = min(self._number(occurred_at), latest)
         if number <= latest - SLICES:
             return
         if len(self._slices) > SLICES:
             self._forget(latest)
-        self._slices[number] = self._slices.get(number, WeightedSums()).add(score, probability)
+        self._slices[number] = self._slices.get(number, WeightedSums()).merge(sums)
 
     def total(self, now: datetime) -> WeightedSums:
         """Return the sums over the window that ends now."""

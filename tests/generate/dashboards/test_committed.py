@@ -26,6 +26,7 @@ _SPECS = {spec.name: spec for spec in CATALOGUE}
 _UNUSED: dict[str, str] = {
     "judgestream_results_repeated_total": "what a redelivery costs; everything else counts each result once",
     "judgestream_verdict_cache_failures_total": "the log says why, and the cost of judging is shown",
+    "judgestream_monitor_state_problems": "the log says which series learned again, and why",
 }
 
 each_dashboard = pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)

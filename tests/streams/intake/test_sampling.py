@@ -22,6 +22,7 @@ from streams.intake.randomness import (
     trace_randomness,
 )
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
+from streams.intake.tasks import _sampling
 from streams.intake.tracestate import random_value, upstream_threshold
 from streams.monitoring.statistics.estimators import WeightedSums
 
@@ -334,3 +335,15 @@ def _arrived(
         return None
     state = f"ot=th:{limit:014x}".rstrip("0") if limit else "ot=th:0"
     return _decide(policy, randomness, state)
+
+
+def test_a_task_names_the_key_that_sampled_it() -> None:
+    """Answers of one record key carry its hash, so that the monitor knows that they depend on each other."""
+    by_key = SamplingPolicy(key="record_key")
+    one, other, alone = (
+        _sampling(by_key.decide(event_id=name, labels={}, record_key=key)).cluster
+        for name, key in (("a", b"user-1"), ("b", b"user-1"), ("a", None))
+    )
+    assert one == other != alone
+    assert len(one or "") == len(alone or "") == 14
+    assert _sampling(SamplingPolicy().decide(event_id="a", labels={}, record_key=b"user-1")).cluster is None

@@ -1,0 +1,242 @@
+"""Estimates and tests hold for strata of different quality and for dependent answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from streams.monitoring.alerts import SeriesKey
+from streams.monitoring.clusters import IDLE_SECONDS, LONGEST_SECONDS, MOST_KNOWN, MOST_OPEN
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor
+from streams.monitoring.sample import Sample
+from streams.monitoring.series import Series
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.strata import Traffic, estimate_strata
+from tests.streams.randomness import seeded
+from tests.streams.results import START, at, scored
+
+Law = dict[int, float]
+GOOD: Law = {5: 0.65, 4: 0.25, 2: 0.1}
+BAD: Law = {1: 0.6, 3: 0.3, 5: 0.1}
+CONFIG = MonitorConfig(labels=(), score_ranges={"tone": (1, 5)})
+
+
+def draw(random: Random, law: Law) -> int:
+    return random.choices(list(law), list(law.values()))[0]
+
+
+def mean_of(law: Law) -> float:
+    return sum(score * chance for score, chance in law.items())
+
+
+@pytest.mark.parametrize(
+    ("strata", "an_hour"),
+    [
+        pytest.param([(0.07, 1.0, BAD), (0.93, 0.006, GOOD)], 150, id="complaints always, the rest rarely"),
+        pytest.param([(0.4, 1.0, GOOD), (0.6, 0.015, BAD)], 110, id="a rare stratum is worse"),
+        pytest.param([(0.2, 0.5, BAD), (0.3, 0.1, GOOD), (0.5, 0.01, {3: 1.0})], 240, id="three rates"),
+    ],
+)
+def test_the_interval_of_the_window_holds_with_strata_of_different_quality(
+    strata: Sequence[tuple[float, float, Law]], an_hour: int
+) -> None:
+    """In 19 of 20 hours the interval holds the product's mean, though a stratum may have no answer."""
+    random, series = seeded(15), Series(CONFIG.rules("tone"))
+    truth = sum(share * mean_of(law) for share, _, law in strata)
+    hours = hit = 0
+    for hour in range(120):
+        for second in sorted(random.uniform(0, 3600) for _ in range(an_hour)):
+            number = random.choices(range(len(strata)), [share for share, _, _ in strata])[0]
+            _, rate, law = strata[number]
+            if random.random() < rate:
+                moment = START + timedelta(hours=hour, seconds=second)
+                sample = Sample(f"e{hour}", draw(random, law), rate, moment, "p", f"s{number}")
+                series.add(sample, moment)
+        found = series.window(START + timedelta(hours=hour + 1))
+        if hour >= 6 and found is not None:
+            hours, hit = hours + 1, hit + (found.low <= truth <= found.high)
+    assert hours > 100
+    assert hit / hours > 0.94
+
+
+def test_one_stratum_has_the_interval_of_wilson() -> None:
+    sums = WeightedSums.of([(4, 0.5), (5, 0.5), (2, 0.5), (5, 0.5), (3, 0.5)])
+    traffic = Traffic()
+    traffic.add("only", sums, 7200.0)
+    found = estimate_strata({"only": sums}, traffic.expected(3600), lowest=1, highest=5)
+    assert found == pytest.approx((sums.mean, *(sums.interval(lowest=1, highest=5) or ())))
+
+
+def test_a_stratum_without_an_answer_widens_the_interval() -> None:
+    """The usual share of a silent stratum counts with the whole scale, and its usual mean."""
+    traffic = Traffic()
+    for number in range(20):
+        traffic.add("rare", WeightedSums().add(4, 0.01), number * 600.0)
+        traffic.add("often", WeightedSums().add(1, 1.0), number * 600.0)
+    seen = {"often": WeightedSums.of([(1, 1.0)] * 10)}
+    found = estimate_strata(seen, traffic.expected(1200), lowest=1, highest=5)
+    assert found is not None
+    mean, low, high = found
+    assert mean == pytest.approx(3.9, abs=0.15)
+    assert (low, high) == (pytest.approx(1.0, abs=0.3), pytest.approx(5.0, abs=0.2))
+    assert estimate_strata({}, traffic.expected(1200), lowest=1, highest=5) is None
+
+
+def conversations(
+    random: Random, law: Law, *, correlation: float, size: int = 8
+) -> Iterator[tuple[str, int]]:
+    """Yield answers of clusters, two at a time interleaved, each with its cluster's name."""
+    number = 0
+    while True:
+        pair = [(f"{number + k:014x}", draw(random, law)) for k in range(2)]
+        number += 2
+        for turn in range(2 * size):
+            name, common = pair[turn % 2]
+            yield name, common if random.random() < correlation**0.5 else draw(random, law)
+
+
+@pytest.mark.parametrize("correlation", [0.25, 0.7])
+def test_dependent_answers_raise_no_false_drop(correlation: float) -> None:
+    """Conversations of 8 raise false drops if each answer is a bet of its own, and none as clusters."""
+    target = MonitorConfig(labels=(), score_ranges={"tone": (1, 5)}, targets={"tone": mean_of(GOOD) - 0.01})
+    drops = {}
+    for clustered in (True, False):
+        random, series = seeded(3), Series(target.rules("tone"))
+        drops[clustered] = 0
+        for number, (name, score) in enumerate(conversations(random, GOOD, correlation=correlation)):
+            if number == 16_000:
+                break
+            moment = START + timedelta(minutes=number)
+            cluster = name if clustered else None
+            changes = series.add(Sample(f"e{number}", score, 1.0, moment, cluster=cluster), moment)
+            drops[clustered] += sum(one.kind == "drop" and one.measure.name == "mean" for one in changes)
+    assert drops[True] == 0
+    assert drops[False] > 0
+
+
+def test_a_drop_of_dependent_answers_is_called() -> None:
+    random, series = seeded(5), Series(CONFIG.rules("tone"))
+    good, bad = (conversations(random, law, correlation=0.3) for law in (GOOD, BAD))
+    called = None
+    for number in range(6_000):
+        name, score = next(good if number < 4_000 else bad)
+        moment = START + timedelta(minutes=number)
+        name = name if number < 4_000 else f"f{name[1:]}"
+        changes = series.add(Sample(f"e{number}", score, 1.0, moment, cluster=name), moment)
+        if number < 4_000:
+            assert not changes
+        called = called or next((one for one in changes if one.measure.name == "mean"), None)
+    assert called is not None
+    assert called.current.mean < called.baseline.mean - 1
+    assert called.baseline.count <= 500  # clusters
+
+
+def test_the_interval_of_dependent_answers_holds() -> None:
+    """The variance is that of clusters: 8 answers that agree count as one."""
+    random, hit, hours = seeded(8), 0, 150
+    answers = conversations(random, GOOD, correlation=0.6)
+    series = Series(CONFIG.rules("tone"))
+    for hour in range(hours):
+        for number in range(160):
+            moment = START + timedelta(hours=2 * hour, seconds=20 * number)
+            name, score = next(answers)
+            series.add(Sample("e", score, 0.5, moment, cluster=name), moment)
+        found = series.window(START + timedelta(hours=2 * hour, minutes=58))
+        assert found is not None
+        assert (found.count, found.effective_count) == (160, pytest.approx(20))
+        assert found.clustered
+        hit += found.low <= mean_of(GOOD) <= found.high
+    assert hit / hours > 0.93
+
+
+def test_a_resumed_cluster_counts_once_and_memory_is_bounded() -> None:
+    series = Series(CONFIG.rules("tone"))
+
+    def add(name: str, seconds: float) -> int:
+        moment = START + timedelta(seconds=seconds)
+        series.add(Sample("e", 4, 1.0, moment, cluster=name), moment)
+        return len(series._history)
+
+    assert add("a", 0) == 0
+    assert add("a", 100) == 0
+    assert add("b", IDLE_SECONDS + 101) == 1  # a is complete
+    assert add("a", IDLE_SECONDS + 102) == 1  # resumed
+    assert add("c", 3 * IDLE_SECONDS) == 2  # b is complete, a was
+    assert add("a", 3 * IDLE_SECONDS + LONGEST_SECONDS) == 3  # c is complete; a begins anew
+    assert add("d", 5 * IDLE_SECONDS + LONGEST_SECONDS) == 4
+    start = 2 * LONGEST_SECONDS
+    for number in range(MOST_KNOWN + 100):
+        add(f"n{number}", start + number / 100)
+    assert len(series._clusters._open) == MOST_OPEN
+    assert len(series._clusters._known) == MOST_KNOWN
+
+
+def test_the_state_of_clusters_and_strata_is_restored() -> None:
+    """A series restored in the middle continues as the one that was not interrupted."""
+    random, series = seeded(9), Series(CONFIG.rules("tone"))
+    answers = conversations(random, GOOD, correlation=0.4)
+    samples = []
+    for number in range(1_500):
+        moment = START + timedelta(minutes=number)
+        name, score = next(answers)
+        score = 1 if number > 900 else score
+        samples.append(Sample(f"e{number}", score, 0.5, moment, "p", f"s{number % 3}", cluster=name))
+    changes = []
+    for number, sample in enumerate(samples):
+        changes += series.add(sample, sample.occurred_at)
+        if number in {100, 905}:
+            saved, series = json.loads(json.dumps(series.dump())), Series(CONFIG.rules("tone"))
+            series.load(saved)
+    whole = Series(CONFIG.rules("tone"))
+    assert changes == [one for sample in samples for one in whole.add(sample, sample.occurred_at)]
+    assert changes
+    assert json.dumps(series.dump()) == json.dumps(whole.dump())
+    late = samples[-1].occurred_at
+    assert (series.window(late), series.recent) == (whole.window(late), whole.recent)
+
+
+def test_a_state_of_the_first_version_is_read() -> None:
+    """A state without strata and clusters continues: baseline, history and window are there."""
+    saved = json.loads(
+        Path(__file__).with_name("state_of_the_first_version.json").read_text(encoding="utf-8")
+    )
+    monitor = Monitor(MonitorConfig(labels=(), baseline_samples=10))
+    for (metric, fingerprint, labels), state in saved:
+        monitor.load(SeriesKey(metric, fingerprint, tuple(labels)), state)
+    (series,) = monitor.snapshot(at(41)).series
+    assert series.mean.baseline is not None
+    assert series.window is not None
+    assert (series.scored, series.window.count) == (40, 40)
+    alerts = [one for n in range(41, 141) for one in monitor.observe(scored(n, 1, labels={}), at(n))]
+    assert {one.measure for one in alerts} >= {"mean"}
+    (series,) = monitor.snapshot(at(141)).series
+    assert series.window is not None
+    assert series.window.count == 140
+
+
+def test_a_part_without_a_baseline_before_the_drop_shows_none_from_it() -> None:
+    """An app with 30 answers before everything fell is new: it learns after the recovery."""
+    config = MonitorConfig(labels=("app",), baseline_samples=60)
+    monitor, random = Monitor(config), seeded(4)
+    alerts = []
+    for number in range(1_600):
+        app = "late" if number >= 270 and number % 2 else "old"
+        score = draw(random, {1: 0.5, 2: 0.5} if 330 <= number < 700 else GOOD)
+        alerts += monitor.observe(scored(number, score, labels={"app": app}), at(number))
+        if 400 <= number < 700:
+            late = next(
+                one for one in monitor.snapshot(at(number)).series if one.labels == (("app", "late"),)
+            )
+            assert late.mean.state == "learning"
+            assert late.mean.baseline is None
+    assert any(one.kind == "recovered" and not one.labels for one in alerts)
+    late = next(one for one in monitor.snapshot(at(1_600)).series if one.labels == (("app", "late"),))
+    assert late.mean.baseline is not None
+    assert late.mean.baseline.mean > 3.9
+    assert not [one for one in alerts if one.labels.get("app") == "late" and one.measure == "mean"]
