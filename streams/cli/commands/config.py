@@ -107,6 +107,10 @@ def prompts(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, with response schemas and hashes.")
     ] = False,
+    as_pack: Annotated[
+        bool,
+        typer.Option("--as-pack", help="Print a prompt pack of one metric, to save as .md and to change."),
+    ] = False,
 ) -> None:
     """Print the built-in prompts: the constant instructions that precede each event.
 
@@ -119,6 +123,11 @@ def prompts(
     for given, known, what in ((metric, NAMED, "metric"), (mode, modes, "--mode")):
         if given is not None and given not in known:
             raise BadUsageError(f"{what} must be one of {', '.join(known)}, got {given}")
+    if as_pack:
+        if metric is None:
+            raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(NAMED)}; name it")
+        typer.echo(_pack(metric), nl=False)
+        return
     wanted = [
         build_prompted(name, way)
         for name in ([metric] if metric else NAMED)
@@ -140,6 +149,49 @@ def prompts(
         return
     for one in shown:
         typer.echo(f"# {one['metric']}, {one['mode']}, {one['hash']}\n\n{one['prompt']}")
+
+
+_COUNTED = """
+Give `score`, too, a whole number after the list: 5 if everything in it holds, 4 if more than 3/5 of it do, 3
+for at least 2/5, 2 for any, 1 for none.
+"""
+"""Code counts the list of a built-in metric; in a pack the judge does."""
+
+
+def _pack(name: str) -> str:
+    """Return a prompt pack with a metric's prompt, in which the judge says the score."""
+    import yaml
+
+    from judge.metrics.library.prompts import LIBRARY, library_prompt
+    from judge.metrics.packs.templates import MARKDOWN, split_front_matter
+    from judge.metrics.prompting import load_prompt
+    from judge.metrics.registry import BUILT_IN, build_prompted
+
+    if name in LIBRARY:
+        prompt = library_prompt(name)
+        options: dict[str, Any] = yaml.safe_load(split_front_matter(load_prompt(f"library/{name}"))[0] or "")
+        options = {key: one for key, one in options.items() if key not in ("uses", "counts")}
+        schema: Any = prompt.schema.schema
+        system, uses = prompt.system, list[str](prompt.uses)
+        if prompt.counted is not None:
+            options["score_range"] = list(prompt.score_range)
+            schema = schema | {
+                "properties": schema["properties"] | {"score": {"type": "integer"}},
+                "required": [*schema["required"], "score"],
+            }
+            system += _COUNTED
+        options["response_schema"] = schema
+    else:
+        built_in = BUILT_IN[name]
+        options = {"score_range": list(built_in.score_range)}
+        system, uses = (
+            build_prompted(name, "verbatim").instructions,
+            ("question", *(built_in.needs or ()), "answer"),
+        )
+    spelt = {one: MARKDOWN.spelling("messages" if one == "instructions" else one) for one in uses}
+    user = "\n\n".join(f"{one}:\n{placeholder}" for one, placeholder in spelt.items())
+    front = yaml.safe_dump({"name": f"my_{name}", **options}, sort_keys=False, allow_unicode=True)
+    return f"---\n{front}---\n## System\n\n{system.strip()}\n\n## User\n\n{user}\n"
 
 
 def _summary(settings: Settings) -> dict[str, Any]:

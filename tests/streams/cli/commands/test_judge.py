@@ -531,3 +531,35 @@ async def test_agreement_with_people_by_judge(tmp_path: Path) -> None:
     refused = await judgestream(*call)
     assert refused.code == 2
     assert "no line has a score; rename the column" in refused.err
+
+
+@pytest.mark.parametrize("name", ["coverage", "relevance", "faithfulness", "refusal", "tone", "pii_leak"])
+async def test_a_printed_prompt_pack_judges(tmp_path: Path, name: str) -> None:
+    """`config prompts NAME --as-pack` prints a pack that judges a file, with the event's texts."""
+    path, pack = tmp_path / "events.jsonl", tmp_path / "own.md"
+    texts = {"answer": "It is in Lyon. Evidence: [Page 2]", "context": {"Page-2": "The parcel is in Lyon."}}
+    path.write_text(event(**texts))
+    printed = await judgestream("config", "prompts", name, "--as-pack")
+    assert printed.code == 0, printed.err
+    pack.write_text(printed.out)
+    asked: list[str] = []
+    score: Any = {"refusal": "answered", "pii_leak": False}.get(name, 4)
+    spans = {"claim_span": "It is in Lyon.", "context_span": "The parcel is in Lyon.", "supported": True}
+    item = spans | {"justification": "It says so."}
+    reply = {"answer_span": None, "justification": "So.", "score": score}
+    if name == "faithfulness":
+        reply = {"claims": [item], "score": score}
+
+    def answer(request: dict[str, Any]) -> str:
+        asked.append(request["messages"][-1]["content"])
+        return json.dumps(reply)
+
+    async with judge_server(answer) as server:
+        ended = await judgestream(
+            "judge", str(path), "-m", "mine", "--prompt-pack", str(pack), "--base-url", server.url
+        )
+    assert ended.code == 0, ended.err
+    assert "ignored" not in ended.err
+    result = RESULT.validate_json(ended.out)
+    assert isinstance(result, Scored), result
+    assert "It is in Lyon. Evidence: [Page 2]" in asked[0]
