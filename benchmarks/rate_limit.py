@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.report import Line
-from judge.endpoint.openai_chat import OpenAIChat
+from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.pool.pool import Endpoint, EndpointPool
-from judge.pool.reliable import ReliableJudge
 from judge.verdict.evaluator import Judge
 from tests.judge.tasks import make_task
 from tests.judge.troubled_judge import FixedWindow, troubled_judge
@@ -38,8 +38,8 @@ async def _limited(kind: str, minutes: int) -> list[Line]:
     limit = FixedWindow(PER_MINUTE, tells=kind == "told in headers")
     async with troubled_judge('{"score": 4}', latency_seconds=LATENCY_SECONDS, limit=limit) as server:
         chat = OpenAIChat(endpoint="limited", model="m", base_url=server.url)
-        pool = EndpointPool([Endpoint(chat)], max_in_flight=64)
-        judge = ReliableJudge({"limited": Judge(metric, chat)}, pool)
+        pool = EndpointPool([EndpointOptions(chat)], max_in_flight=64)
+        judge = RetryingJudge({"limited": Judge(metric, chat)}, pool)
         # More than can be judged in the time.
         tasks = [
             asyncio.create_task(judge.judge(make_task("tone", answer=str(number))))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judge.blocking import BlockingJudge
+    from judge.endpoints.endpoint import Patience
+    from judge.endpoints.stack import JudgingOptions
     from judge.errors import (
         InvalidEventError,
         JudgeConfigurationError,
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from judge.metrics.code.metric import python_metric
     from judge.metrics.code.scale import Score
     from judge.metrics.embeddings import EmbeddingSimilarity
-    from judge.pool.pool import Patience
-    from judge.pool.stack import JudgingOptions
     from judge.verdict.cache import MemoryCache
     from judge.verdict.cache_file import FileCache
     from judge.verdict.guarded_metric import TextLimits
@@ -54,10 +54,10 @@ _HOMES = {
     "JudgeConfigurationError": "judge.errors",
     "JudgeError": "judge.errors",
     "JudgeUnavailableError": "judge.errors",
-    "JudgingOptions": "judge.pool.stack",
+    "JudgingOptions": "judge.endpoints.stack",
     "MemoryCache": "judge.verdict.cache",
     "ModelPrice": "judge.verdict.pricing",
-    "Patience": "judge.pool.pool",
+    "Patience": "judge.endpoints.endpoint",
     "PriceTable": "judge.verdict.pricing",
     "PromptPackError": "judge.errors",
     "QAEvent": "schemas",

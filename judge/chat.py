@@ -68,6 +68,8 @@ class ChatRequest:
     embeds: bool = False
     """Request embeddings of the two messages instead of a completion; the reply's text is `{"cosine": 0.83,
     "dimensions": 1536}`."""
+    fresh: bool = False
+    """Use a new connection: an earlier reply may have come on the wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class ChatReply:
 class ChatClient(Protocol):
     """A judge endpoint.
 
-    Implementations: `judge.endpoint.openai_chat.OpenAIChat`, `judge.endpoint.scripted.ScriptedChat`.
+    Implementations: `judge.endpoints.openai_chat.OpenAIChat`, `judge.endpoints.clients.ScriptedChat`.
     """
 
     @property

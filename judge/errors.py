@@ -86,6 +86,7 @@ class JudgeConfigurationError(JudgeError):
     def __init__(self, told: str, remedy: str = "") -> None:
         super().__init__(f"{told}. {remedy}" if remedy else told)
         self.told = told
+        self.remedy = remedy
 
 
 class ResponseFormatError(JudgeConfigurationError):

@@ -15,14 +15,14 @@ from typing import Any, Self, TypeAlias, get_args
 from pydantic import ValidationError
 
 from judge.chat import ChatClient
+from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.pool import RetryingJudge
+from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import InvalidEventError, JudgeConfigurationError
 from judge.metric import Metric
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import NAMED, build_metric
 from judge.offline.chat import OfflineChat
-from judge.pool.pool import Endpoint
-from judge.pool.reliable import ReliableJudge
-from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.task import unsampled_task
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
@@ -96,7 +96,7 @@ class Judge:
         cache: VerdictCache | None = None,
     ) -> None:
         asked = chat or _chat(base_url, model, api_key, timeout_seconds)
-        endpoint = Endpoint(
+        endpoint = EndpointOptions(
             asked,
             parameters=parameters or {},
             borrowed=chat is not None,
@@ -109,7 +109,7 @@ class Judge:
         self._retry = retry
         self._limits = limits or TextLimits()
         self._redactor = _redactor(redact)
-        self._judges: dict[MetricChoice, tuple[Metric, evaluator.Judge | ReliableJudge]] = {}
+        self._judges: dict[MetricChoice, tuple[Metric, evaluator.Judge | RetryingJudge]] = {}
         self._scored = 0
 
     async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
@@ -187,7 +187,7 @@ class Judge:
         asked = self._stack.endpoints[0].chat
         return f"Judge(model={asked.model!r})"
 
-    def _judge(self, metric: MetricChoice) -> tuple[Metric, evaluator.Judge | ReliableJudge]:
+    def _judge(self, metric: MetricChoice) -> tuple[Metric, evaluator.Judge | RetryingJudge]:
         if isinstance(metric, str) and metric not in NAMED and Path(metric).suffix:
             metric = Path(metric)
         if isinstance(metric, Path):
@@ -260,7 +260,7 @@ def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_
     if not asked:
         raise JudgeConfigurationError("an endpoint needs a model; give model, or set OPENAI_MODEL")
     # Imported here, because the SDK takes longer than everything else.
-    from judge.endpoint.openai_chat import OpenAIChat  # noqa: PLC0415
+    from judge.endpoints.openai_chat import OpenAIChat  # noqa: PLC0415
 
     return OpenAIChat(
         endpoint="library",

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from judge.chat import OFFLINE_MODEL, ChatMessage, ResponseSchema
-from judge.endpoint.hosts import is_loopback
+from judge.endpoints.addresses import is_loopback
 from judge.errors import JudgeConfigurationError
 from judge.offline.rules import Reply, judge_messages, vectors
 from judge.text.printable import problems_of

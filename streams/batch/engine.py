@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from judge.endpoints.endpoint import EndpointObserver
+from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
-from judge.pool.observer import Unobserved
-from judge.pool.pool import EndpointPool
 from judge.verdict.pricing import PriceTable
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 from streams.batch.sources import InvalidLine
@@ -61,7 +61,7 @@ class Spent:
         return count == 1 if not self.priced else self.usd + count * self.usd / self.priced <= max_usd
 
 
-class Checks(Unobserved):
+class Checks(EndpointObserver):
     """Collects the usage of calls that belong to no verdict: checks whether an endpoint answers."""
 
     def __init__(self, prices: PriceTable) -> None:
@@ -211,13 +211,13 @@ async def outage(pool: EndpointPool, *, seconds: float) -> str:
     since: float | None = None
     while True:
         trouble, now = pool.trouble, pool.clock()
-        next_try_at = min(chat.breaker.next_try_at for chat in pool.chats)
+        next_try_at = min(chat.breaker.next_try_at for chat in pool.endpoints)
         if trouble is None or next_try_at - now > pool.patience.longest_breaker_seconds:
             since = None
         elif since is None:
             since = now
         elif now - since >= seconds:
-            if all(chat.refuses for chat in pool.chats if chat.breaker.is_open):
+            if all(chat.refuses for chat in pool.endpoints if chat.breaker.is_open):
                 raise JudgeConfigurationError(trouble)
             return trouble
         await asyncio.sleep(_LOOK_SECONDS)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import orjson
 
+from judge.endpoints.pool import EndpointPool
 from judge.metric import Metric
-from judge.pool.pool import EndpointPool
 from judge.task import unsampled_task
 from judge.text.printable import printable
 from schemas import JudgeTask, QAEvent

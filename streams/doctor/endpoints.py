@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from judge.chat import ChatClient, ChatRequest
-from judge.endpoint.models import list_models
-from judge.endpoint.openai_chat import OpenAIChat
+from judge.endpoints.addresses import list_models
+from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.stack import smallest_window
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
-from judge.pool.stack import smallest_window
 from judge.text.printable import printable
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import neutral_task

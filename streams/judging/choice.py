@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from judge.endpoint.models import list_models
+from judge.endpoints.addresses import list_models
 from judge.errors import JudgeUnavailableError
 from judge.text.printable import printable
 from streams.errors import SettingsError

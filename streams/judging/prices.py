@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoint.hosts import is_loopback
+from judge.endpoints.addresses import is_loopback
 from judge.verdict.price_list import listed_price
 from judge.verdict.pricing import ModelPrice, Price, PriceTable
 from schemas import Usage

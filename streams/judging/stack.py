@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from judge.chat import ChatClient
-from judge.endpoint.nobody import NOBODY
-from judge.endpoint.openai_chat import OpenAIChat
+from judge.endpoints.clients import NOBODY
+from judge.endpoints.endpoint import CONFIRM_SECONDS, MOST_PROBES, EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.metric import Metric
-from judge.pool.observer import PoolObserver, Unobserved
-from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
-from judge.pool.recovery import MOST_PROBES
-from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache, VerdictCache
 from judge.verdict.cache_file import FileCache
 from judge.verdict.pricing import PriceTable
@@ -70,7 +68,7 @@ def open_stack(
     *,
     chat: ChatClient | None = None,
     prices: PriceTable | None = None,
-    observer: PoolObserver | None = None,
+    observer: EndpointObserver | None = None,
     cached: bool = True,
     confirm_seconds: float = CONFIRM_SECONDS,
 ) -> JudgingStack:
@@ -93,9 +91,9 @@ def open_stack(
     asked = (
         [_open_endpoint(endpoint, judge) for endpoint in endpoints]
         if chat is None
-        else [Endpoint(chat, borrowed=True)]
-    ) or [Endpoint(NOBODY, borrowed=True)]
-    observer = observer or Unobserved()
+        else [EndpointOptions(chat, borrowed=True)]
+    ) or [EndpointOptions(NOBODY, borrowed=True)]
+    observer = observer or EndpointObserver()
     cache = open_cache(judge.cache, observer.cache_failed) if cached else None
     return JudgingStack(
         asked, _options(judge, confirm_seconds), prices=prices, cache=cache, observer=observer
@@ -130,8 +128,8 @@ def _metric_judge(stack: JudgingStack, metric: Metric, wanted: MetricSettings | 
     )
 
 
-def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint:
-    return Endpoint(
+def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> EndpointOptions:
+    return EndpointOptions(
         open_chat(endpoint, judge),
         max_in_flight=endpoint.max_in_flight,
         requests_per_minute=endpoint.requests_per_minute,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
+from judge.endpoints.endpoint import EndpointObserver
 from judge.verdict.pricing import PriceTable
 from schemas import Usage
 from streams.telemetry.instruments import Metrics
@@ -18,8 +19,8 @@ def _book_nothing(cost_usd: float | None) -> None:
     """Do nothing: spending is not recorded."""
 
 
-class JudgeWatch:
-    """Implements `judge.pool.observer.PoolObserver`.
+class JudgeWatch(EndpointObserver):
+    """Observes the endpoints of a worker.
 
     Args:
         counts: The Prometheus metrics.

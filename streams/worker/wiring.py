@@ -15,9 +15,9 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from judge.chat import ChatClient
+from judge.endpoints.stack import JudgingStack
 from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
-from judge.pool.stack import JudgingStack
 from streams.errors import SettingsError
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.judging.agent import JudgeAgent

@@ -6,12 +6,21 @@ import re
 
 import yaml
 
-from judge.endpoint.openai_chat import MAX_REPLY_BYTES
-from judge.pool.guarded_chat import MISCONFIGURED_SECONDS
-from judge.pool.limits.admission import FIRST_PAUSE_SECONDS, LATE_SHARE, MANY_REFUSALS
-from judge.pool.pool import CONFIRM_SECONDS
-from judge.pool.reliable import TRIES_BEFORE_NEXT
-from judge.pool.suspicion import FIRST_DOUBT, MOST_DOUBT, ODDS
+from judge.endpoints.endpoint import CONFIRM_SECONDS, MISCONFIGURED_SECONDS
+from judge.endpoints.health import (
+    CHANCE,
+    FEW_FAILURES,
+    LATEST,
+    MOST_NEUTRAL_CALLS,
+    NEUTRAL_CALLS,
+    OUTAGE_CALLS,
+    PAID_TRIES,
+    SILENT_SECONDS,
+    UNWELL_SHARE,
+)
+from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
+from judge.endpoints.openai_chat import MAX_REPLY_BYTES
+from judge.endpoints.pool import TRIES_BEFORE_NEXT
 from judge.verdict.fitting import CUT_KIND
 from streams.settings import JudgeSettings, Settings
 from tests.places import ROOT
@@ -32,15 +41,16 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"`judge.timeout_seconds` ({defaults.timeout_seconds:g})" in TEXT
     assert f"`retry.first_wait_seconds` ({defaults.retry.first_wait_seconds:g})" in TEXT
     assert f"`retry.longest_wait_seconds` ({defaults.retry.longest_wait_seconds:g})" in TEXT
-    assert (defaults.breaker.failures, MANY_REFUSALS) == (10, 6)  # "ten failures in a row, or six pauses"
+    assert (defaults.breaker.failures, FEW_FAILURES, SILENT_SECONDS) == (10, 3, 3)  # "three within 3 s"
     assert f"each {defaults.breaker.longest_pause_seconds:g} s at most" in TEXT
     assert f"confirmed for {CONFIRM_SECONDS:g} s" in TEXT
-    assert (FIRST_DOUBT, MOST_DOUBT) == (6, 48)  # "six failed verdicts in a row", "each 48 further ones"
-    assert LATE_SHARE == 0.1  # "a tenth of the slots"
     assert f"pauses of {FIRST_PAUSE_SECONDS:g}, 1, 2" in TEXT
     assert f"left out for {MISCONFIGURED_SECONDS / 60:g} minutes" in TEXT
     assert f"a body beyond {MAX_REPLY_BYTES // 2**20} MiB" in TEXT
-    assert (TRIES_BEFORE_NEXT, ODDS) == (2, 1e-6)  # "after two failures", "one in a million"
+    assert (TRIES_BEFORE_NEXT, CHANCE) == (2, 1e-4)  # "after two failures", "one in 10,000"
+    assert (PAID_TRIES, NEUTRAL_CALLS, MOST_NEUTRAL_CALLS, OUTAGE_CALLS) == (3, 4, 9, 5)
+    assert f"the latest {LATEST}" in TEXT
+    assert f"more than {UNWELL_SHARE:.0%} of its events" in TEXT
     assert defaults.repair_attempts == 2  # "two repair turns"
     assert f"the correction `{CUT_KIND}`" in TEXT
 

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import NewTopic
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.offline.server import OfflineJudge
 from streams.doctor.examination import Examination
 from streams.doctor.findings import Diagnosis, Finding

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import fastavro
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from streams.cli.commands.map import _newest
 from streams.cli.kafka import Connection
 from streams.doctor.events import examine_events

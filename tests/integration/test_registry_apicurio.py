@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from streams.errors import DecodeError
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.unpacking import Unpacking

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from schemas import Failed
 from streams.errors import SettingsError
 from tests.integration.deadlines import until

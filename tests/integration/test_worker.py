@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from judge.chat import ChatReply, ChatRequest
+from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
-from judge.pool.pool import EndpointPool
 from schemas import Usage
 from streams.errors import TopicsError
 from streams.judging.stack import open_stack

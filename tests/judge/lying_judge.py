@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError
 from judge.metric import Metric, ScoredOutcome, Verification
 from judge.metrics.coverage.metric import Coverage

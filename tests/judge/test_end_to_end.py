@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoint.openai_chat import OpenAIChat
+from judge.endpoints.openai_chat import OpenAIChat
 from judge.metric import Mode
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric

@@ -15,7 +15,7 @@ import pytest
 import judge as judge_package
 from judge import JudgingOptions, MemoryCache, ModelPrice, Patience, PriceTable, TextLimits
 from judge.chat import OFFLINE_MODEL, ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.library import Judge, read_event
 from judge.metrics.coverage.metric import Coverage

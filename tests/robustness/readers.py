@@ -11,9 +11,8 @@ from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from judge.chat import ChatRequest
-from judge.endpoint.completion import read_completion
-from judge.endpoint.rate_headers import duration_seconds
-from judge.endpoint.refusals import error_for_status
+from judge.endpoints.refusals import duration_seconds, error_for_status
+from judge.endpoints.reply import read_completion
 from judge.errors import EventError
 from judge.metric import Metric
 from judge.metrics.code.json_valid import JsonValid

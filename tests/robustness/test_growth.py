@@ -32,7 +32,7 @@ BOUNDED: Final = {
     ("judge.text.sentences", "_LAST_WORD"): 20,
     ("judge.text.citations", "_LEAD_IN"): 25,
     ("judge.text.citations", "_KEY"): 64,
-    ("judge.endpoint.rate_headers", "_PART"): 64,
+    ("judge.endpoints.refusals", "_PART"): 64,
     ("judge.text.redaction", "_EXPRESSION"): 500,
 }
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoint.hosts import is_loopback
+from judge.endpoints.addresses import is_loopback
 from streams.settings.judge import OPENAI_BASE_URL
 from streams.settings.metrics import default_metrics
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from judge.endpoint.hosts import is_loopback
+from judge.endpoints.addresses import is_loopback
 from streams.cli.beginning.answers import HOST_PORT, OFFLINE_PORT, Answers
 
 SETTINGS: Final = "settings.yaml"

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.metric import Inputs, Metric
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.packs.pack import parse_pack

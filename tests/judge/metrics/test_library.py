@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.library.prompts import LIBRARY, library_prompt

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.metric import Metric
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.packs.metric import PackMetric

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generate.message_schemas import json_schema
-from judge.endpoint.completion import NoCompletionError, read_completion
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.reply import NoCompletionError, read_completion
 from judge.errors import EventError
 from judge.metric import Metric
 from judge.metrics.coverage.metric import Coverage

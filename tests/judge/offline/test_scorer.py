@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatMessage, ResponseSchema
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric

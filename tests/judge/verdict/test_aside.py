@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError, InvalidVerdictError
 from judge.metric import Inputs, Outcome, ScoredOutcome
 from judge.metrics.registry import build_metric

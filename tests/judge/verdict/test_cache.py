@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatReply
-from judge.endpoint.scripted import Line, ScriptedChat
+from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, JudgeConfigurationError
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage.metric import Coverage

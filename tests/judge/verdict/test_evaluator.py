@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoint.scripted import Line, ScriptedChat
+from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatMessage, ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError
 from judge.metric import Metric, Outcome
 from judge.metrics.coverage.metric import Coverage

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import EventError
 from judge.metric import Inputs, Metric, Outcome
 from judge.metrics.coverage.metric import Coverage

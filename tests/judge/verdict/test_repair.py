@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest
-from judge.endpoint.scripted import Line, ScriptedChat
+from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, InvalidVerdictError, JudgeUnavailableError
 from judge.verdict.evaluator import MAX_DETAIL_CHARS, Judge
 from judge.verdict.pricing import ModelPrice, PriceTable

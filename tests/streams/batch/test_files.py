@@ -8,7 +8,7 @@ import json
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
@@ -20,7 +20,7 @@ from streams.batch.sources import InvalidLine, Line
 from streams.intake.reading import Ingest
 from streams.judging.stack import metric_judges, open_stack
 from streams.settings import JudgeSettings
-from tests.judge.pool.test_reliable import DOWN, Server, judge_all, now, pooled, until
+from tests.judge.endpoints.test_reliable import DOWN, Server, judge_all, now, pooled, until
 from tests.judge.virtual_time import run_virtually
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judge.pool.panel.judge import PanelJudge
-from judge.pool.reliable import ReliableJudge
+from judge.endpoints.panel import PanelJudge
+from judge.endpoints.pool import RetryingJudge
 from judge.verdict.cache import MemoryCache
 from judge.verdict.cache_file import FileCache
 from judge.verdict.evaluator import Judge
@@ -111,6 +111,6 @@ async def test_the_settings_of_a_metric_name_its_panel() -> None:
         assert isinstance(panel, PanelJudge)
         assert panel.evaluator.model == "2 of m-b, 2 of m-a"
         assert panel.evaluator.scoring.endswith("quorum 2 of 4")
-        assert isinstance(judges["refusal"], ReliableJudge)
+        assert isinstance(judges["refusal"], RetryingJudge)
         assert isinstance(code, Judge)
         assert code.evaluator.model == "code"

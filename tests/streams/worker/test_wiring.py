@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from streams.errors import SettingsError
 from streams.kafka.topics.flow import AgentName
 from streams.settings import Settings

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoint.scripted import Line, ScriptedChat
+from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, InvalidVerdictError
 from judge.metric import ScoredOutcome
 from judge.metrics.coverage.metric import Coverage

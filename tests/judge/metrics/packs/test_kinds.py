@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError, JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.kinds import read_choice
 from judge.metrics.packs.pack import PromptPack, parse_pack

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import build_metric
 from judge.verdict.evaluator import Judge

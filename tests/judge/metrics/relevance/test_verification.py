@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatRequest
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.relevance.metric import Relevance

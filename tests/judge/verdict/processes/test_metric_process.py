@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from judge.endpoint.scripted import ScriptedChat
+from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.stack import JudgingStack
 from judge.metrics.code.function import Function
 from judge.metrics.code.json_valid import JsonValid
 from judge.metrics.code.metric import CodeMetric
 from judge.metrics.code.scale import Scale, read_scale
-from judge.pool.pool import Endpoint
-from judge.pool.stack import JudgingStack
 from judge.text.redaction import Redactor
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import Failed, JudgeTask, Scored, Unscored
@@ -25,7 +25,7 @@ PATIENT = 60.0
 
 
 def stack() -> JudgingStack:
-    return JudgingStack([Endpoint(ScriptedChat([]))])
+    return JudgingStack([EndpointOptions(ScriptedChat([]))])
 
 
 def metric(

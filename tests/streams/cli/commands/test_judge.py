@@ -316,14 +316,14 @@ async def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: 
     assert "coverage: +0.00 over 1 events scored in both runs" in ended.err
 
 
-async def test_a_file_whose_every_line_failed_is_a_failure(events: Path) -> None:
-    """A run in which every event failed gives exit code 1 and the count by reason."""
+async def test_a_judge_that_fails_every_event_ends_the_run(events: Path) -> None:
+    """A judge that fails a neutral event in the same way ends the run with exit code 1 and the reason."""
     async with judge_server(lambda _: "I would rather not say.") as server:
         ended = await judgestream(
             "judge", str(events), "-m", "coverage", "--base-url", server.url, "--model", "m"
         )
     assert ended.code == 1
-    assert "judging failed for all events (invalid_verdict 1)" in ended.err
+    assert "it fails every event (invalid_verdict), and a neutral one" in ended.err
 
 
 @pytest.mark.slow

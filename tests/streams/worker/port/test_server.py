@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from judge.endpoint.hosts import is_loopback
+from judge.endpoints.addresses import is_loopback
 from streams.errors import PortError, SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.web.access import BasicAuth, open_access, server_tls

@@ -1,1 +1,0 @@
-"""HTTP calls to judge endpoints."""

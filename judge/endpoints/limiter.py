@@ -1,0 +1,342 @@
+"""Limits of one endpoint: calls and tokens per minute, concurrent calls, pauses, and the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from judge.chat import ChatReply, ChatRequest, RateLimits
+from judge.errors import DrainingError, JudgeError, JudgeUnavailableError
+
+MARGIN: Final = 0.97
+"""Share of a limit per minute to use, because calls may arrive closer together than they were sent."""
+BURST_SECONDS: Final = 1.0
+"""Depth of the token bucket."""
+DECREASE: Final = 0.5
+FAST_UNTIL: Final = 0.75
+"""After a decrease the limit doubles per round of calls up to this share of its former value; beyond that it
+grows by one per round."""
+RETURN_SHARE: Final = 0.25
+"""Share of the maximum with which a recovered endpoint restarts."""
+FIRST_PAUSE_SECONDS: Final = 0.5
+"""First pause after a rate limit without `Retry-After`; it doubles."""
+HOLD_SECONDS: Final = 60.0
+"""Time after a long requested pause in which the concurrency is not raised."""
+LEAST_HOLD_SECONDS: Final = 10.0
+LONGEST_PAUSE_SECONDS: Final = 900.0
+"""Upper limit of a requested pause."""
+_CHARS_A_TOKEN: Final = 4
+_NEVER: Final = float("inf")
+_ROUNDING: Final = 1e-9
+
+
+class Quota:
+    """Requests or tokens per minute at one endpoint, spread evenly (a token bucket one second deep). Pure.
+
+    Even calls respect fixed windows, sliding windows and token buckets alike.
+
+    Args:
+        per_minute: The configured limit, above 0; None if there is none.
+    """
+
+    def __init__(self, per_minute: float | None = None) -> None:
+        self._configured = per_minute
+        self.per_minute = per_minute
+        """The lower of the configured and the reported limit; None if neither is known."""
+        self._level = 0.0
+        self._level_at: float | None = None
+
+    def wait_seconds(self, now: float) -> float:
+        """Return how long the next call must wait; a large call is paid for afterwards."""
+        per_second = self._refill(now)
+        return 0.0 if not per_second or self._level >= -_ROUNDING else -self._level / per_second
+
+    def take(self, now: float, cost: float) -> None:
+        """Count a call that is sent now."""
+        if self._refill(now):
+            self._level -= cost
+
+    def settle(self, difference: float) -> None:
+        """Correct the cost of a call by the difference between actual and estimated tokens."""
+        if self._level_at is not None:
+            self._level -= difference
+
+    def report(self, limit: float | None) -> None:
+        """Apply the limit that a reply reports."""
+        if limit:
+            self.per_minute = limit if self._configured is None else min(limit, self._configured)
+
+    def _refill(self, now: float) -> float:
+        """Return the calls or tokens per second; 0 without a limit."""
+        if self.per_minute is None:
+            return 0.0
+        per_second = self.per_minute * MARGIN / 60
+        elapsed = 0.0 if self._level_at is None else now - self._level_at
+        self._level = min(self._level + elapsed * per_second, BURST_SECONDS * per_second)
+        self._level_at = now
+        return per_second
+
+
+class Concurrency:
+    """Adaptive limit of concurrent calls: additive increase, multiplicative decrease (RFC 5681). Pure.
+
+    Latency is no signal, because an endpoint may queue requests; refusals and many time-outs are.
+
+    Args:
+        most: Upper limit; at least 1.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = float(most)
+        self._fast_until = float(most)
+        self._limit = float(most)
+        self._decreased_at = float("-inf")
+        self._held_until = float("-inf")
+
+    @property
+    def calls(self) -> int:
+        """The current limit; at least 1."""
+        return int(self._limit)
+
+    def answered(self, in_flight: int, now: float) -> None:
+        """Raise the limit after an answered call, if the calls in flight (this one included) reached it."""
+        limit = self._limit
+        if limit < self._most and in_flight >= int(limit) and now >= self._held_until:
+            self._limit = min(self._most, limit + (1.0 if limit < self._fast_until else 1.0 / limit))
+
+    def overloaded(self, now: float, *, sent_at: float, hold_seconds: float = 0.0) -> None:
+        """Halve the limit and hold it, unless the failed call was sent before the last decrease."""
+        if sent_at < self._decreased_at:
+            return
+        self._held_until = now + hold_seconds
+        self._decreased_at = now
+        self._fast_until = max(1.0, self._limit * FAST_UNTIL)
+        self._limit = max(1.0, self._limit * DECREASE)
+
+    def came_back(self, now: float) -> None:
+        """Raise the limit after an outage, whose failures are no evidence about capacity."""
+        if now < self._held_until:
+            return
+        self._fast_until = self._most
+        self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)
+
+
+@dataclass(slots=True)
+class SharedSlots:
+    """Concurrent calls over all endpoints of a pool."""
+
+    most: int
+    taken: int = 0
+    limiters: list[Limiter] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Free a slot, and let the queues use it."""
+        self.taken -= 1
+        for limiter in self.limiters:
+            limiter.admit()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A queued call; `begun`: an earlier call of its verdict would be wasted by cancelling."""
+
+    tokens: float
+    begun: bool
+    turn: asyncio.Future[None]
+
+
+class Limiter:
+    """Sends the calls of one endpoint within its limits, first in, first out.
+
+    Args:
+        slots: Slots shared by all endpoints.
+        max_in_flight: Limit of concurrent calls, at least 1; reduced during overload.
+        requests_per_minute: Configured limit; the lower one of it and the reported one applies.
+        tokens_per_minute: Likewise, input and output together.
+        chance: Returns uniform random numbers from 0 to 1.
+        clock: Monotonic clock, in seconds.
+        on_change: Called with the number of calls in flight.
+    """
+
+    def __init__(
+        self,
+        slots: SharedSlots,
+        *,
+        max_in_flight: int,
+        requests_per_minute: float | None,
+        tokens_per_minute: float | None,
+        chance: Callable[[], float],
+        clock: Callable[[], float],
+        on_change: Callable[[int], None],
+    ) -> None:
+        self._slots = slots
+        slots.limiters.append(self)
+        self._chance = chance
+        self._clock = clock
+        self._on_change = on_change
+        self.concurrency = Concurrency(max_in_flight)
+        self._requests = Quota(requests_per_minute)
+        self._tokens = Quota(tokens_per_minute)
+        self._output_tokens = 0.0
+        self._in_flight = 0
+        self._pauses = 0
+        self.paused_until = 0.0
+        self._closed = False
+        self.waiting: deque[_Waiting] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def estimate(self, request: ChatRequest) -> float:
+        """Return the estimated tokens of a call; 0 if the endpoint has no token limit."""
+        if self._tokens.per_minute is None:
+            return 0.0
+        return (
+            sum(len(message.content) for message in request.messages) / _CHARS_A_TOKEN + self._output_tokens
+        )
+
+    async def enter(self, tokens: float, *, begun: bool) -> None:
+        """Wait until a call may be sent, and count it. Call `leave` when it has ended.
+
+        Raises:
+            DrainingError: Queued calls were cancelled, or the pool is closed.
+            EndpointDownError: The endpoint went down.
+        """
+        if self._closed and not begun:
+            raise DrainingError("not started: the pool is closed")
+        if not self.waiting and self._wait_seconds() <= 0:
+            self._start(tokens)
+            return
+        call = _Waiting(tokens, begun, asyncio.get_running_loop().create_future())
+        self.waiting.append(call)
+        self.admit()
+        try:
+            await call.turn
+        except asyncio.CancelledError:
+            if call.turn.done() and not call.turn.cancelled() and call.turn.exception() is None:
+                self.leave()  # cancelled in the same round in which its turn came
+            raise
+
+    def leave(self) -> None:
+        """Record that a call has ended, and send queued ones."""
+        self._in_flight -= 1
+        self._on_change(self._in_flight)
+        self._slots.release()
+
+    def sent_without_slot(self) -> None:
+        """Count a neutral event's call, which needs neither queue nor slot."""
+        self._requests.take(self._clock(), 1)
+
+    def admit(self) -> None:
+        """Send queued calls as far as the limits allow."""
+        while self.waiting:
+            if self.waiting[0].turn.done():  # cancelled
+                self.waiting.popleft()
+                continue
+            seconds = self._wait_seconds()
+            if seconds > 0:
+                if seconds != _NEVER:
+                    self._admit_after(seconds)
+                return
+            call = self.waiting.popleft()
+            self._start(call.tokens)
+            call.turn.set_result(None)
+
+    def reject_waiting(self, error: Callable[[], JudgeError], *, begun: bool = True) -> None:
+        """Fail the queued calls; without `begun`, only those of verdicts without a call so far."""
+        for call in self.waiting:
+            if not call.turn.done() and (begun or not call.begun):
+                call.turn.set_exception(error())
+
+    def drain(self, *, close: bool) -> None:
+        """Cancel queued calls that begin a verdict; `close`: refuse new verdicts, too."""
+        self._closed = self._closed or close
+        self.reject_waiting(lambda: DrainingError("cancelled before it was sent"), begun=False)
+
+    def stop(self) -> None:
+        """Cancel the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Learning from outcomes
+
+    def answered(self, reply: ChatReply | None = None, tokens: float = 0.0) -> None:
+        """Update the limits from an answered call; a refusal of the request counts as an answer."""
+        self._pauses = 0
+        self.concurrency.answered(self._in_flight, self._clock())
+        if reply is None:
+            return
+        self._reported(reply.limits)
+        spent = reply.usage.input_tokens + reply.usage.output_tokens
+        if spent and self._tokens.per_minute is not None:
+            self._output_tokens += 0.1 * (reply.usage.output_tokens - self._output_tokens)
+            self._tokens.settle(spent - tokens)
+
+    def refused(self, error: JudgeUnavailableError, *, sent_at: float) -> bool:
+        """Pause all calls after a rate limit or another failure with `Retry-After`.
+
+        Returns:
+            Whether this is a new pause, not another refusal of the last one.
+        """
+        self._reported(error.limits)
+        now = self._clock()
+        is_new = sent_at >= self.paused_until
+        seconds = error.retry_after_seconds or _reset_seconds(error.limits)
+        if is_new:
+            self._pauses += 1
+            # A long stated pause ends when a quota is renewed: without hold, each renewal would be overrun.
+            hold_seconds = seconds + HOLD_SECONDS if seconds >= LEAST_HOLD_SECONDS else 0.0
+            self.concurrency.overloaded(now, sent_at=sent_at, hold_seconds=hold_seconds)
+            seconds = seconds or FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6)
+        seconds = min(seconds, LONGEST_PAUSE_SECONDS)
+        # Jitter spreads the calls of several workers.
+        self.paused_until = max(self.paused_until, now + seconds + min(1.0, 0.1 * seconds) * self._chance())
+        return is_new
+
+    def _reported(self, limits: RateLimits | None) -> None:
+        if limits is not None:
+            self._requests.report(limits.requests.limit)
+            self._tokens.report(limits.tokens.limit)
+
+    def _wait_seconds(self) -> float:
+        """Return how long the next call must wait; infinite if another call must end first."""
+        # After repeated pauses, one call at a time.
+        most = 1 if self._pauses > 1 else self.concurrency.calls
+        if self._in_flight >= most or self._slots.taken >= self._slots.most:
+            return _NEVER
+        now = self._clock()
+        return max(self.paused_until - now, self._requests.wait_seconds(now), self._tokens.wait_seconds(now))
+
+    def _start(self, tokens: float) -> None:
+        now = self._clock()
+        self._requests.take(now, 1)
+        self._tokens.take(now, tokens)
+        self._slots.taken += 1
+        self._in_flight += 1
+        self._on_change(self._in_flight)
+
+    def _admit_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return  # the running timer is earlier
+            self._timer.cancel()
+        # uvloop rounds to milliseconds and may call early; its handle may have no time, hence `_timer_at`.
+        self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self.admit()
+
+
+def _reset_seconds(limits: RateLimits | None) -> float:
+    """Return the reported time until a used-up quota resets; 0 if none is reported."""
+    if limits is None:
+        return 0.0
+    used_up = [
+        one for one in (limits.requests, limits.tokens) if one.remaining is not None and one.remaining < 1
+    ]
+    return max((one.reset_seconds or 0.0 for one in used_up), default=0.0)

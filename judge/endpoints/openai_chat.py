@@ -1,0 +1,344 @@
+"""Client of an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
+
+The `openai` SDK handles connections, authentication and proxies (`judge.endpoints.connection`); orjson writes
+the request, and the raw reply is parsed here. A call is not retried, with one exception: if the endpoint
+refuses the response format or the temperature, the call continues with a weaker format or without it, and
+later calls do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+
+from judge.chat import ChatReply, ChatRequest
+from judge.endpoints.addresses import is_loopback
+from judge.endpoints.connection import (
+    COMPLETIONS,
+    EMBEDDINGS,
+    Connection,
+    HttpReply,
+    TooLargeReplyError,
+    UnreadableReplyError,
+)
+from judge.endpoints.refusals import MAX_MESSAGE_CHARS, error_for_status, rate_limits
+from judge.endpoints.reply import NoCompletionError, read_completion, read_cosine
+from judge.endpoints.request import RequestWriter, ResponseFormat
+from judge.errors import (
+    EventError,
+    InvalidVerdictError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+    ResponseFormatError,
+)
+from judge.text.causes import NO_DESCRIPTORS, cause_of
+from judge.text.normal import quoted
+from schemas import Usage
+
+_log = logging.getLogger(__name__)
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+MAX_REPLY_BYTES = 4 * 1024 * 1024
+"""Limit of a reply; a verdict needs a few kilobytes."""
+
+_NO_TOKENS = Usage()
+_MEDIA_TYPES = frozenset(
+    f"{kind}/{form}"
+    for kind, forms in {
+        "application": "json problem+json xml octet-stream javascript x-ndjson",
+        "text": "html plain xml event-stream css",
+    }.items()
+    for form in forms.split()
+)
+_REQUEST_REFUSED = frozenset({400, 422})
+# RuntimeError: an event loop that finds its file descriptor in use.
+_BROKEN = (TooLargeReplyError, httpx2.HTTPError, aiohttp.ClientError, OSError, RuntimeError)
+
+
+class _TemperatureRefusedError(Exception):
+    """The endpoint refuses the default temperature."""
+
+
+class OpenAIChat:
+    """One model at one endpoint.
+
+    Create, use and close it in the same running event loop.
+
+    Args:
+        endpoint: The endpoint's configured name, for results and messages.
+        model: The model.
+        base_url: Address of the API, including `/v1`; default: OpenAI's own.
+        api_key: Sent as the bearer token. Never read from the environment here, so that a key is not sent to
+            another service; if empty, a placeholder is sent.
+        timeout_seconds: Time limit of one call, from the wait for a connection to the last byte; above 0.
+        max_connections: Upper limit of connections, at least 1; should not be below the calls in flight.
+        max_reply_bytes: Limit of a reply's body.
+
+    Raises:
+        JudgeConfigurationError: An argument is invalid.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        model: str,
+        base_url: str = OPENAI_BASE_URL,
+        api_key: str = "",
+        timeout_seconds: float = 30.0,
+        max_connections: int = 256,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        host = _host(endpoint, base_url)
+        if timeout_seconds <= 0:
+            raise JudgeConfigurationError(
+                f"timeout_seconds of judge endpoint {endpoint} must be above 0, got {timeout_seconds}"
+            )
+        if max_connections < 1:
+            raise JudgeConfigurationError(
+                f"max_connections of judge endpoint {endpoint} must be at least 1, got {max_connections}"
+            )
+        key = api_key.strip()
+        if not (key.isascii() and key.isprintable()):
+            raise JudgeConfigurationError(
+                f"the API key of judge endpoint {endpoint} contains characters that are invalid in an HTTP "
+                "header: "
+                "check the secret for line breaks or quotes"
+            )
+        self._endpoint = endpoint
+        self._model = model
+        self._key = key
+        self._timeout_seconds = timeout_seconds
+        self._max_reply_bytes = max_reply_bytes
+        self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
+        self.said = ""
+        """The endpoint's last refusal, truncated; see `JudgeError.said`."""
+        self._response_format = ResponseFormat.JSON_SCHEMA
+        self._takes_temperature = True
+        self._connection = Connection(
+            base_url=base_url,
+            api_key=key or "none-needed",
+            timeout_seconds=timeout_seconds,
+            max_connections=max_connections,
+            max_reply_bytes=max_reply_bytes,
+            # No proxy for loopback addresses.
+            trust_env=not is_loopback(host),
+        )
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's configured name."""
+        return self._endpoint
+
+    @property
+    def model(self) -> str:
+        """The configured model."""
+        return self._model
+
+    @property
+    def response_format(self) -> ResponseFormat:
+        """The response format in use; weaker than a JSON Schema after the endpoint refused that."""
+        return self._response_format
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Send one request.
+
+        Raises:
+            JudgeUnavailableError: Connection failure, time-out, temporary status, or a reply that is no chat
+                completion (such as a proxy's error page).
+            JudgeConfigurationError: Key, address, model or parameters are wrong.
+            EventError: The endpoint refuses this request, or its reply is truncated, refused or too large.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        response_format = self._response_format
+        if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
+            request = replace(request, temperature=None)
+        path = EMBEDDINGS if request.embeds else COMPLETIONS
+        while True:
+            content = self._writer.write(request, response_format)
+            started = time.perf_counter()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    reply = await self._connection.post(content, path, fresh=request.fresh)
+            except _BROKEN as error:
+                raise self._broken_off(error) from error
+            try:
+                return self._reply(reply, request, response_format, time.perf_counter() - started)
+            except _TemperatureRefusedError:
+                self._takes_temperature = False
+                _log.warning(
+                    "judge endpoint %s refuses temperature %s; it is not sent any more",
+                    self._endpoint,
+                    request.temperature,
+                )
+                request = replace(request, temperature=None)
+            except ResponseFormatError:
+                weaker = response_format.weaker
+                if weaker is None:
+                    raise
+                response_format = weaker
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._connection.close()
+
+    def _broken_off(self, error: Exception) -> JudgeError:
+        """Return the error for a missing or incomplete reply."""
+        if isinstance(error, TimeoutError):
+            return JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
+                kind="timeout",
+            )
+        if isinstance(error, TooLargeReplyError) and error.is_success:
+            # A successful reply of this size is due to the request; a retry would not help.
+            return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
+        why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
+        if why == NO_DESCRIPTORS:
+            return JudgeUnavailableError(f"judge endpoint {self._endpoint} cannot be asked: {why}")
+        return JudgeUnavailableError(
+            f"judge endpoint {self._endpoint} cannot be reached or closed the connection: {why}"
+        )
+
+    def _remember(self, response_format: ResponseFormat) -> None:
+        """Use this response format from now on.
+
+        Called after a success, because a refusal may have another reason.
+        """
+        formats = list(ResponseFormat)
+        if formats.index(response_format) > formats.index(self._response_format):
+            _log.warning(
+                (
+                    "judge endpoint %s refuses response_format %s; using %s from now on, with the schema in "
+                    "the prompt"
+                ),
+                self._endpoint,
+                self._response_format.value,
+                response_format.value,
+            )
+            self._response_format = response_format
+
+    def _reply(
+        self, reply: HttpReply, request: ChatRequest, response_format: ResponseFormat, seconds: float
+    ) -> ChatReply:
+        schema_sent = _sends_format(request, response_format)
+        if not reply.is_success:
+            refused = reply.status in _REQUEST_REFUSED and b"temperature" in reply.content
+            if refused and request.temperature is not None:
+                raise _TemperatureRefusedError
+            raise self._status_error(
+                reply.status, _error_body(reply.content), reply.headers, schema_sent=schema_sent
+            )
+        try:
+            completion = (read_cosine if request.embeds else read_completion)(reply.content)
+        except NoCompletionError as error:
+            paid = _paid(ChatReply("", self._model, error.usage, seconds))
+            if error.body is not None:
+                refusal = self._status_error(error.status, error.body, reply.headers, schema_sent=schema_sent)
+                refusal.reply = paid
+                raise refusal from error
+            _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, error)
+            wanted = "pair of vectors" if request.embeds else "chat completion"
+            raise JudgeUnavailableError(
+                (
+                    f"judge endpoint {self._endpoint} answered {reply.status} with a body that is not a "
+                    f"{wanted} ({_media_type(reply.headers)})"
+                ),
+                reply=paid,
+            ) from error
+        if request.response_schema is not None:
+            self._remember(response_format)
+        answer = ChatReply(
+            text=completion.text,
+            model=completion.model or self._model,
+            usage=completion.usage,
+            seconds=seconds,
+            limits=rate_limits(reply.headers.raw),
+        )
+        if completion.refusal:
+            self._heard(completion.refusal[:MAX_MESSAGE_CHARS])
+            raise EventError(
+                "content_refused", f"judge {self._model} refused to judge it", reply=_paid(answer)
+            )
+        if completion.finish_reason == "content_filter":
+            raise EventError(
+                "content_refused",
+                f"the content filter of {self._endpoint} stopped {self._model}",
+                reply=_paid(answer),
+            )
+        if completion.finish_reason == "length":
+            raise EventError(
+                "reply_cut",
+                (
+                    f"the reply of {self._model} ended at its length limit "
+                    f"({request.max_output_tokens} tokens asked for)"
+                ),
+                reply=_paid(answer),
+            )
+        return answer
+
+    def _status_error(
+        self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
+    ) -> JudgeError:
+        error = error_for_status(
+            endpoint=self._endpoint,
+            status=status,
+            body=body,
+            headers=headers,
+            now=datetime.now(UTC),
+            schema_sent=schema_sent,
+            secret=self._key,
+        )
+        self._heard(error.said)
+        return error
+
+    def _heard(self, words: str) -> None:
+        self.said = words
+        _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, quoted(words))
+
+
+def _error_body(content: bytes) -> object:
+    """Return the decoded JSON of a refusal, or its text."""
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _paid(reply: ChatReply) -> ChatReply | None:
+    """Return the reply if it used tokens, else None."""
+    return reply if reply.usage != _NO_TOKENS else None
+
+
+def _sends_format(request: ChatRequest, response_format: ResponseFormat) -> bool:
+    return request.response_schema is not None and response_format is not ResponseFormat.PLAIN
+
+
+def _host(endpoint: str, base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in {"http", "https"}:
+        raise JudgeConfigurationError(
+            f"base_url of judge endpoint {endpoint} must be an http:// or https:// address with a host"
+        )
+    return host
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    """Return a body's media type if it is a known one, else a description."""
+    given = headers.get("content-type", "")
+    name = given.partition(";")[0].strip().lower()
+    return name if name in _MEDIA_TYPES else ("another content type" if given else "no content type")

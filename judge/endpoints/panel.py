@@ -1,0 +1,262 @@
+"""Panels: several judges vote on every answer of a metric, and one vote is published.
+
+It is a vote that was given, with its evidence. For numbers it is the median, of an even number of votes the
+lower middle one; for booleans and labels the most frequent one, in a tie the one with the lowest number; in a
+further tie the first in the panel's order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judge.endpoints.pool import Result, RetryingJudge, total_cost, total_usage
+from judge.errors import EndpointDownError
+from schemas import Evaluator, Failed, JudgeCall, JudgeTask, Scored, Unscored, Vote
+
+MAX_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One vote of a panel.
+
+    Args:
+        endpoint: Endpoint that is asked.
+        model: Model that is asked.
+        evaluator: Evaluator of its results.
+        judge: Its judge.
+    """
+
+    endpoint: str
+    model: str
+    evaluator: Evaluator
+    judge: RetryingJudge
+
+
+class PanelJudge:
+    """Asks all members concurrently and publishes the decision of `votes.decide`.
+
+    Members whose endpoint is down are awaited only if the others give no quorum. A member that fails on an
+    answer has no vote on it. Without a quorum the result is `Failed("no_quorum")`.
+
+    Args:
+        members: In the panel's order; at least two.
+        quorum: Required verdicts; from 1 to the number of members.
+        score_range: Lowest and highest score of the metric.
+    """
+
+    def __init__(self, members: Sequence[Member], *, quorum: int, score_range: tuple[float, float]) -> None:
+        self._members = tuple(members)
+        self._quorum = quorum
+        self._score_range = score_range
+        self.evaluator = panel_evaluator([one.evaluator for one in members], quorum=quorum)
+
+    async def judge(self, task: JudgeTask) -> Result:
+        """Judge one answer, retrying transient failures without a time limit.
+
+        Raises:
+            JudgeConfigurationError: No endpoint can judge any event as configured.
+            DrainingError: The task was cancelled before it was sent.
+            ValueError: The task belongs to another metric.
+        """
+        asked = range(len(self._members))
+        given: dict[int, Result] = dict(
+            await _all([self._vote(place, task, patient=False) for place in asked])
+        )
+        down = [place for place in asked if place not in given]
+        if down and self._verdicts(given) < self._quorum:
+            await self._wait_for(down, task, given)
+        return self._result([(self._members[place], given[place]) for place in sorted(given)])
+
+    async def _wait_for(self, down: Sequence[int], task: JudgeTask, given: dict[int, Result]) -> None:
+        """Wait for members whose endpoint is down, until there is a quorum or all have answered."""
+        waiting = {asyncio.create_task(self._vote(place, task, patient=True)) for place in down}
+        try:
+            while waiting and self._verdicts(given) < self._quorum:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                given.update(one for task_ in done for one in task_.result())
+        finally:
+            await _cancelled(waiting)
+
+    async def _vote(self, place: int, task: JudgeTask, *, patient: bool) -> list[tuple[int, Result]]:
+        """Return one member's result; empty if its endpoint is down and the caller does not wait."""
+        try:
+            return [(place, await self._members[place].judge.judge(task, patient=patient))]
+        except EndpointDownError:
+            return []
+
+    @staticmethod
+    def _verdicts(given: dict[int, Result]) -> int:
+        return sum(not isinstance(one, Failed) for one in given.values())
+
+    def _result(self, given: Sequence[tuple[Member, Result]]) -> Result:
+        results = [result for _, result in given]
+        decided = decide(results, quorum=self._quorum, score_range=self._score_range)
+        votes = tuple(
+            vote_of(result, endpoint=member.endpoint, model=member.model) for member, result in given
+        )
+        common = {
+            "evaluator": self.evaluator,
+            "judge": self._call(results),
+            "usage": total_usage(result.usage for result in results),
+            "cost_usd": total_cost([result.cost_usd for result in results]),
+            "votes": votes,
+        }
+        if decided is None:
+            return self._without_quorum(results, common)
+        return decided.result.model_copy(update={**common, **_agreement(decided), "times": _times(results)})
+
+    def _without_quorum(self, results: Sequence[Result], common: dict[str, Any]) -> Failed:
+        failed = [one for one in results if isinstance(one, Failed)]
+        told = "; ".join(
+            f"{vote.endpoint}: {one.error_type}: {one.detail[:MAX_SHOWN_CHARS]}"
+            for vote, one in zip(common["votes"], results, strict=True)
+            if isinstance(one, Failed)
+        )
+        given = len(results) - len(failed)
+        detail = f"{given} of {len(self._members)} members gave a verdict, {self._quorum} needed: {told}"
+        update = {**common, "error_type": "no_quorum", "detail": detail, "times": _times(results)}
+        return failed[0].model_copy(update=update)
+
+    def _call(self, results: Sequence[Result]) -> JudgeCall | None:
+        """Return the members' calls as one; None if there was none."""
+        calls = [one.judge for one in results if one.judge is not None]
+        if not calls:
+            return None
+        return JudgeCall(
+            endpoint=", ".join(dict.fromkeys(one.endpoint for one in calls)),
+            model_asked=self.evaluator.model,
+            model_answered=", ".join(dict.fromkeys(one.model_answered for one in calls)),
+            cached=all(one.cached for one in calls),
+            tries=sum(one.tries for one in calls),
+        )
+
+
+def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
+    """Return a panel's evaluator; members, their order and the quorum change its fingerprint.
+
+    Args:
+        members: Its members' evaluators, in the panel's order.
+        quorum: Required verdicts.
+    """
+    first = members[0]
+    names = [one.fingerprint for one in members]
+    digest = hashlib.sha256("\0".join(["panel-1", str(quorum), *names]).encode()).hexdigest()
+    models = [one.model for one in members]
+    counted = ", ".join(
+        model if models.count(model) == 1 else f"{models.count(model)} of {model}"
+        for model in dict.fromkeys(models)
+    )
+    return first.model_copy(
+        update={
+            "fingerprint": digest[:16],
+            "scoring": f"{first.scoring}, panel-1, quorum {quorum} of {len(members)}",
+            "model": counted,
+            "parameters": {"panel": [{"model": one.model, **one.parameters} for one in members]},
+        }
+    )
+
+
+async def _all(votes: Sequence[Coroutine[Any, Any, list[tuple[int, Result]]]]) -> list[tuple[int, Result]]:
+    """Await all votes; the first error cancels the others."""
+    tasks = {asyncio.create_task(one) for one in votes}
+    try:
+        return [vote for given in await asyncio.gather(*tasks) for vote in given]
+    finally:
+        await _cancelled(tasks)
+
+
+async def _cancelled(tasks: set[asyncio.Task[list[tuple[int, Result]]]]) -> None:
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _agreement(decided: Decided) -> dict[str, Any]:
+    """Return the field `agreement`; None if no judge was asked."""
+    asked = not isinstance(decided.result, Unscored) or decided.result.judge is not None
+    return {"agreement": round(decided.agreement, 6) if asked else None}
+
+
+def _times(results: Sequence[Result]) -> Any:
+    """Return the times of the last vote, with the longest `judge_seconds`: judges run concurrently."""
+    seconds = [one.times.judge_seconds for one in results if one.times.judge_seconds is not None]
+    last = max((one.times for one in results), key=lambda one: one.judged_at)
+    return last.model_copy(update={"judge_seconds": max(seconds, default=None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decision of the votes.
+
+    Args:
+        result: The published vote.
+        agreement: Agreement of the votes with it, 0 to 1. For booleans, labels and unscored results: share of
+            equal verdicts. For numbers: 1 minus their mean distance from it, as a share of the scale.
+    """
+
+    result: Scored | Unscored
+    agreement: float
+
+
+def decide(results: Sequence[Result], *, quorum: int, score_range: tuple[float, float]) -> Decided | None:
+    """Return the decision of the verdicts among the results.
+
+    Args:
+        results: In the panel's order.
+        quorum: Required verdicts, at least 1; failed results do not count.
+        score_range: Lowest and highest score of the metric.
+
+    Returns:
+        The decision; None without a quorum.
+    """
+    scored = [one for one in results if isinstance(one, Scored)]
+    unscored = [one for one in results if isinstance(one, Unscored)]
+    verdicts = len(scored) + len(unscored)
+    if verdicts < quorum:
+        return None
+    if len(unscored) > len(scored):
+        reason, votes = Counter(one.reason for one in unscored).most_common(1)[0]
+        return Decided(next(one for one in unscored if one.reason == reason), votes / verdicts)
+    if scored[0].kind in ("boolean", "label"):
+        return _most_frequent(scored, verdicts)
+    return _median(scored, verdicts, score_range)
+
+
+def _most_frequent(scored: Sequence[Scored], verdicts: int) -> Decided:
+    votes = Counter(one.value for one in scored)
+    most = max(votes.values())
+    chosen = min((one for one in scored if votes[one.value] == most), key=lambda one: one.score)
+    return Decided(chosen, most / verdicts)
+
+
+def _median(scored: Sequence[Scored], verdicts: int, score_range: tuple[float, float]) -> Decided:
+    # Sorting is stable: of equal votes, the first in the panel's order comes first.
+    median = sorted(scored, key=lambda one: one.amount)[(len(scored) - 1) // 2].amount
+    chosen = next(one for one in scored if one.amount == median)
+    low, high = score_range
+    apart = sum(abs(one.amount - median) for one in scored) / (high - low)
+    return Decided(chosen, (len(scored) - apart) / verdicts)
+
+
+def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:
+    """Return a member's vote for the published result."""
+    scored = result if isinstance(result, Scored) else None
+    return Vote(
+        endpoint=endpoint,
+        model=model,
+        status=result.status,
+        score=None if scored is None else scored.score,
+        value=None if scored is None else scored.value,
+        reason=result.reason
+        if isinstance(result, Unscored)
+        else result.error_type
+        if isinstance(result, Failed)
+        else None,
+        cost_usd=result.cost_usd,
+    )

@@ -1,0 +1,221 @@
+"""The judging stack: endpoints with their limits, prices and cache, opened and closed together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from judge.endpoints.clients import NOBODY
+from judge.endpoints.endpoint import EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.panel import Member, PanelJudge
+from judge.endpoints.pool import EndpointPool, RetryingJudge
+from judge.metric import Metric, OwnProcess
+from judge.verdict import aside
+from judge.verdict.cache import VerdictCache
+from judge.verdict.evaluator import Judge
+from judge.verdict.pricing import PriceTable
+from judge.verdict.processes.metric_process import MetricProcess
+from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
+
+SAMPLES_TEMPERATURE: Final = 1.0
+"""At 0 all samples would be equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingOptions:
+    """Options of a judging stack; pass it to `Judge` to change concurrency, retries or hedging.
+
+    Args:
+        max_in_flight: Concurrent calls over all endpoints; at least 1.
+        patience: Retries, time budget and breaker.
+        max_output_tokens: Limit of a reply; None: the metric's own.
+        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
+        verification_seconds: Time limit for processing an event's texts or a reply; above 0.
+    """
+
+    max_in_flight: int = 64
+    patience: Patience = field(default_factory=Patience)
+    max_output_tokens: int | None = None
+    repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS
+    verification_seconds: float = aside.DEFAULT_SECONDS
+
+
+class JudgingStack:
+    """Builds the judges of one event loop; an asynchronous context manager that closes its resources.
+
+    Use `judge` if failures are to be retried without a time limit (a worker, a file), and `evaluator` for a
+    single try whose errors you handle (the library, the doctor).
+
+    Args:
+        endpoints: In order of preference; at least one, with distinct names. Closed with the stack unless
+            borrowed.
+        options: How it judges.
+        prices: Prices of tokens.
+        cache: Cache of verdicts. Closed with the stack.
+        observer: Notified of calls and outages.
+        clock: Monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[EndpointOptions],
+        options: JudgingOptions | None = None,
+        *,
+        prices: PriceTable | None = None,
+        cache: VerdictCache | None = None,
+        observer: EndpointObserver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.endpoints = tuple(endpoints)
+        self._options = options or JudgingOptions()
+        self._prices = prices
+        self._cache = cache
+        self._processes: list[MetricProcess] = []
+        self.pool = EndpointPool(
+            endpoints,
+            max_in_flight=self._options.max_in_flight,
+            patience=self._options.patience,
+            observer=observer,
+            clock=clock,
+        )
+
+    def judge(
+        self,
+        metric: Metric,
+        *,
+        endpoints: Sequence[str] = (),
+        parameters: Mapping[str, Any] | None = None,
+    ) -> RetryingJudge | Judge:
+        """Return a metric's judge, with retries; a code metric's judge calls no endpoint.
+
+        Args:
+            metric: The metric.
+            endpoints: Names of its endpoints, in order of preference; empty: all.
+            parameters: Sampling parameters of this metric; they override an endpoint's own.
+
+        Raises:
+            JudgeConfigurationError: No endpoint has one of these names.
+        """
+        if metric.mode == "code":
+            return self.evaluator(metric)
+        asked = self._asked(endpoints)
+        window = smallest_window(one.context_tokens for one in asked)
+        judges = {
+            one.chat.endpoint: self.evaluator(metric, one, parameters=parameters, context_tokens=window)
+            for one in asked
+        }
+        return RetryingJudge(judges, self.pool)
+
+    def evaluator(
+        self,
+        metric: Metric,
+        endpoint: EndpointOptions | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        cached: bool = True,
+        context_tokens: int | None = None,
+    ) -> Judge:
+        """Return a metric's judge at one endpoint, without retries and outside the pool's limits.
+
+        Args:
+            metric: How it judges.
+            endpoint: The endpoint; None: the first.
+            parameters: Sampling parameters of this metric; they override the endpoint's own.
+            cached: Whether cached verdicts may be used.
+            context_tokens: Context window to which texts are fitted; None: the endpoint's own.
+        """
+        if metric.mode == "code":
+            return self._code_judge(metric)
+        asked = endpoint or self.endpoints[0]
+        return Judge(
+            metric,
+            asked.chat,
+            prices=self._prices,
+            parameters={**asked.parameters, **(parameters or {})},
+            max_output_tokens=self._options.max_output_tokens,
+            context_tokens=context_tokens or asked.context_tokens,
+            repair_attempts=self._options.repair_attempts,
+            cache=self._cache if cached else None,
+            verification_seconds=self._options.verification_seconds,
+        )
+
+    def _code_judge(self, metric: Metric) -> Judge:
+        bounds: OwnProcess | None = getattr(metric, "process", None)
+        process = None if bounds is None else MetricProcess(bounds, name=metric.name)
+        if process is not None:
+            self._processes.append(process)
+        return Judge(
+            metric,
+            NOBODY,
+            verification_seconds=self._options.verification_seconds,
+            process=process,
+        )
+
+    def panel(
+        self,
+        metric: Metric,
+        *,
+        endpoints: Sequence[str] = (),
+        parameters: Mapping[str, Any] | None = None,
+        samples: int = 1,
+        quorum: int | None = None,
+    ) -> PanelJudge:
+        """Return a metric's panel, in which each endpoint has `samples` votes.
+
+        Args:
+            metric: How it judges.
+            endpoints: Names of the members, in the panel's order; empty: only the first endpoint.
+            parameters: Sampling parameters of this metric; they override an endpoint's own.
+            samples: Votes of each; at least 1. With more than one, the temperature is 1 unless the parameters
+                name one, and the cache is not used, so that samples are independent.
+            quorum: Verdicts required for a decision; None: more than half of the votes.
+
+        Raises:
+            JudgeConfigurationError: No endpoint has one of these names.
+        """
+        members = []
+        asked = self._asked(tuple(endpoints) or (self.endpoints[0].chat.endpoint,))
+        window = smallest_window(one.context_tokens for one in asked)
+        for one in asked:
+            chat, own = one.chat, dict(parameters or {})
+            if samples > 1 and "temperature" not in one.parameters:
+                own.setdefault("temperature", SAMPLES_TEMPERATURE)
+            for _ in range(samples):
+                judge = self.evaluator(
+                    metric, one, parameters=own, cached=samples == 1, context_tokens=window
+                )
+                asking = RetryingJudge({chat.endpoint: judge}, self.pool)
+                members.append(Member(chat.endpoint, chat.model, judge.evaluator, asking))
+        return PanelJudge(
+            members,
+            quorum=len(members) // 2 + 1 if quorum is None else quorum,
+            score_range=metric.score_range,
+        )
+
+    def _asked(self, names: Sequence[str]) -> tuple[EndpointOptions, ...]:
+        known = {one.chat.endpoint: one for one in self.endpoints}
+        return tuple(known[endpoint.name] for endpoint in self.pool.named(names))
+
+    async def close(self) -> None:
+        """Cancel waiting calls, and close endpoints, processes and cache."""
+        self.pool.stop()
+        for endpoint in self.endpoints:
+            if not endpoint.borrowed:
+                await endpoint.chat.close()
+        for process in self._processes:
+            process.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def smallest_window(windows: Iterable[int | None]) -> int | None:
+    """Return the smallest known context window, so that the cut does not depend on the endpoint."""
+    return min((window for window in windows if window is not None), default=None)

@@ -1,1 +1,0 @@
-"""Endpoint pool: choice of the endpoint, retries, breakers, limits."""

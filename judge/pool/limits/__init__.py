@@ -1,1 +1,0 @@
-"""Limits of an endpoint: concurrency, requests and tokens per minute, queue."""

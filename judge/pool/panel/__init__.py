@@ -1,1 +1,0 @@
-"""Panels: several verdicts on one answer, and the one to publish."""

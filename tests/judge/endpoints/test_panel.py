@@ -1,0 +1,200 @@
+"""A panel over scripted endpoints, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+
+from judge.chat import ChatReply, ChatRequest
+from judge.endpoints.endpoint import EndpointOptions, Patience
+from judge.endpoints.stack import JudgingOptions, JudgingStack
+from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.verdict.cache import MemoryCache
+from judge.verdict.pricing import ModelPrice, PriceTable
+from schemas import Failed, Scored, Unscored, Usage
+from tests.judge.endpoints.test_reliable import NEUTRAL, now
+from tests.judge.tasks import TONE, make_task
+from tests.judge.virtual_time import virtually
+
+REFUSED = EventError("content_refused", "filtered")
+DOWN = JudgeUnavailableError("connection refused")
+PRICE = ModelPrice(input_usd=1.0, output_usd=0.0, cached_usd=None)
+
+
+class Voter:
+    """An endpoint that gives a fixed reply after a second."""
+
+    def __init__(self, endpoint: str, *says: int | Exception | Callable[[], int | Exception]) -> None:
+        self.endpoint = endpoint
+        self.model = f"model-{endpoint}"
+        self._says = list(says)
+        self.requests: list[ChatRequest] = []
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        self.requests.append(request)
+        await asyncio.sleep(1)
+        is_filtered = self._says == [REFUSED] and request.messages[-1].content == NEUTRAL
+        says = [3] if is_filtered else self._says
+        said = says.pop(0) if len(says) > 1 else says[0]
+        said = said() if callable(said) else said
+        if isinstance(said, Exception):
+            raise said
+        usage = Usage(input_tokens=100, output_tokens=10)
+        return ChatReply(json.dumps({"score": said}), self.model, usage, 1.0)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def stack(*voters: Voter, cache: MemoryCache | None = None) -> JudgingStack:
+    return JudgingStack(
+        [EndpointOptions(one) for one in voters],
+        JudgingOptions(patience=Patience(timeout_seconds=30, breaker_failures=3), repair_attempts=0),
+        prices=PriceTable(endpoints={one.endpoint: PRICE for one in voters}),
+        cache=cache,
+    )
+
+
+@virtually
+async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> None:
+    """Members vote concurrently; the median of 5, 2 and 4 is 4.
+
+    Three calls of 100 tokens at 1 USD a million cost 0.0003 USD. Of the scale of 4 points the votes are 1, 2
+    and 0 away: the agreement is 1 - 3/4/3 = 0.75.
+    """
+    voters = [Voter("a", 5), Voter("b", 2), Voter("c", 4)]
+    async with stack(*voters) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        began = now()
+        result = await panel.judge(make_task("tone"))
+        assert now() - began == pytest.approx(1)
+    assert isinstance(result, Scored)
+    assert (result.score, result.agreement) == (4, 0.75)
+    assert [(one.endpoint, one.model, one.score) for one in result.votes] == [
+        ("a", "model-a", 5),
+        ("b", "model-b", 2),
+        ("c", "model-c", 4),
+    ]
+    assert result.cost_usd == pytest.approx(0.0003)
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (300, 30)
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.tries) == ("a, b, c", 3)
+    assert result.evaluator.model == "model-a, model-b, model-c"
+    assert Scored.model_validate_json(result.model_dump_json()) == result
+
+
+@virtually
+async def test_samples_are_votes_of_one_model_that_are_independent() -> None:
+    """Samples are calls at a temperature above 0 that bypass the cache."""
+    voter = Voter("a", 3, 5, 4)
+    async with stack(voter, cache=MemoryCache(9)) as judging:
+        panel = judging.panel(TONE, samples=3)
+        result = await panel.judge(make_task("tone"))
+    assert isinstance(result, Scored)
+    assert (result.score, len(result.votes)) == (4, 3)
+    assert result.evaluator.model == "3 of model-a"
+    assert [one.parameters["temperature"] for one in voter.requests] == [1.0, 1.0, 1.0]
+
+
+@virtually
+async def test_a_member_that_fails_has_no_vote() -> None:
+    """Two of three members decide; the result records the reason of the third."""
+    async with stack(Voter("a", REFUSED), Voter("b", 2), Voter("c", 4)) as judging:
+        result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
+    assert isinstance(result, Scored)
+    assert [(one.status, one.reason) for one in result.votes] == [
+        ("failed", "content_refused"),
+        ("scored", None),
+        ("scored", None),
+    ]
+    assert result.score == 2
+
+
+@virtually
+async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
+    """Without a quorum the event fails with every reason, and the usage of the votes is counted."""
+    async with stack(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4)) as judging:
+        result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
+    assert isinstance(result, Failed)
+    assert result.error_type == "no_quorum"
+    assert result.detail.startswith(
+        "1 of 3 members gave a verdict, 2 needed: a: content_refused: filtered; b: "
+    )
+    assert result.usage.input_tokens == 100
+    assert Failed.model_validate_json(result.model_dump_json()) == result
+
+
+@virtually
+async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
+    """Once the breaker of a member is open, the others decide in the time of one call."""
+    async with stack(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        first = await asyncio.wait_for(panel.judge(make_task("tone")), 600)
+        began = now()
+        second = await panel.judge(make_task("tone"))
+        assert now() - began == pytest.approx(1)
+    for result in (first, second):
+        assert isinstance(result, Scored)
+        assert result.score == 2
+    assert [one.endpoint for one in second.votes] == ["b", "c"]
+
+
+@virtually
+async def test_without_a_quorum_the_panel_waits_for_one() -> None:
+    """The panel waits through an outage until a quorum is back."""
+
+    def from_ten_minutes() -> int | Exception:
+        return 5 if now() > 600 else DOWN
+
+    voters = [Voter("a", DOWN), Voter("b", from_ten_minutes), Voter("c", 4)]
+    async with stack(*voters) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
+    assert isinstance(result, Scored)
+    assert [(one.endpoint, one.score) for one in result.votes] == [("b", 5), ("c", 4)]
+    assert now() > 600
+
+
+@virtually
+async def test_a_blank_answer_needs_no_call() -> None:
+    """A blank answer is unscored without a call, cost or agreement."""
+    voters = [Voter("a", 5), Voter("b", 2)]
+    async with stack(*voters) as judging:
+        result = await judging.panel(TONE, endpoints=["a", "b"]).judge(make_task("tone", answer=" "))
+    assert isinstance(result, Unscored)
+    assert (result.reason, result.judge, result.cost_usd, result.agreement) == (
+        "missing_input",
+        None,
+        0,
+        None,
+    )
+    assert [one.requests for one in voters] == [[], []]
+
+
+@virtually
+async def test_a_member_with_a_wrong_key_is_as_one_that_is_down() -> None:
+    """A misconfigured member counts as down; the others decide."""
+    wrong = JudgeConfigurationError("401: wrong key")
+    async with stack(Voter("a", wrong), Voter("b", 2), Voter("c", 4)) as judging:
+        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
+        result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
+    assert isinstance(result, Scored)
+    assert [one.endpoint for one in result.votes] == ["b", "c"]
+
+
+def test_another_panel_is_another_evaluator() -> None:
+    """The fingerprint depends on members, order, quorum and samples."""
+    judging = stack(Voter("a", 1), Voter("b", 2), Voter("c", 3))
+    panels = [
+        judging.panel(TONE, endpoints=["a", "b"]),
+        judging.panel(TONE, endpoints=["b", "a"]),
+        judging.panel(TONE, endpoints=["a", "c"]),
+        judging.panel(TONE, endpoints=["a", "b"], quorum=1),
+        judging.panel(TONE, endpoints=["a", "b"], samples=2),
+    ]
+    assert len({one.evaluator.fingerprint for one in panels}) == len(panels)
+    again = judging.panel(TONE, endpoints=["a", "b"])
+    assert again.evaluator == panels[0].evaluator

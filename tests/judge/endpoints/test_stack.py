@@ -1,0 +1,112 @@
+"""The judging stack is opened and closed as one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.stack import JudgingStack
+from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.metrics.coverage.metric import Coverage
+from judge.verdict.cache import MemoryCache
+from tests.judge.endpoints.test_reliable import Server, now
+from tests.judge.tasks import TONE, make_task
+from tests.judge.virtual_time import virtually
+
+
+class NotedCache(MemoryCache):
+    """Records whether it was closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_the_stack_closes_only_its_own_endpoints() -> None:
+    """The stack closes its endpoints and cache, and leaves a borrowed endpoint open."""
+    own, lent, cache = ScriptedChat([]), ScriptedChat([], endpoint="lent"), NotedCache(1)
+    async with JudgingStack([EndpointOptions(own), EndpointOptions(lent, borrowed=True)], cache=cache):
+        assert not own.closed
+    assert (own.closed, lent.closed, cache.closed) == (True, False, True)
+
+
+async def test_the_smallest_window_counts_at_every_endpoint() -> None:
+    """The smallest context window cuts the texts for every endpoint."""
+    chats = [ScriptedChat(["{}"] * 9, endpoint=name) for name in ("wide", "narrow")]
+    endpoints = [
+        EndpointOptions(chats[0], context_tokens=100_000),
+        EndpointOptions(chats[1], context_tokens=9_000),
+    ]
+    reference = "".join(f"The tower number {number} stands in the town. " for number in range(2_000))
+    async with JudgingStack(endpoints) as stack:
+        for endpoint in endpoints:
+            await stack.evaluator(Coverage(), endpoint).judge(make_task("coverage", reference=reference))
+    wide, narrow = (chat.requests[0].messages for chat in chats)
+    assert wide == narrow
+    assert sum(len(message.content) for message in narrow) < len(reference)
+
+
+async def test_an_evaluator_tries_once() -> None:
+    """An evaluator raises the endpoint's error without a retry."""
+    chat = ScriptedChat([JudgeUnavailableError("gone")])
+    async with JudgingStack([EndpointOptions(chat)]) as stack:
+        with pytest.raises(JudgeUnavailableError, match="gone"):
+            await stack.evaluator(Coverage()).judge(make_task("coverage", reference="It is that."))
+
+
+async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
+    """A metric uses the endpoints that it names, in its order, and its parameters override theirs.
+
+    An unknown name is an error.
+    """
+    large, small = (
+        ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
+    )
+    endpoints = [
+        EndpointOptions(large, parameters={"seed": 1, "top_p": 0.5}),
+        EndpointOptions(small, parameters={"seed": 1}),
+    ]
+    async with JudgingStack(endpoints) as stack:
+        judge = stack.judge(TONE, endpoints=["small"], parameters={"seed": 7})
+        result = await judge.judge(make_task("tone"))
+        assert result.judge is not None
+        assert (result.judge.endpoint, result.judge.fallback) == ("small", False)
+        assert result.evaluator.parameters == {"seed": 7}
+        turned = await stack.judge(TONE, endpoints=["small", "large"]).judge(make_task("tone"))
+        assert turned.judge is not None
+        assert turned.judge.endpoint == "small"
+        everywhere = await stack.judge(TONE).judge(make_task("tone"))
+        assert everywhere.judge is not None
+        assert everywhere.judge.endpoint == "large"
+        assert everywhere.evaluator.parameters == {"seed": 1, "top_p": 0.5}
+        assert len(large.requests) == 1
+        with pytest.raises(
+            JudgeConfigurationError, match="no judge endpoint is called medium; known: large, small"
+        ):
+            stack.judge(TONE, endpoints=["medium"])
+
+
+@virtually
+async def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged() -> None:
+    """A metric waits while its only endpoint is down; others are judged, and the pool reports the trouble
+    until it is over.
+    """
+    began = now()
+    down = JudgeUnavailableError("gone")
+    small = Server(lambda *_: down if now() - began < 60 else 0.1, endpoint="small")
+    large = Server(lambda *_: 0.1, endpoint="large")
+    async with JudgingStack([EndpointOptions(large), EndpointOptions(small)], clock=now) as stack:
+        everywhere, there = stack.judge(TONE), stack.judge(TONE, endpoints=["small"])
+        waiting = [asyncio.create_task(there.judge(make_task("tone"))) for _ in range(20)]
+        await asyncio.sleep(30)
+        assert stack.pool.trouble == "gone"
+        assert (await everywhere.judge(make_task("tone"))).status == "scored"
+        assert not any(one.done() for one in waiting)
+        results = await asyncio.gather(*waiting)
+        assert {one.judge.endpoint for one in results if one.judge} == {"small"}
+        assert str(stack.pool.trouble) == "None"
+        assert now() - began <= 70
