@@ -70,13 +70,13 @@ class _Connector(aiohttp.TCPConnector):
     async def _get(self, *args: Any) -> Any:
         while (kept := await super()._get(*args)) is not None:
             # A late second reply to an earlier request would be taken for the reply to this one.
-            if not _fresh.get() and not kept.protocol.should_close:
+            if not _fresh.get() and kept.protocol is not None and not kept.protocol.should_close:
                 return kept
             kept.close()
         return None
 
 
-class _Client(DefaultAioHttpClient):  # type: ignore[misc,valid-type] # a variable in the SDK, a class to the SDK's users
+class _Client(DefaultAioHttpClient):
     """The SDK's HTTP client over `_Connector`."""
 
     def _init_transport(self, *args: Any, **kwargs: Any) -> Any:
