@@ -34,7 +34,7 @@ from typing import Any, Literal
 
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
-AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
+AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission", "clock"]
 """unreachable: no answer; protocol: the two sides use different protocols; certificate: TLS refused one;
 login: SASL refused the login; token: no token to log in with; permission: an ACL is missing."""
 

@@ -12,6 +12,7 @@ from judge.verdict import aside
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY
 from streams.intake.decision import Before, Decision, inclusion
+from streams.intake.reading.trace import is_plausible
 from streams.intake.routing import Routing
 from streams.kafka.letters import Incoming, moment
 
@@ -41,6 +42,8 @@ async def tasks_of(
         EventError: Reading the texts exceeds the limit.
     """
     recorded_at = moment(record.timestamp) or now
+    if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):
+        event = event.model_copy(update={"occurred_at": None})  # the time of a span
     size = reading_size(event)
     source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
     return [

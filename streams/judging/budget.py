@@ -159,9 +159,9 @@ class Budget:
             start = now.replace(minute=0, second=0, microsecond=0)
             if period == "day":
                 start = start.replace(hour=0)
-            # A clock that is set back does not reset the budget.
             if spent.start is None or start > spent.start:
-                self._spent[period] = _Spent(start)
+                spent.usd, spent.calls = 0.0, 0
+            spent.start = start  # a clock that is set back neither resets the budget nor extends its period
 
     def _end(self, period: Period) -> datetime:
         start = self._spent[period].start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -20,10 +21,11 @@ from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import Usage
 from streams.errors import TopicsError
 from streams.judging.stack import open_stack
+from streams.kafka.transport.producer import Producer
 from streams.worker import wiring
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
-from tests.threaded_broker import ThreadedBroker
+from tests.threaded_broker import ThreadedBroker, broker_in_thread
 
 
 class Chat:
@@ -409,6 +411,48 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
         assert await stage.dead_letters() == []
     finally:
         broker.close()
+
+
+async def test_a_clock_that_is_ahead_for_a_moment_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker refuses times in the future: readiness names the clock, later the verdicts are written."""
+    ahead, producers = 0.0, 0
+    new_producer, send = Producer._new_producer, Producer.send
+
+    async def sent(self: Any, *args: Any, **kwargs: Any) -> Any:
+        topic, key, value, partition, _, headers = args
+        return await send(self, topic, key, value, partition, time.time() + ahead, headers, **kwargs)
+
+    def counted(self: Any) -> Any:
+        nonlocal producers
+        producers += 1
+        return new_producer(self)
+
+    monkeypatch.setattr(Producer, "_new_producer", counted)
+    monkeypatch.setattr(Producer, "send", sent)
+    with broker_in_thread() as servers:
+        stage = Stage(servers, tmp_path)
+        chat = Chat()
+        async with stage.worker(chat) as (running, _), aiohttp.ClientSession() as client:
+            chat.gate.clear()
+            await stage.produce([event(number) for number in range(40)])
+            await until(lambda: chat.at_once == 16, "every slot taken")
+            ahead = 30 * 3_600.0
+            chat.gate.set()
+
+            async def named() -> bool:
+                async with client.get(f"{running.url}/readyz") as answer:
+                    text = await answer.text()
+                    return answer.status == 503 and "set the clock of this machine" in text
+
+            await until(named, "a readiness report on the clock")
+            before = producers
+            await until(lambda: producers > before, "another producer")
+            assert producers <= 4
+            ahead = 0.0
+            await stage.judges({f"e{number}" for number in range(40)})
+            assert await stage.dead_letters() == []
 
 
 async def test_repeated_results_are_counted_once(stage: Stage) -> None:

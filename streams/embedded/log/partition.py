@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from streams.embedded.errors import RefusedError
 from streams.embedded.log.producers import ProducerStates
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from streams.embedded.protocol.wire import Buffer
 
+MAX_AHEAD_MS: Final = 3_600_000
+"""As by default in Kafka since 4.0 (`log.message.timestamp.after.max.ms`)."""
 _base_offset = attrgetter("base_offset")
 
 
@@ -50,7 +53,7 @@ class Partition:
             The offset of the batch's first record.
 
         Raises:
-            RefusedError: The batch is malformed, too large, or out of sequence.
+            RefusedError: The batch is malformed, too large, ahead of the time, or out of sequence.
         """
         header = parse_header(data)
         if header.size_bytes > max_batch_bytes:
@@ -61,6 +64,8 @@ class Partition:
                     "(max.message.bytes)"
                 ),
             )
+        if header.max_timestamp_ms > time.time_ns() // 1_000_000 + MAX_AHEAD_MS:
+            raise RefusedError(ErrorCode.INVALID_TIMESTAMP, "the records' times are more than an hour ahead")
         if header.producer_id != NO_PRODUCER:
             earlier = self._producers.duplicate_of(header)
             if earlier is not None:

@@ -15,11 +15,13 @@ from streams.errors import DecodeError
 from streams.intake.reading.envelope import Headers, Opened, bounded, open_record, parts_of
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.trace import (
+    is_plausible,
     normal_span_id,
     normal_trace_id,
     normal_tracestate,
     trace_from_headers,
 )
+from streams.kafka.letters import moment
 from streams.settings.problems import describe, explain
 
 MAX_DETAIL_CHARS = 1_000
@@ -278,14 +280,13 @@ def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[
 
 def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
     given = own if own is not None and own != "" else opened.occurred_at
+    recorded = moment(None if timestamp_ms is None else timestamp_ms / 1000)
     if given is None:
-        return _from_milliseconds(timestamp_ms)
+        return recorded
     try:
-        moment = _DATETIME.validate_python(given)
-        return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except (ValidationError, OverflowError) as error:
-        # OverflowError: the offset leads beyond the years 1 to 9999.
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        at = _DATETIME.validate_python(given)
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
         raise DecodeError(
             "undecodable",
             (
@@ -293,15 +294,8 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
                 "omit it"
             ),
         ) from None
-
-
-def _from_milliseconds(timestamp_ms: int | None) -> datetime | None:
-    if timestamp_ms is None or timestamp_ms < 0:
-        return None
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None  # beyond the year 9999
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return at.astimezone(UTC) if is_plausible(at, recorded) else recorded
 
 
 def problem_detail(error: ValidationError) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     IllegalSaslStateError,
+    InvalidTimestampError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
@@ -282,6 +284,16 @@ def principal_of(kafka: KafkaSettings) -> str:
     return "the principal of this client" if username is None else f"User:{username}"
 
 
+def _clock(_: InvalidTimestampError, kafka: KafkaSettings) -> Explanation:
+    now = datetime.now(UTC)
+    return Explanation(
+        "clock",
+        f"{_broker(kafka)} refuses records with this machine's time ({now:%Y-%m-%d %H:%M:%S} UTC)",
+        "set the clock of this machine (or of the broker)",
+        lasting=False,
+    )
+
+
 # The network
 
 
@@ -326,6 +338,7 @@ _EXPLAINERS: Final[tuple[tuple[type[BaseException], _Explainer], ...]] = (
     (TopicAuthorizationFailedError, _topic),
     (GroupAuthorizationFailedError, _group),
     (ClusterAuthorizationFailedError, _cluster),
+    (InvalidTimestampError, _clock),
     (socket.gaierror, _unknown_host),
     (ConnectionRefusedError, _refused),
     (TimeoutError, _timeout),

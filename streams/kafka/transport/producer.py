@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.errors import InvalidTimestampError, KafkaError, ProducerClosed
 from faust.exceptions import ProducerSendError
 from faust.transport.drivers import aiokafka as driver
 
 if TYPE_CHECKING:
     from streams.kafka.transport.driver import Transport
+
+CLOCK_SECONDS: Final = 5.0
+"""Pause of renewals while this machine's clock is ahead, because the broker refuses every batch."""
 
 
 class Producer(driver.Producer):
@@ -87,14 +90,16 @@ class Producer(driver.Producer):
             return await sent
         except KafkaError as error:
             if not error.retriable and not isinstance(error, ProducerClosed):
-                await self._renew(producer)
+                await self._renew(producer, error)
             raise
 
-    async def _renew(self, producer: Any) -> None:
+    async def _renew(self, producer: Any, cause: KafkaError) -> None:
         """Replace the producer, unless that is already done."""
         async with self._renewal:
             if self._producer is not producer or self.should_stop:
                 return
+            if isinstance(cause, InvalidTimestampError):
+                await self.sleep(CLOCK_SECONDS)
             successor = self._new_producer()
             try:
                 await successor.start()

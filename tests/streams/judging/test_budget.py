@@ -81,10 +81,12 @@ def test_repair_turns_count_as_calls() -> None:
 
 
 def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
-    """A clock set back neither resets the budget nor extends the wait."""
+    """A clock that is set back neither resets the budget nor extends the wait."""
     budget = Budget(BudgetLimits(calls_per_hour=1))
     spend(budget, NOON)
-    assert budget.admit(NOON - timedelta(hours=3)) == ONE
+    assert budget.admit(NOON - timedelta(hours=3)) == ONE - timedelta(hours=3)
+    spend(budget, NOON + timedelta(hours=30))
+    assert budget.admit(NOON) == ONE
     assert budget.admit(ONE) is None
 
 
