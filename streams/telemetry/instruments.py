@@ -40,7 +40,7 @@ class Metrics:
     ) -> None:
         self.registry = registry
         self._label_names = label_names(labels)
-        self._labels = BoundedLabels(tuple(self._label_names), max_label_values)
+        self._labels = BoundedLabels(tuple(self._label_names), max_label_values, forget=self._forget)
         self._ranges: dict[str, tuple[float, float]] = {}
         self._events = EventsCollector()
         registry.register(self._events)
@@ -77,6 +77,14 @@ class Metrics:
             family = self._families[name]
             child = self._children[key] = family.labels(*values) if values else family
         return child
+
+    def _forget(self, place: int, value: str) -> None:
+        """Remove the series of an event label's value, which gave way to another."""
+        labelled = {spec.name for spec in CATALOGUE if LABELS in spec.labels}
+        for key in [key for key in self._children if key[0] in labelled]:
+            if key[len(key) - len(self._label_names) + place] == value:
+                del self._children[key]
+                self._families[key[0]].remove(*key[1:])
 
     # Events
 

@@ -6,6 +6,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
@@ -190,6 +192,34 @@ def test_labels_are_bounded() -> None:
     assert bounded.values({"app": "b"}) == ("b", "")
     assert bounded.values({"app": "c", "model": "m"}) == ("other", "m")
     assert bounded.values({"app": "a"}) == ("a", "")
+
+
+def test_invented_values_give_way_to_real_ones() -> None:
+    """Twenty values that are not seen again have no place for ever, and leave no series behind."""
+    metrics = Metrics(CollectorRegistry(), labels=("tenant", "app"), max_label_values=20)
+    for number in range(20):
+        metrics.observe_result(_scored(3, labels={"tenant": f"invented-{number}", "app": "chat"}))
+    for _ in range(10):
+        for number in range(20):
+            metrics.observe_result(_scored(3, labels={"tenant": f"real-{number}", "app": "chat"}))
+    text = expose(metrics.registry, TEXT)
+    assert b"invented-" not in text
+    assert text.count(b"\njudgestream_scores_total{") == 21
+    shown = {"metric": "relevance", "score": "3", "tenant": "real-7", "app": "chat"}
+    assert _value(metrics, "judgestream_scores_total", **shown) == 3  # the first seven are in "other"
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=400), st.integers(1, 4))
+def test_no_more_values_are_shown_than_have_a_place(values: list[str], limit: int) -> None:
+    """However often values give way, those shown at a time are bounded, and each has a name of its own."""
+    shown: set[str] = set()
+    bounded = BoundedLabels(("app",), limit, forget=lambda _, gone: shown.remove(gone))
+    for value in values:
+        (given,) = bounded.values({"app": value})
+        assert given in {value, "other"}
+        if given != "other":
+            shown.add(given)
+        assert len(shown) <= limit
 
 
 @pytest.mark.parametrize("value", ['x"} 1\nevil 2', "back\\slash", "\x00\x1b[31m", "a\u2028b", "é" * 200])
