@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+from streams.cli.errors import BadUsageError
 
 T = TypeVar("T")
+EventLoop = Literal["asyncio", "uvloop"]
+STDERR = 2
 
 SWITCH_SECONDS = 0.0005
 """Python's thread switch interval. With the default 5 ms, a worker's fetching thread and its event loop spend
@@ -22,19 +27,26 @@ class Stop(asyncio.Event):
     reason = "asked to"
 
 
-def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+def run_until_stopped(
+    main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, loop: EventLoop = "asyncio"
+) -> T:
     """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
 
     The first signal sets the event, so the coroutine can finish its work. A second one ends the process.
 
     Args:
         main: Receives the event; must return soon after it is set.
+        loop: The event loop.
+
+    Raises:
+        BadUsageError: uvloop is not installed.
     """
+    faulthandler.enable(STDERR)  # a crash of a C extension leaves the stack of each thread
     sys.setswitchinterval(SWITCH_SECONDS)
     # Objects loaded so far live until the end. Scanning them in each full garbage collection took a quarter
     # of the time for reading a record.
     gc.freeze()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory(loop)) as runner:
         return runner.run(_with_signals(main))
 
 
@@ -54,9 +66,13 @@ async def _with_signals(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]])
     return await main(stop)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory(loop: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if loop == "asyncio":
+        return None
     try:
         import uvloop  # noqa: PLC0415 - an optional extra
-    except ImportError:
-        return None
+    except ImportError as error:
+        raise BadUsageError(
+            "judge.event_loop: uvloop is not installed; pip install 'judgestream[uvloop]', or asyncio"
+        ) from error
     return uvloop.new_event_loop

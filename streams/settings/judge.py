@@ -147,6 +147,9 @@ class JudgeSettings(Section):
     """Longer answers are not judged: the result fails as context_too_long."""
     max_context_chars: int = Field(default=1_000_000, ge=1, le=10_000_000)
     """Limit for reference and cited pages together; longer ones fail as context_too_long."""
+    event_loop: Literal["asyncio", "uvloop"] = "asyncio"
+    """The worker's event loop. uvloop (an extra) may close the wrong socket when connections of the judge
+    fail while they are being made: Kafka's connection, or the process, is lost."""
     verification_seconds: float = Field(default=10, ge=0.1, le=300)
     """Time limit for checking an event's texts or a reply; beyond it the event fails as
     verification_timeout."""

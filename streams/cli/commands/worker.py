@@ -51,7 +51,9 @@ def worker(
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
     try:
-        run_until_stopped(lambda stop: run_worker(settings, stop=stop, agents=chosen))
+        run_until_stopped(
+            lambda stop: run_worker(settings, stop=stop, agents=chosen), loop=settings.judge.event_loop
+        )
     except SettingsError as error:
         raise bad_settings(error, config) from error
     except JudgeConfigurationError as error:
