@@ -25,6 +25,8 @@ End: TypeAlias = Literal["done", "stopped", "max_usd", "outage"]
 Work: TypeAlias = JudgeTask | InvalidLine
 """A task, or a line that is none, which is passed on in its place."""
 Outcome: TypeAlias = Scored | Unscored | Failed | InvalidLine
+CONFIRM_SECONDS = 2.0
+"""How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
 _LOOK_SECONDS = 0.1
 
 
@@ -41,6 +43,8 @@ class Limits:
     """The batch ends after an outage of all endpoints for this long."""
     finish_seconds: float = 0.0
     """Timeout of the calls in flight after a stop; they are paid for."""
+    notice_seconds: float = 1.0
+    """How long all endpoints must have been down until `notice` is told."""
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class Batch:
     Args:
         pool: Their endpoints; None if no outage ends the batch.
         publish: Writes a result before it is yielded; None if the caller does.
+        notice: Is told why no endpoint is available while the batch waits, and None when one is again.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Batch:
         stop: asyncio.Event | None = None,
         publish: Callable[[Scored | Unscored | Failed], Awaitable[None]] | None = None,
         spent: Spent | None = None,
+        notice: Callable[[str | None], None] | None = None,
     ) -> None:
         self.end: End = "done"
         """Why the last run ended."""
@@ -103,6 +109,7 @@ class Batch:
         self._stop = asyncio.Event() if stop is None else stop
         self._publish = publish
         self._spent = Spent() if spent is None else spent
+        self._notice = notice
         self._pending: deque[asyncio.Task[Outcome]] = deque()
 
     async def run(self, work: AsyncIterator[Work]) -> AsyncGenerator[Outcome, None]:
@@ -196,21 +203,40 @@ class Batch:
         if self._pool is None:
             await asyncio.Event().wait()  # never set
             return ""
-        return await outage(self._pool, seconds=self._limits.outage_seconds)
+        limits = self._limits
+        return await outage(
+            self._pool,
+            seconds=limits.outage_seconds,
+            notice=self._notice,
+            notice_seconds=limits.notice_seconds,
+        )
 
 
-async def outage(pool: EndpointPool, *, seconds: float) -> str:
+async def outage(
+    pool: EndpointPool,
+    *,
+    seconds: float,
+    notice: Callable[[str | None], None] | None = None,
+    notice_seconds: float = 1.0,
+) -> str:
     """Wait until all endpoints have been down for some time; return why none is available.
 
-    A pause that an endpoint requests is no outage, however long.
+    A pause that an endpoint requests is no outage, however long. `notice` is told of trouble that lasts for
+    `notice_seconds`, and of its end with None.
 
     Raises:
         JudgeConfigurationError: All refuse every request because of their configuration. Pauses between
             probes may exceed `seconds`, so this may be confirmed too late.
     """
     since: float | None = None
+    troubled_at, told = None, False
     while True:
         trouble, now = pool.trouble, pool.clock()
+        troubled_at = None if trouble is None else now if troubled_at is None else troubled_at
+        lasts = troubled_at is not None and now - troubled_at >= notice_seconds
+        if notice is not None and lasts != told:
+            notice(trouble)
+            told = lasts
         next_try_at = min(chat.breaker.next_try_at for chat in pool.endpoints)
         if trouble is None or next_try_at - now > pool.patience.longest_breaker_seconds:
             since = None

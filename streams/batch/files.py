@@ -14,7 +14,7 @@ from judge.metric import Metric
 from judge.task import unsampled_task
 from judge.text.printable import printable
 from schemas import JudgeTask, QAEvent
-from streams.batch.engine import Checks, Work
+from streams.batch.engine import CONFIRM_SECONDS, Checks, Work
 from streams.batch.results import Texts
 from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
@@ -25,9 +25,6 @@ from streams.judging.prices import build_prices
 from streams.judging.stack import metric_judges, open_stack
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 from streams.store.records import TextsKept
-
-CONFIRM_SECONDS = 2.0
-"""How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
 
 
 @dataclass(frozen=True, slots=True)

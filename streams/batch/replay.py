@@ -17,7 +17,7 @@ from judge.text.printable import printable
 from judge.verdict.evaluator import evaluator_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.batch.comparison import Comparison, compare_scores
-from streams.batch.engine import Batch, Checks, End, Limits
+from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
 from streams.batch.estimate import Estimate, Lengths, Scan, estimate
 from streams.batch.history import History
 from streams.batch.plan import Plan, limits_of, settings_of
@@ -169,7 +169,12 @@ class Replay:
         prices = build_prices(self._endpoints)
         judge = self._settings.judge
         async with open_stack(
-            judge, self._endpoints, prices=prices, observer=Checks(prices), cached=False
+            judge,
+            self._endpoints,
+            prices=prices,
+            observer=Checks(prices),
+            cached=False,
+            confirm_seconds=CONFIRM_SECONDS,
         ) as stack:
             batch = Batch(
                 metric_judges(stack, self._metrics, self._settings.metrics),
@@ -184,6 +189,7 @@ class Replay:
                 stop=stop,
                 publish=self._publish,
                 spent=history.spent,
+                notice=lambda trouble: person.tell(self._notice(trouble)),
             )
             found, end = await self._judge(batch, scan, history, person)
         return Report(self._replay_id, end, found, scan, history, self._compared(history), batch.trouble)
@@ -212,6 +218,15 @@ class Replay:
         progress = _Progress(total, len(history.done), person)
         async with aclosing(self._tasks(Passage(), history.done)) as tasks:
             return all_, await _judged(batch, tasks, history, progress.step)
+
+    def _notice(self, trouble: str | None) -> str:
+        if trouble is None:
+            return "the judge answers again"
+        asked = ", ".join(f"{one.name} ({one.model} at {one.base_url})" for one in self._endpoints)
+        return (
+            f"no judge is available ({printable(trouble, 300)}); waiting up to {OUTAGE_SECONDS:g} s for "
+            f"{asked}: start or correct it, or stop with Ctrl-C and continue with --resume {self._replay_id}"
+        )
 
     # Records and tasks
 

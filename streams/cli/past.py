@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -35,6 +36,7 @@ class PastCall:
     resume: str | None
     yes: bool
     as_json: bool
+    config: Path | None = None
 
 
 class _Person:
@@ -130,7 +132,9 @@ async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> 
         finally:
             await producer.stop()
     except SettingsError as error:
-        raise bad_settings(error, None) from error
+        if all(one.startswith("--") for one in error.problems):  # an option's
+            raise BadUsageError("\n".join(error.problems)) from error
+        raise bad_settings(error, call.config) from error
     except JudgeConfigurationError as error:
         raise BadUsageError(str(error)) from error
     except (KafkaError, StreamsError) as error:

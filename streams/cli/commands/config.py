@@ -184,10 +184,8 @@ def _pack(name: str) -> str:
     else:
         built_in = BUILT_IN[name]
         options = {"score_range": list(built_in.score_range)}
-        system, uses = (
-            build_prompted(name, "verbatim").instructions,
-            ("question", *(built_in.needs or ()), "answer"),
-        )
+        system = build_prompted(name, "verbatim").instructions
+        uses = ["question", *(BUILT_IN[name].needs or ()), "answer"]
     spelt = {one: MARKDOWN.spelling("messages" if one == "instructions" else one) for one in uses}
     user = "\n\n".join(f"{one}:\n{placeholder}" for one, placeholder in spelt.items())
     front = yaml.safe_dump({"name": f"my_{name}", **options}, sort_keys=False, allow_unicode=True)

@@ -138,7 +138,7 @@ def replay(
         max_usd=max_usd,
         share=share,
     )
-    call = PastCall(plan_of(plan, where.settings), resume, yes, as_json)
+    call = PastCall(plan_of(plan, where.settings), resume, yes, as_json, config)
     run_until_stopped(lambda stop: judge_past(where, call, stop))
 
 

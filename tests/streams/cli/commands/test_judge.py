@@ -537,7 +537,10 @@ async def test_agreement_with_people_by_judge(tmp_path: Path) -> None:
 async def test_a_printed_prompt_pack_judges(tmp_path: Path, name: str) -> None:
     """`config prompts NAME --as-pack` prints a pack that judges a file, with the event's texts."""
     path, pack = tmp_path / "events.jsonl", tmp_path / "own.md"
-    texts = {"answer": "It is in Lyon. Evidence: [Page 2]", "context": {"Page-2": "The parcel is in Lyon."}}
+    texts: dict[str, Any] = {
+        "answer": "It is in Lyon. Evidence: [Page 2]",
+        "context": {"Page-2": "The parcel is in Lyon."},
+    }
     path.write_text(event(**texts))
     printed = await judgestream("config", "prompts", name, "--as-pack")
     assert printed.code == 0, printed.err

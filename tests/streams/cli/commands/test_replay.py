@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +19,8 @@ from streams.cli.kafka import connection
 from streams.cli.main import run
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.returning import Wanted
-from tests.streams.cli.processes import judgestream
+from tests.streams.cli.commands.judge_server import judge_server
+from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -116,6 +121,73 @@ def test_bad_usage_is_named(
         run(["replay", *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+async def replaying(tmp_path: Path) -> AsyncIterator[Callable[..., Sequence[str]]]:
+    """A function that returns the arguments of a replay of one event, with a judge at this address."""
+    events, config = tmp_path / "events.jsonl", tmp_path / "settings.yaml"
+    fields = {"event_id": "e", "question": "Where?", "answer": "Here.", "reference": "Here."}
+    events.write_text(json.dumps(fields))
+    async with EmbeddedBroker(topics={"qa.events": 1, "qa.scores": 1}) as broker:
+
+        def arguments(url: str, *options: str) -> Sequence[str]:
+            endpoint = {"name": "main", "base_url": url, "model": "m"}
+            settings = {
+                "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+                "metrics": {"coverage": {}},
+                "judge": {"endpoints": [endpoint], "budget": "none"},
+            }
+            config.write_text(json.dumps(settings))  # JSON is YAML
+            return "replay", "--events", str(events), "--config", str(config), "--yes", *options
+
+        yield arguments
+
+
+async def test_a_dead_judge_is_named_while_the_replay_waits(replaying: Callable[..., Sequence[str]]) -> None:
+    """While no endpoint answers, the replay says so with reason and remedy; Ctrl-C ends it as usual."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *replaying("http://127.0.0.1:1/v1"),
+        env=clean_environment(),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    said = ""
+    async with asyncio.timeout(60):
+        while "no judge is available" not in said:
+            line = await process.stderr.readline()
+            assert line, said
+            said = line.decode()
+        assert "waiting up to 120 s for main (m at http://127.0.0.1:1/v1): start or correct it" in said
+        process.send_signal(signal.SIGINT)
+        rest = (await process.stderr.read()).decode()
+        assert await process.wait() == 130, rest
+    assert "stopped; continue with --resume replay-" in rest
+
+
+async def test_a_refusing_judge_ends_the_replay(replaying: Callable[..., Sequence[str]]) -> None:
+    """A refused key is bad configuration, with the endpoint's words, not an outage to wait for."""
+    async with judge_server(lambda _: "", status=401) as server:
+        ended = await judgestream(*replaying(server.url))
+    assert ended.code == 2
+    assert "401" in ended.err
+
+
+async def test_a_pack_is_blamed_by_its_option(
+    replaying: Callable[..., Sequence[str]], tmp_path: Path
+) -> None:
+    """A pack that is missing or cannot be used is blamed on --pack, not on the settings."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text('messages: [{role: user, content: "{unknown_name}"}]')
+    for pack, words in ((bad, "the placeholder {unknown_name} is unknown"), (tmp_path / "no.md", "no.md")):
+        ended = await judgestream(*replaying("http://127.0.0.1:1/v1", "--pack", str(pack)))
+        assert ended.code == 2
+        assert ended.err.splitlines()[-1].startswith(f"error: --pack {pack}: ")
+        assert words in ended.err
+        assert "settings" not in ended.err.splitlines()[-1]
+    ended = await judgestream(*replaying("http://127.0.0.1:1/v1", "--endpoint", "other"))
+    assert ended.err.splitlines()[-1] == "error: --endpoint: must be one of main, got 'other'"
 
 
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
