@@ -8,48 +8,36 @@ and the effect of the values' shares (Kitagawa, "Components of a difference betw
                                + sum over v of (share before - share after)(v) m(v)
 
 s(v) and m(v) are averages of the two periods. A value that is new or gone has no change within.
+
+In order: a changed mix is named and taken out of the answers since, by weights that restore the earlier
+shares. Then the value that fell most clearly beyond the rest is named, or the part of it that explains its
+fall, and its answers are removed; and so on. A product that replaced all others has nothing beside it to be
+compared with: it is named only if no other label explains the fall, as "at the same time".
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Final, Literal
 
-from streams.monitoring.statistics.estimators import WeightedSums
+from streams.store.views.parts import FEWEST, LEFT_OVER, Answer, Part, Table, sums_of, variance_of
 
 MAX_CAUSES: Final = 3
 CHANCE: Final = 0.01
 """Significance level for naming a value, over all values tested."""
 LEAST_REST: Final = 0.3
 """Minimum share of the whole fall for which the rest of the traffic is named, besides a named value."""
-MIX_SHARE: Final = 0.6
-"""Share of a fall that the mix must explain to be reported as its cause."""
-FEWEST: Final = 5.0
-"""Minimum effective answers of a part's mean."""
-LEFT_OVER: Final = 3.0
-"""Standard errors below which a fall is ignored."""
-NEW_SHARE: Final = 0.15
-"""A value is new if its share before was less than this fraction of its share since."""
-TAKEN_OVER: Final = 0.25
-"""A value took over if it gained this share of the traffic."""
+EXPLAINS: Final = 0.6
+"""Share of a fall that a part must explain to be named in place of the whole."""
+CROSSING: Final = " x "
 _Z95: Final = NormalDist().inv_cdf(0.975)
 
 Kind = Literal["within", "new", "mix", "all"]
 """within: the answers with this value got worse; new: the product's value is new or took over; mix: their
 share grew and they did not get worse; all: no value stands out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A judged answer."""
-
-    labels: Mapping[str, str]
-    score: float
-    probability: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +47,7 @@ class Cause:
     Attributes:
         kind: The kind of cause.
         name: The label; empty for the whole traffic.
-        value: Its value.
+        value: Its value; of a crossing of two labels, name and value have two parts, joined by " x ".
         contribution: Points of the fall that it explains.
         low: Lower end of the 95% interval of the contribution.
         high: Its upper end.
@@ -79,6 +67,10 @@ class Cause:
     after: float | None
     share_before: float
     share_after: float
+    where: tuple[tuple[str, str], ...] = ()
+    """The label and value, or both of a crossing."""
+    beside: bool = True
+    """Whether other values run beside a new one; without them, it is new at the same time as the fall."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,117 +96,6 @@ class Finding:
     mix: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the traffic before and after, and the width of the scale."""
-
-    before: WeightedSums
-    after: WeightedSums
-    width: float
-
-    @property
-    def known(self) -> bool:
-        """Whether both means have enough answers."""
-        return min(self.before.effective_count, self.after.effective_count) >= FEWEST
-
-    @property
-    def fall(self) -> float:
-        """The fall in points; 0 without a mean."""
-        before, after = self.before.mean, self.after.mean
-        return 0.0 if before is None or after is None else before - after
-
-    @property
-    def error(self) -> float:
-        """The standard error of the fall."""
-        return sqrt(_variance(self.before, self.width) + _variance(self.after, self.width))
-
-
-def _variance(sums: WeightedSums, width: float) -> float:
-    """Return the squared standard error of a mean, above 0 also for equal scores."""
-    effective = sums.effective_count
-    if effective <= 1:
-        return width * width
-    return (sums.standard_error or 0.0) ** 2 + (0.5 * width / (effective + 1)) ** 2
-
-
-def _sums(answers: Iterable[Answer]) -> WeightedSums:
-    return WeightedSums.of_counted(Counter((answer.score, answer.probability) for answer in answers))
-
-
-class Table:
-    """The answers before and after by the values of a label."""
-
-    def __init__(self, name: str, before: Sequence[Answer], after: Sequence[Answer], width: float) -> None:
-        self.name = name
-        self._before, self._after = _by_value(name, before), _by_value(name, after)
-        self.whole = Part(
-            WeightedSums.merged(self._before.values()), WeightedSums.merged(self._after.values()), width
-        )
-        self.values = sorted({*self._before, *self._after})
-
-    def part(self, value: str) -> Part:
-        """Return the answers with a value."""
-        none = WeightedSums()
-        return Part(self._before.get(value, none), self._after.get(value, none), self.whole.width)
-
-    def rest(self, value: str) -> Part:
-        """Return the answers with other values."""
-        before, after = (
-            WeightedSums.merged([sums for name, sums in side.items() if name != value])
-            for side in (self._before, self._after)
-        )
-        return Part(before, after, self.whole.width)
-
-    def shares(self, value: str) -> tuple[float, float]:
-        """Return the value's share of the traffic before and after, 0 to 1."""
-        part, whole = self.part(value), self.whole
-        return (
-            part.before.weight / (whole.before.weight or 1.0),
-            part.after.weight / (whole.after.weight or 1.0),
-        )
-
-    def rolled_out(self, value: str) -> bool:
-        """Return whether a value is new or took over, and did not get worse itself."""
-        # The start of a fall is an estimate, so some of its answers may be before.
-        part, (share_before, share_after) = self.part(value), self.shares(value)
-        if part.before.effective_count < FEWEST or share_before < NEW_SHARE * share_after:
-            return share_after > share_before
-        return share_after - share_before >= TAKEN_OVER and part.fall <= LEFT_OVER * part.error
-
-    def mixed(self, value: str) -> float:
-        """Return the points of the fall due to one value's changed share, relative to the overall mean."""
-        share_before, share_after = self.shares(value)
-        own, whole = (
-            [sums.mean for sums in (part.before, part.after) if sums.mean is not None]
-            for part in (self.part(value), self.whole)
-        )
-        return (share_before - share_after) * (fmean(own) - fmean(whole)) if own and whole else 0.0
-
-    @property
-    def mix(self) -> float:
-        """The points of the fall due to changed shares."""
-        return sum(self.mixed(value) for value in self.values)
-
-    @property
-    def within(self) -> tuple[float, float]:
-        """The points of the fall within values present before and after, with standard error."""
-        fall = variance = 0.0
-        for value in self.values:
-            part = self.part(value)
-            if min(part.before.effective_count, part.after.effective_count) > 1:
-                share = fmean(self.shares(value))
-                fall += share * part.fall
-                variance += (share * part.error) ** 2
-        return fall, sqrt(variance)
-
-
-def _by_value(name: str, answers: Iterable[Answer]) -> dict[str, WeightedSums]:
-    by_value: defaultdict[str, Counter[tuple[float, float]]] = defaultdict(Counter)
-    for answer in answers:
-        by_value[answer.labels.get(name, "")][answer.score, answer.probability] += 1
-    return {value: WeightedSums.of_counted(scores) for value, scores in by_value.items()}
-
-
 def find_causes(
     before: Sequence[Answer],
     after: Sequence[Answer],
@@ -232,34 +113,80 @@ def find_causes(
             is a change of the product, for other labels a change of the mix.
     """
     width = scale[1] - scale[0]
-    whole = Part(_sums(before), _sums(after), width)
+    whole = Part(sums_of(before), sums_of(after), width)
     names = sorted({name for answer in (*before, *after) for name in answer.labels})
     tables = [Table(name, before, after, width) for name in names]
-    mixed = _mixed(tables, product_labels) if whole.fall > LEFT_OVER * whole.error else None
+    causes: list[Cause] = []
+    rest, left = list(after), whole
+    while left.fall > LEFT_OVER * left.error and len(causes) < MAX_CAUSES:
+        mixed = _mixed([Table(name, before, rest, width) for name in names], whole.fall, product_labels)
+        if mixed is None or any(cause.name == mixed[1].name for cause in causes):
+            break
+        causes.append(mixed[1])
+        rest = _restored(mixed[0], rest)
+        left = Part(sums_of(before), sums_of(rest), width)
+    if not causes or left.fall > LEFT_OVER * left.error:
+        causes += _within(before, rest, names, left, product_labels)[: MAX_CAUSES - len(causes)]
     return Finding(
         before=whole.before.mean,
         after=whole.after.mean,
         fall=whole.fall,
         low=whole.fall - _Z95 * whole.error,
         high=whole.fall + _Z95 * whole.error,
-        causes=(mixed,) if mixed else tuple(_greedy(before, after, names, whole, product_labels)),
+        causes=tuple(causes),
         mix={table.name: table.mix for table in tables},
     )
 
 
-def _mixed(tables: Iterable[Table], product_labels: Collection[str]) -> Cause | None:
-    """Return the label whose values' shares explain the fall, if nothing within its values fell."""
-    found: list[tuple[float, Cause]] = []
+def _mixed(
+    tables: Iterable[Table], fall: float, product_labels: Collection[str]
+) -> tuple[Table, Cause] | None:
+    """Return the label whose values' changed shares explain most of the fall; None without a clear one."""
+    found: list[tuple[float, Table, Cause]] = []
     for table in tables:
         if table.name in product_labels:
             continue  # changed shares of products are a change of the product
-        fall, (within, error) = table.whole.fall, table.within
+        mix, error = table.mix, table.mix_error
         grown = [value for value in table.values if table.shares(value)[1] > table.shares(value)[0]]
-        stayed = within <= max(LEFT_OVER * error, (1 - MIX_SHARE) * fall)
-        if grown and stayed and table.mix >= MIX_SHARE * fall:
+        if grown and mix > LEFT_OVER * error and mix > LEAST_REST * fall:
             value = max(grown, key=lambda value: (table.mixed(value), value))
-            found.append((abs(within), _cause("mix", table, value, table.mix, error)))
-    return min(found, key=lambda one: one[0])[1] if found else None
+            found.append((mix, table, _cause("mix", table, value, mix, error)))
+    return max(found, key=lambda one: one[0])[1:] if found else None
+
+
+def _restored(table: Table, after: Sequence[Answer]) -> list[Answer]:
+    """Return the answers since, weighted so that each value has its share from before."""
+    shares = {value: table.shares(value) for value in table.values}
+    kept = []
+    for answer in after:
+        share_before, share_after = shares[answer.labels.get(table.name, "")]
+        if share_before > 0:
+            kept.append(replace(answer, probability=answer.probability * share_after / share_before))
+    return kept
+
+
+def _within(
+    before: Sequence[Answer],
+    after: Sequence[Answer],
+    names: Sequence[str],
+    whole: Part,
+    product_labels: Collection[str],
+) -> list[Cause]:
+    """Return the causes other than the mix; a product without others beside it only if nothing else fits."""
+    replaced = [
+        (table, value)
+        for name in names
+        if name in product_labels
+        for table in [Table(name, before, after, whole.width)]
+        for value in table.values
+        if table.rolled_out(value) and table.rest(value).after.effective_count < FEWEST
+    ]
+    labels = [name for name in names if name not in {table.name for table, _ in replaced}]
+    causes = _greedy(before, after, labels, whole, product_labels)
+    explained = sum(cause.contribution for cause in causes if cause.kind != "all")
+    if not replaced or not whole.fall > LEFT_OVER * whole.error or explained > EXPLAINS * whole.fall:
+        return causes
+    return [replace(_rolled_out(table, value)[2], beside=False) for table, value in replaced]
 
 
 def _greedy(
@@ -276,16 +203,58 @@ def _greedy(
         tables = [Table(name, before, after, whole.width) for name in names]
         cause = _clearest(tables, product_labels)
         if cause is None:
-            rest = Part(_sums(before), _sums(after), whole.width)
+            rest = Part(sums_of(before), sums_of(after), whole.width)
             share = rest.after.weight / (whole.after.weight or 1.0)
             is_large = not causes or share * rest.fall > LEAST_REST * whole.fall
             if rest.known and rest.fall > LEFT_OVER * rest.error and is_large:
                 causes.append(_all(rest, share))
             break
+        cause = _crossed(cause, before, after, names, whole, product_labels)
         causes.append(cause)
-        before = [answer for answer in before if answer.labels.get(cause.name, "") != cause.value]
-        after = [answer for answer in after if answer.labels.get(cause.name, "") != cause.value]
+        # Of a crossing the whole value goes: what is left of it has another mix than the rest.
+        name, value = cause.where[0]
+        before, after = (
+            [one for one in side if one.labels.get(name, "") != value] for side in (before, after)
+        )
     return causes
+
+
+def _crossed(
+    cause: Cause,
+    before: Sequence[Answer],
+    after: Sequence[Answer],
+    names: Sequence[str],
+    whole: Part,
+    product_labels: Collection[str],
+) -> Cause:
+    """Return the crossing with another label's value that explains most of a value's fall, or the value."""
+    inside = [one for one in after if _has(one, cause)]
+    # A new value has no answers before: its parts are compared with those of the values that it replaces.
+    usual = before if cause.kind == "new" else [one for one in before if _has(one, cause)]
+    tables = [Table(name, usual, inside, whole.width) for name in names if name != cause.name]
+    part = _clearest([table for table in tables if len(table.values) > 1], product_labels)
+    fall = Part(sums_of(usual), sums_of(inside), whole.width).fall
+    if part is None or part.kind != "within" or part.contribution <= EXPLAINS * fall:
+        return cause
+    name, value = f"{cause.name}{CROSSING}{part.name}", f"{cause.value}{CROSSING}{part.value}"
+    share_before, share_after = cause.share_before * part.share_before, cause.share_after * part.share_after
+    scale = cause.contribution / (fall or 1.0)
+    return replace(
+        part,
+        kind=cause.kind,
+        name=name,
+        value=value,
+        where=cause.where + part.where,
+        contribution=part.contribution * scale,
+        low=part.low * scale,
+        high=part.high * scale,
+        share_before=share_before,
+        share_after=share_after,
+    )
+
+
+def _has(answer: Answer, cause: Cause) -> bool:
+    return all(answer.labels.get(name, "") == value for name, value in cause.where)
 
 
 def _clearest(tables: Sequence[Table], product_labels: Collection[str]) -> Cause | None:
@@ -324,7 +293,7 @@ def _rolled_out(table: Table, value: str) -> tuple[bool, float, Cause]:
     excess, variance = fell.fall, fell.error**2
     if rest.after.effective_count >= FEWEST:
         excess -= Part(usual, rest.after, width).fall
-        variance = _variance(part.after, width) + _variance(rest.after, width)
+        variance = variance_of(part.after, width) + variance_of(rest.after, width)
     share_before, share_after = table.shares(value)
     gained = share_after - share_before
     return True, excess / sqrt(variance), _cause("new", table, value, gained * fell.fall, gained * fell.error)
@@ -336,6 +305,7 @@ def _cause(kind: Kind, table: Table, value: str, contribution: float, error: flo
         kind=kind,
         name=table.name,
         value=value,
+        where=((table.name, value),),
         contribution=contribution,
         low=contribution - _Z95 * error,
         high=contribution + _Z95 * error,

@@ -51,7 +51,10 @@ def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
         report = report_on(
             snapshot, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",)
         )
-    assert headline(report) == "relevance fell, 2 parts affected: prompt_version=v8 is new"
+    assert (
+        headline(report)
+        == "relevance fell, 2 parts affected: at the same time as prompt_version=v8 replaced all others"
+    )
     [one] = report.metrics
     assert one.judged == (100, 100)
     assert (one.finding.before, one.finding.after) == (5, 1)
@@ -70,7 +73,7 @@ def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
             snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
         )
     told = markdown(report, link="https://port.example/")
-    assert "# relevance fell, 2 parts affected: prompt\\_version=v8 is new" in told
+    assert "# relevance fell, 2 parts affected: at the same time as prompt\\_version=v8 replaced" in told
     assert "](https://port.example/explore/verdict/" in told
     assert "](javascript" not in told.replace("\\]\\(javascript", "")
     assert "\\]\\(javascript" in told
