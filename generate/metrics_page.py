@@ -111,7 +111,7 @@ A worker exposes these at `/metrics`, in Prometheus' text format or, if requeste
 `judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. The usual
 process metrics (`process_*`, `python_*`) are exposed, too. Names and labels change only with a major version.
 
-`<labels>` are the event labels that `telemetry.labels` names. Each has at most `telemetry.max_label_values`
+`<labels>` are the event labels that `telemetry.labels` names. Each has at most 20
 values, the first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond
 {combinations:,} combinations all labels of a result are `{other}`. Characters that Prometheus does not allow
 become `_`. A label name that results and scores already have (`metric`, `status`, `reason`, `score`), or that

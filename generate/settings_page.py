@@ -27,7 +27,6 @@ topics:
   events: support.answers
   create: true
   create_replication_factor: 3
-  create_retention_hours: {events: 72}
 """,
     "dead_letters": """\
 dead_letters:

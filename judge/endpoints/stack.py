@@ -160,7 +160,6 @@ class JudgingStack:
         endpoints: Sequence[str] = (),
         parameters: Mapping[str, Any] | None = None,
         samples: int = 1,
-        quorum: int | None = None,
     ) -> PanelJudge:
         """Return a metric's panel, in which each endpoint has `samples` votes.
 
@@ -170,7 +169,6 @@ class JudgingStack:
             parameters: Sampling parameters of this metric; they override an endpoint's own.
             samples: Votes of each; at least 1. With more than one, the temperature is 1 unless the parameters
                 name one, and the cache is not used, so that samples are independent.
-            quorum: Verdicts required for a decision; None: more than half of the votes.
 
         Raises:
             JudgeConfigurationError: No endpoint has one of these names.
@@ -190,7 +188,7 @@ class JudgingStack:
                 members.append(Member(chat.endpoint, chat.model, judge.evaluator, asking))
         return PanelJudge(
             members,
-            quorum=len(members) // 2 + 1 if quorum is None else quorum,
+            quorum=len(members) // 2 + 1,
             score_range=metric.score_range,
         )
 

@@ -93,8 +93,6 @@ def demo_settings(
             "bootstrap_servers": bootstrap_servers,
             "group_id": "judgestream-demo",
             "start": "earliest",
-            "commit_interval_seconds": 0.1,
-            "rebalance_timeout_seconds": timeout_seconds + 30,
         },
         "sampling": {
             "default_rate": 0.5,

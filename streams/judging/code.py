@@ -60,7 +60,6 @@ def _function(name: str, python: PythonSettings, score_range: Range | None) -> F
     return Function(
         python.function,
         read_scale(result, score_range or (0.0, 1.0)),
-        uses=python.inputs,
         seconds=python.seconds,
         memory_mb=python.memory_mb,
     )

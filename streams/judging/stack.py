@@ -124,7 +124,6 @@ def _metric_judge(stack: JudgingStack, metric: Metric, wanted: MetricSettings | 
         endpoints=asked,
         parameters=wanted.parameters,
         samples=wanted.panel.samples,
-        quorum=wanted.panel.quorum,
     )
 
 

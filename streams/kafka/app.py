@@ -28,6 +28,7 @@ STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the transport bounds records per topic far lower. A full buffer would block delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 0.01
+COMMIT_INTERVAL_SECONDS: Final = 0.5
 """How long a record may wait to share a request with others."""
 
 
@@ -130,6 +131,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         )
     urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
     session = kafka.session_timeout_seconds
+    # Longer than the calls in flight, which a rebalance waits for.
+    rebalance = max(2 * session, 1.25 * plan.finish_seconds)
     access = Access(kafka)
     app = App(
         group_id,
@@ -138,12 +141,12 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         broker=urls,
         broker_credentials=access.faust_credentials(),
         broker_client_id="judgestream",
-        broker_commit_interval=kafka.commit_interval_seconds,
+        broker_commit_interval=COMMIT_INTERVAL_SECONDS,
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
         broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
-        broker_rebalance_timeout=kafka.rebalance_timeout_seconds,
+        broker_rebalance_timeout=rebalance,
         # A join waits for the slowest member, so its response may take the whole rebalance timeout.
-        broker_request_timeout=max(session, kafka.rebalance_timeout_seconds) + REQUEST_TIMEOUT_MARGIN_SECONDS,
+        broker_request_timeout=rebalance + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
         # `transport.ranges` handles offsets out of range, `transport.starts` groups without offsets.
         consumer_auto_offset_reset="none",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from typing import Final
 
 from streams.errors import DeadLetterLimitError
 from streams.settings import DeadLetterLimitSettings
@@ -25,6 +26,10 @@ class _Tally:
         self.consecutive = self.consecutive + 1 if aside else 0
 
 
+RATIO_OVER_RECORDS: Final = 1000
+"""Number of recent records for the share."""
+
+
 class DeadLetterLimit:
     """Stops a worker that would turn every record into a dead letter: a setting or a producer is wrong then.
 
@@ -34,8 +39,9 @@ class DeadLetterLimit:
 
     def __init__(self, limit: DeadLetterLimitSettings | None) -> None:
         self._limit = limit
-        records = 1 if limit is None else limit.ratio_over_records
-        self._tallies: defaultdict[str, _Tally] = defaultdict(lambda: _Tally(deque(maxlen=records)))
+        self._tallies: defaultdict[str, _Tally] = defaultdict(
+            lambda: _Tally(deque(maxlen=RATIO_OVER_RECORDS))
+        )
 
     def finished(self, topic: str) -> None:
         """Count a record that did not become a dead letter."""

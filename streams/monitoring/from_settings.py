@@ -49,7 +49,6 @@ def monitor_config(
     try:
         return MonitorConfig(
             labels=settings.labels,
-            max_series=settings.max_series,
             baseline_samples=settings.baseline_samples,
             min_drop=settings.min_drop,
             min_share_rise=settings.min_share_rise,

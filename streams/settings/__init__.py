@@ -8,7 +8,6 @@ from streams.settings.broker import (
     DeadLetterSettings,
     KafkaSettings,
     OAuthSettings,
-    RetentionSettings,
     SecuritySettings,
     TopicSettings,
 )
@@ -59,7 +58,6 @@ __all__ = [
     "OtlpSettings",
     "PriceSettings",
     "RegistrySettings",
-    "RetentionSettings",
     "ReviewSettings",
     "SamplingRule",
     "SamplingSettings",

@@ -170,35 +170,21 @@ class KafkaSettings(Section):
     """Consumer group."""
     group_instance_id: str | None = Field(default=None, min_length=1, max_length=200)
     """Static group membership: rolling restarts cause no rebalance. Differs for each worker."""
-    client_rack: str | None = Field(default=None, min_length=1, max_length=200)
-    """This worker's rack (broker.rack of nearby brokers): it reads from the nearest replica."""
     security: SecuritySettings = Field(default_factory=SecuritySettings)
     start: Annotated[Literal["latest", "earliest"] | AwareDatetime, BeforeValidator(_start)] = "latest"
     """Where a group without committed offsets starts on the events topic: latest, earliest (judges the whole
     backlog), or a time such as 2026-11-01T00:00:00Z."""
     session_timeout_seconds: float = Field(default=30, ge=1, le=1800)
-    """Time without heartbeats after which a worker loses its partitions."""
-    heartbeat_interval_seconds: float = Field(default=3, ge=0.1, le=600)
-    """Pause between heartbeats to the group coordinator."""
-    rebalance_timeout_seconds: float = Field(default=60, ge=1, le=3600)
-    """How long a rebalance waits for records in flight."""
-    commit_interval_seconds: float = Field(default=0.5, ge=0.05, le=60)
-    """Interval between offset commits."""
+    """Time without heartbeats after which a worker loses its partitions; it sends 30 in that time."""
     metadata_age_seconds: float = Field(default=30, ge=1, le=600)
     """Interval of metadata refreshes; added partitions are read after it."""
     producer_timeout_seconds: float = Field(default=40, ge=1, le=600)
     """Time limit of a produce request."""
-    resume_at: Literal["committed", "beginning"] = "committed"
-    """Where to resume if a log ends before the next offset (a recreated topic or an unclean leader election):
-    at the committed offset if it exists, or at the beginning."""
 
-    @model_validator(mode="after")
-    def _beats(self) -> Self:
-        if self.heartbeat_interval_seconds * 3 > self.session_timeout_seconds:
-            limit, got = f"{self.session_timeout_seconds:g}", f"{self.heartbeat_interval_seconds:g}"
-            what = f"must be at most a third of session_timeout_seconds ({limit}) (got {got}); lower it"
-            refuse([("heartbeat_interval_seconds", what)])
-        return self
+    @property
+    def heartbeat_interval_seconds(self) -> float:
+        """Pause between heartbeats to the group coordinator."""
+        return self.session_timeout_seconds / 30
 
 
 def _legal_topic(name: str) -> str:
@@ -215,28 +201,6 @@ TopicName = Annotated[
 
 TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$")]
 """Prefix of a topic name; leaves room for a metric name of up to 64 characters."""
-Hours = Annotated[int, Field(ge=1, le=87_600)]
-
-
-class RetentionSettings(Section):
-    """Retention of created topics, in hours. Older records are lost to all readers."""
-
-    events: Hours = 168
-    """Events: the longest intake outage without loss."""
-    tasks: Hours = 168
-    """Tasks: the longest judge outage without loss."""
-    scores: Hours = 720
-    """Results: the longest delay of readers."""
-    dead_letters: Hours = 720
-    """Dead letters: the time to inspect and resend them."""
-    alerts: Hours = 2160
-    """Alerts."""
-    observations: Hours = 168
-    """The monitor's observations, reread from its last saved state."""
-    labels: Hours = 87_600
-    """Human labels."""
-    evaluations: Hours = 168
-    """Verdicts as OTLP log events, for a Collector."""
 
 
 class TopicSettings(Section):
@@ -266,8 +230,6 @@ class TopicSettings(Section):
     """Partitions of created topics."""
     create_replication_factor: int = Field(default=1, ge=1, le=100)
     """Replicas of created topics."""
-    create_retention_hours: RetentionSettings = Field(default_factory=RetentionSettings)
-    """How long created topics keep records."""
 
     def task_topic(self, metric: str) -> str:
         """Return the name of a metric's task topic."""
@@ -280,9 +242,7 @@ class DeadLetterLimitSettings(Section):
     consecutive: Count | None = None
     """Maximum consecutive dead letters."""
     ratio: float | None = Field(default=None, gt=0, lt=1)
-    """Maximum share of dead letters among recent records."""
-    ratio_over_records: int = Field(default=1000, ge=10, le=1_000_000)
-    """Number of recent records for `ratio`."""
+    """Maximum share of dead letters among 1,000 recent records."""
 
 
 class DeadLetterSettings(Section):

@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StringConstr
 from pydantic.config import JsonDict
 
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
-from judge.metrics.code.checks import EventText
-from judge.metrics.code.function import TEXTS
 from judge.metrics.code.regex import MAX_PATTERN_CHARS
 from judge.metrics.registry import BUILT_IN
 from schemas.base import EventField, LabelName, MetricName
@@ -150,8 +148,6 @@ class PythonSettings(Section):
     or with a number each."""
     worse: Worse = "down"
     """Which direction of the mean raises an alert."""
-    inputs: tuple[EventText, ...] = TEXTS
-    """Texts passed to the function; others are not sent to its process. It always gets labels and ids."""
     seconds: float = Field(default=DEFAULT_SECONDS, ge=0.01, le=300)
     """Time limit of one call."""
     memory_mb: int = Field(default=DEFAULT_MEMORY_MB, ge=64, le=1_048_576)
@@ -176,12 +172,10 @@ class PanelSettings(Section):
     samples: int = Field(default=1, ge=1, le=MAX_VOTES)
     """Votes of each endpoint; above 1 with temperature 1 unless set in the parameters, and without the
     cache."""
-    quorum: int | None = Field(default=None, ge=1)
-    """Minimum number of verdicts, else the result is failed; default: more than half."""
 
     @property
     def votes(self) -> int:
-        """Number of votes on each answer."""
+        """Number of votes on each answer; more than half must be verdicts."""
         return max(len(self.endpoints), 1) * max(len(self.models), 1) * self.samples
 
     @model_validator(mode="after")
@@ -192,9 +186,6 @@ class PanelSettings(Section):
             problems.append(("", what))
         if len(set(self.models)) != len(self.models):
             problems.append(("models", f"names a model twice (got {list(self.models)}); remove one"))
-        if self.quorum is not None and self.quorum > self.votes:
-            what = f"must be at most the number of votes ({self.votes}), got {self.quorum}; lower it"
-            problems.append(("quorum", what))
         refuse(problems)
         return self
 

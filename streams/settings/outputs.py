@@ -44,8 +44,6 @@ class MonitorSettings(Section):
 
     labels: tuple[LabelName, ...] = Field(default=DEFAULT_LABELS, max_length=8)
     """Labels whose values are monitored separately, besides all traffic."""
-    max_series: int = Field(default=200, ge=1, le=100_000)
-    """Maximum number of series in memory."""
     baseline_samples: int = Field(default=60, ge=10, le=1_000_000)
     """Judged answers for the first baseline of a series; recomputed with every doubling."""
     min_drop: float = Field(default=0.1, gt=0, le=5)
@@ -145,8 +143,6 @@ class TelemetrySettings(Section):
     dot, and private domains (.local, .internal, .svc) are always accepted."""
     labels: tuple[LabelName, ...] = Field(default=DEFAULT_LABELS, max_length=8)
     """Event labels that become metric labels."""
-    max_label_values: int = Field(default=20, ge=1, le=1000)
-    """Maximum values of a label in metrics; further ones become "other"."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum log level."""
     log_format: Literal["auto", "json", "text"] = "auto"
@@ -168,12 +164,6 @@ class SinkSettings(Section):
     """Langfuse's public key."""
     secret: Secret | None = None
     """Langfuse's secret key, a bearer token, or a webhook's signing key."""
-    batch: int = Field(default=100, ge=1, le=1000)
-    """Maximum verdicts per request."""
-    linger_seconds: float = Field(default=0.5, ge=0, le=60)
-    """Maximum time to collect verdicts for one request."""
-    timeout_seconds: float = Field(default=10, gt=0, le=300)
-    """Time limit of one request."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

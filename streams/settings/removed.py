@@ -6,9 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 REMOVED: Final[Mapping[str, str]] = {
+    "kafka.client_rack": "fetches go to the leader; place workers near it, or compress the topic",
+    "kafka.heartbeat_interval_seconds": "it is a thirtieth of session_timeout_seconds; set that",
+    "kafka.rebalance_timeout_seconds": "it follows from judge.timeout_seconds and "
+    "kafka.session_timeout_seconds; set these",
+    "kafka.commit_interval_seconds": "offsets are committed every 0.5 s; remove it",
+    "kafka.resume_at": "a shortened log is resumed at the committed offset if that exists; to judge it from "
+    "its beginning, use judgestream replay",
+    "topics.create_retention_hours": "created topics have the retention in docs/deploy.md; change it with "
+    "kafka-configs, or create the topics yourself",
+    "dead_letters.limit.ratio_over_records": "the share is taken over 1,000 records; remove it",
+    "metrics.*.python.inputs": "a function gets all texts; remove it",
+    "metrics.*.panel.quorum": "more than half of the votes must be verdicts; remove it",
+    "monitor.max_series": "200 series are kept in memory, the busiest ones; remove it, or name fewer labels",
+    "monitor.window_seconds": "the live page shows an hour; use the dashboards for other windows",
+    "telemetry.max_label_values": "a label has 20 values in metrics; remove it, or name fewer labels",
+    "sinks.*.batch": "a request carries at most 100 verdicts; remove it",
+    "sinks.*.linger_seconds": "verdicts are collected for 0.5 s; remove it",
+    "sinks.*.timeout_seconds": "a request may take 10 s; remove it",
     "judge.hedge_after_seconds": "a repeated call may be billed twice; lower timeout_seconds of the endpoint "
     "or name a second endpoint",
-    "monitor.window_seconds": "the window is an hour, like that of the recording rules; remove it",
 }
 """Reason and remedy by path; `*` stands for any one part. A path covers what is below it."""
 

@@ -46,7 +46,6 @@ class Settings(Section):
     def _across(self) -> Self:
         refuse(
             [
-                *_time_problems(self),
                 *_topic_problems(self),
                 *_monitor_problems(self),
                 *(
@@ -57,14 +56,6 @@ class Settings(Section):
             ]
         )
         return self
-
-
-def _time_problems(settings: Settings) -> Iterator[tuple[str, str]]:
-    limit, seconds = settings.kafka.rebalance_timeout_seconds, settings.judge.timeout_seconds
-    if seconds >= limit:
-        what = f"must be less than kafka.rebalance_timeout_seconds ({limit:g}), or a rebalance would not"
-        remedy = "lower it or raise the other"
-        yield "judge.timeout_seconds", f"{what} wait for calls in flight (got {seconds:g}); {remedy}"
 
 
 _CITING = tuple(name for name, metric in BUILT_IN.items() if metric.cites)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from streams.errors import SettingsError
 from streams.kafka.output import Output
@@ -19,6 +19,10 @@ from streams.sinks.incidents import IncidentAgent, IncidentWebhook, Notice
 from streams.sinks.otlp import log_request, trace_request
 from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
 from streams.sinks.topic import TopicSink
+
+BATCH_RESULTS: Final = 100
+LINGER_SECONDS: Final = 0.5
+TIMEOUT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def build_sinks(
             topic = settings.topics.evaluations
             verdicts.append(TopicSink(name, output, topic=topic, version=version, on_outcome=told))
             continue
-        call = Http(sink.url or "", sink.timeout_seconds)
+        call = Http(sink.url or "", TIMEOUT_SECONDS)
         if sink.kind == "incident_webhook":
             hook = IncidentWebhook(_secret(name, sink, env) or "", time.time)
             incidents.append(Delivery(name, hook, call, batch=1, linger_seconds=0, on_outcome=told))
@@ -75,8 +79,8 @@ def build_sinks(
                 name,
                 receiver,
                 call,
-                batch=sink.batch,
-                linger_seconds=sink.linger_seconds,
+                batch=BATCH_RESULTS,
+                linger_seconds=LINGER_SECONDS,
                 on_outcome=told,
             )
         )

@@ -97,7 +97,6 @@ class Wiring:
         self.metrics = Metrics(
             _process_registry() if registry is None else registry,
             labels=telemetry.labels,
-            max_label_values=telemetry.max_label_values,
             objectives=settings.monitor.objectives,
         )
         self._judged_by: Mapping[str, Metric] = build_metrics(settings)
@@ -109,14 +108,9 @@ class Wiring:
             },
             default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
             finish=self.finish,
-            # Long enough for a judge call, but within the rebalance timeout, for which the group waits.
-            finish_seconds=min(
-                settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
-            ),
+            finish_seconds=settings.judge.timeout_seconds + 5,  # long enough for a judge call
             starts={settings.topics.events: settings.kafka.start},
-            resume_at=settings.kafka.resume_at,
             moved=self._note_move,
-            client_rack=settings.kafka.client_rack,
         )
         self.app: App = build_app(settings.kafka, group_id=self.group_id, plan=self._plan)
         self._output = Output(

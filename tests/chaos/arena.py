@@ -46,7 +46,6 @@ METADATA_AGE_SECONDS: Final = 2
 _SETTINGS: Final = {
     **settings_changes(),
     "kafka.session_timeout_seconds": SESSION_SECONDS,
-    "kafka.rebalance_timeout_seconds": 8,
     "kafka.producer_timeout_seconds": 10,
     "kafka.metadata_age_seconds": METADATA_AGE_SECONDS,
     "judge.timeout_seconds": JUDGE_TIMEOUT_SECONDS,

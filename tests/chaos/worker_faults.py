@@ -116,7 +116,6 @@ async def rolling_restart_static(arena: Arena) -> Report:
 async def slow_stop(arena: Arena) -> Report:
     """Calls in flight at SIGTERM take longer than a session: they end, are published and committed."""
     arena.stage.changes["judge.timeout_seconds"] = 5 * SESSION_SECONDS
-    arena.stage.changes["kafka.rebalance_timeout_seconds"] = 6 * SESSION_SECONDS
     await arena.judge.change(latency_seconds=1.5 * SESSION_SECONDS)
     await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
     worker = arena.workers[0]

@@ -60,9 +60,6 @@ class Stage:
                 "group_id": f"{self.name}-group",
                 "start": "earliest",
                 "session_timeout_seconds": 30,
-                "heartbeat_interval_seconds": 0.5,
-                "commit_interval_seconds": 0.1,
-                "rebalance_timeout_seconds": 20,
             },
             "topics": {
                 "events": f"{self.name}.events",

@@ -108,8 +108,6 @@ def document(
             "start": "earliest",
             "security": dict(security),
             "session_timeout_seconds": 6,
-            "heartbeat_interval_seconds": 0.5,
-            "commit_interval_seconds": 0.1,
         },
         "topics": {
             "events": "events",

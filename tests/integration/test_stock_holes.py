@@ -132,9 +132,6 @@ async def rig(request: pytest.FixtureRequest, broker: RunningBroker, topic_name:
         bootstrap_servers=broker.bootstrap_servers,
         group_id=f"{source}-group",
         session_timeout_seconds=6,
-        heartbeat_interval_seconds=0.5,
-        commit_interval_seconds=0.1,
-        rebalance_timeout_seconds=20,
     )
     return Rig(kafka, source, target, is_stock=request.param == "stock")
 
@@ -240,9 +237,7 @@ def _add_stock_writer(rig: Rig, app: App, way: str, written: asyncio.Event) -> N
 
 
 def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
-    output = Output(
-        lambda: app.producer, Metrics(CollectorRegistry(), labels=(), max_label_values=1), TopicSettings()
-    )
+    output = Output(lambda: app.producer, Metrics(CollectorRegistry(), labels=()), TopicSettings())
 
     async def handle(_: Any) -> None:
         await output.write(rig.target, key=None, value=TOO_LARGE)
@@ -328,7 +323,7 @@ def _exactly_once_app(rig: Rig, directory: Path) -> faust.App:
     app = faust.App(
         rig.kafka.group_id,
         broker=f"kafka://{rig.kafka.bootstrap_servers}",
-        broker_commit_interval=rig.kafka.commit_interval_seconds,
+        broker_commit_interval=0.1,
         processing_guarantee="exactly_once",
         consumer_auto_offset_reset="earliest",
         topic_partitions=1,

@@ -76,7 +76,6 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
                 "repair_attempts": 1,
                 "max_output_tokens": MAX_OUTPUT_TOKENS,
             },
-            "kafka.rebalance_timeout_seconds": 400,
         }  # fmt: skip
         began = time.monotonic()
         async with stage.worker(None) as (_, registry):

@@ -20,7 +20,7 @@ def _breakdown(name: str, variable: str) -> Panel:
     return Panel(
         title=f"Mean by {name}",
         description=f"Over the chosen window, one line for each value of the event label {name} with at "
-        f"least {FEW} effective answers. `other` stands for values beyond `telemetry.max_label_values`.",
+        f"least {FEW} effective answers. `other` stands for values beyond 20.",
         unit="short",
         no_data=f"No value of {name} has {FEW} effective answers in this time, or telemetry.labels does not "
         f"name {name}",

@@ -14,7 +14,7 @@ On the worker's own consumer, by `streams.kafka.transport`:
 
 | what | why |
 |---|---|
-| `AIOKafkaConsumer._isolation_level`, `_client_rack` | Faust has no setting for them |
+| `AIOKafkaConsumer._isolation_level`, `_fetch_max_wait_ms` | Faust has no setting for them |
 | `Fetcher._client` | checks CRC-32C with the processor's instruction (`transport.checksums`) |
 | `FetchResult._partition_records` | one record never blocks the others (`transport.unpacking`) |
 | `Fetcher._records`, `fetched_records`, `_create_fetch_waiter` | fetches from the partitions that have room |

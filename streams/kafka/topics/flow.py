@@ -1,7 +1,7 @@
 """One table of all topics: message, readers, writers and cleanup policy.
 
 Permissions, creation, checks, the demo and the readers of records are derived from `TOPICS`. To add a topic,
-add a row here, its name to `TopicSettings` and its retention to `RetentionSettings`.
+add a row here and its name to `TopicSettings`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class TopicKind:
     """One row of the table.
 
     Args:
-        field: The topic's name in `TopicSettings` and, unless it is compacted, in `RetentionSettings`;
-            `tasks` means one topic per metric.
+        field: The topic's name in `TopicSettings`; `tasks` means one topic per metric.
         message: Name of the message schema of its records; None for a format internal to this release.
         readers: Agents that read it.
         writers: Agents that write to it.
         cleanup: Kafka's `cleanup.policy`. Results and tasks of one event share a key, so compaction would
             lose some.
+        keep_hours: Retention of a created topic, unless it is compacted: how long its readers may be away.
     """
 
     field: str
@@ -40,6 +40,7 @@ class TopicKind:
     readers: tuple[AgentName, ...] = ()
     writers: tuple[AgentName, ...] = ()
     cleanup: Literal["delete", "compact"] = "delete"
+    keep_hours: int = 168
 
     def names(self, topics: TopicSettings, metrics: Iterable[str]) -> list[str]:
         """Return the names of the topics of this kind."""
@@ -52,10 +53,10 @@ class TopicKind:
 TOPICS: Final = (
     TopicKind("events", "qa_event", readers=("intake",)),
     TopicKind("tasks", "judge_task", readers=("judge", "store"), writers=("intake",)),
-    TopicKind("dead_letters", "dead_letter", writers=("intake", "judge", "sink")),
-    TopicKind("scores", "result", readers=("monitor", "store", "sink"), writers=("judge",)),
-    TopicKind("alerts", "alert", readers=("store", "sink"), writers=("monitor",)),
-    TopicKind("labels", "label", readers=("store",)),
+    TopicKind("dead_letters", "dead_letter", writers=("intake", "judge", "sink"), keep_hours=720),
+    TopicKind("scores", "result", readers=("monitor", "store", "sink"), writers=("judge",), keep_hours=720),
+    TopicKind("alerts", "alert", readers=("store", "sink"), writers=("monitor",), keep_hours=2160),
+    TopicKind("labels", "label", readers=("store",), keep_hours=87_600),
     TopicKind("evaluations", OTLP_LOGS, writers=("sink",)),
     TopicKind("observations", "result", readers=("monitor",), writers=("monitor",)),
     TopicKind("monitor_state", None, readers=("monitor",), writers=("monitor",), cleanup="compact"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams.kafka.topics.flow import ALL_AGENTS, AgentName, TopicKind, topic_uses
-from streams.settings import KafkaSettings, Settings, TopicSettings
+from streams.settings import KafkaSettings, Settings
 
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
@@ -85,17 +85,16 @@ def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None)
             use.name,
             topics.create_partitions,
             topics.create_replication_factor,
-            {CLEANUP: use.kind.cleanup, **_retention(topics, use.kind), **safe},
+            {CLEANUP: use.kind.cleanup, **_retention(use.kind), **safe},
         )
         for use in topic_uses(topics, settings.metrics, agents)
     ]
 
 
-def _retention(topics: TopicSettings, kind: TopicKind) -> Mapping[str, str]:
+def _retention(kind: TopicKind) -> Mapping[str, str]:
     if kind.cleanup == "compact":
         return {}  # compacted topics need no retention
-    hours: int = getattr(topics.create_retention_hours, kind.field)
-    return {RETENTION: str(hours * _MILLISECONDS_AN_HOUR)}
+    return {RETENTION: str(kind.keep_hours * _MILLISECONDS_AN_HOUR)}
 
 
 def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:

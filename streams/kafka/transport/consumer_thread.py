@@ -143,8 +143,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         """Build the consumer. Runs in the thread."""
         consumer = super()._create_worker_consumer(transport)
-        consumer._client_rack = self.consumer.plan.client_rack  # noqa: SLF001 - Faust has no setting for it
-        consumer._isolation_level = "read_committed"  # noqa: SLF001 - as above
+        consumer._isolation_level = "read_committed"  # noqa: SLF001 - Faust has no setting for it
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001 - as above
         return consumer
 
@@ -255,7 +254,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         place = TP(tp.topic, tp.partition)
         bounds = await confirmed_bounds(tp, offset, lambda tp: ask_bounds(client, tp))
         committed = await consumer.committed(tp)
-        after = decide(offset, bounds, committed, self.consumer.plan.resume_at)
+        after = decide(offset, bounds, committed)
         if (
             not subscriptions.is_assigned(tp)
             or subscriptions.subscription.assignment.state_value(tp) is not state

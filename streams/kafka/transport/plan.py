@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from faust.types import TP
 
-from streams.kafka.transport.ranges import Move, ResumeAt
+from streams.kafka.transport.ranges import Move
 from streams.kafka.transport.room import Room
 from streams.kafka.transport.starts import Start
 
@@ -37,11 +37,9 @@ class Plan:
         producer: Further arguments of the producer.
         starts: By topic, where a group starts on a partition without a committed offset; by default at the
             oldest record.
-        resume_at: Where a partition continues whose log has become shorter.
         assigned: Called with the partitions of a new assignment that have a committed offset, before
             delivery starts.
         moved: Called for every partition that continues at another offset than the next one.
-        client_rack: Rack of the consumer, to read from the nearest replica; None to read from the leaders.
     """
 
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
@@ -51,7 +49,5 @@ class Plan:
     finish_seconds: float = 10.0
     producer: Mapping[str, Any] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
-    resume_at: ResumeAt = "committed"
     assigned: Callable[[Collection[TP]], None] | None = None
     moved: Callable[[Move], None] | None = None
-    client_rack: str | None = None

@@ -27,9 +27,6 @@ _EARLIEST: Final = -2
 _LATEST: Final = -1
 _READ_UNCOMMITTED: Final = 0
 
-ResumeAt = Literal["committed", "beginning"]
-"""Where reading continues when a log has become shorter."""
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -63,20 +60,21 @@ class Move:
         return max(self.after - self.before, 0)
 
 
-def decide(offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt) -> int | None:
+def decide(offset: int, bounds: Bounds, committed: int | None) -> int | None:
     """Return the offset where reading continues; None if the offset is in range.
+
+    A log that ends before the offset continues at the committed offset if that exists, else at its beginning.
 
     Args:
         offset: The next offset to read.
         bounds: Bounds of the log, from its leader.
         committed: The group's committed offset; None without one.
-        resume_at: Where to continue if the log ends before `offset`.
     """
     if bounds.begin <= offset <= bounds.end:
         return None
     if offset < bounds.begin:
         return bounds.begin
-    if resume_at == "committed" and committed is not None and bounds.begin <= committed <= bounds.end:
+    if committed is not None and bounds.begin <= committed <= bounds.end:
         return committed
     return bounds.begin
 

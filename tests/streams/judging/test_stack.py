@@ -63,7 +63,6 @@ def test_the_settings_choose_the_cache(tmp_path: Path) -> None:
         (["a", "b"], 2),
         ({"endpoints": ["a", "b"], "samples": 2}, 4),
         ({"samples": 5}, 5),
-        ({"endpoints": ["a", "b", "c"], "quorum": 3}, 3),
     ],
 )
 def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> None:
@@ -78,7 +77,6 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
     [
         ({"panel": ["a"]}, "must result in 2 to 15 votes"),
         ({"panel": {"endpoints": ["a", "b"], "samples": 8}}, r"must result in 2 to 15 votes.*got 16"),
-        ({"panel": {"endpoints": ["a", "b"], "quorum": 3}}, r"quorum.*at most the number of votes \(2\)"),
         ({"panel": ["a", "b"], "endpoints": ["a"]}, "must have one entry with a panel without endpoints"),
         (
             {"panel": {"samples": 3}, "endpoints": ["a", "b"]},
@@ -101,7 +99,7 @@ async def test_the_settings_of_a_metric_name_its_panel() -> None:
     endpoints = [
         endpoint(name=name, model=f"m-{name}", base_url="http://127.0.0.1:9/v1") for name in ("a", "b")
     ]
-    panel_of_two = {"panel": {"endpoints": ["b", "a"], "samples": 2, "quorum": 2}}
+    panel_of_two = {"panel": {"endpoints": ["b", "a"], "samples": 2}}
     given = {"tone": panel_of_two, "refusal": {}, "speed": {"code": "latency"}}
     wanted = {name: MetricSettings.model_validate(values) for name, values in given.items()}
     metrics = {name: build_metric(name, settings) for name, settings in wanted.items()}
@@ -110,7 +108,7 @@ async def test_the_settings_of_a_metric_name_its_panel() -> None:
         panel, code = judges["tone"], judges["speed"]
         assert isinstance(panel, PanelJudge)
         assert panel.evaluator.model == "2 of m-b, 2 of m-a"
-        assert panel.evaluator.scoring.endswith("quorum 2 of 4")
+        assert panel.evaluator.scoring.endswith("quorum 3 of 4")
         assert isinstance(judges["refusal"], RetryingJudge)
         assert isinstance(code, Judge)
         assert code.evaluator.model == "code"

@@ -81,9 +81,10 @@ def test_records_in_a_row() -> None:
         limit.set_aside("t")
 
 
-def test_a_share_of_the_latest_records() -> None:
-    """At a ratio of 0.5 of the latest ten records, the sixth dead letter raises."""
-    limit = DeadLetterLimit(DeadLetterLimitSettings(ratio=0.5, ratio_over_records=10))
+def test_a_share_of_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a ratio of 0.5 of the latest ten records (1,000 outside this test), the sixth dead letter raises."""
+    monkeypatch.setattr("streams.kafka.letter_limit.RATIO_OVER_RECORDS", 10)
+    limit = DeadLetterLimit(DeadLetterLimitSettings(ratio=0.5))
     for _ in range(5):
         limit.set_aside("t")
         limit.finished("t")

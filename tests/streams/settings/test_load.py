@@ -69,7 +69,7 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path, text: str) -> None:
 
 def test_environment_overrides_the_file(tmp_path: Path) -> None:
     """Variables override the file; numbers, lists and mappings are parsed as YAML or JSON."""
-    file = write(tmp_path, "kafka: {group_id: a, commit_interval_seconds: 2}\nsampling: {default_rate: 0.5}")
+    file = write(tmp_path, "kafka: {group_id: a, session_timeout_seconds: 20}\nsampling: {default_rate: 0.5}")
     settings = load_settings(
         file,
         {
@@ -84,7 +84,7 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
         },
     )
     assert settings.kafka.group_id == "007"
-    assert settings.kafka.commit_interval_seconds == 2
+    assert settings.kafka.session_timeout_seconds == 20
     assert settings.sampling.default_rate == 0.001
     assert settings.sampling.rules[0].name == "gold"
     assert list(settings.metrics) == ["coverage", "tone"]

@@ -94,5 +94,5 @@ async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
 )
 def test_a_stop_waits_for_a_call(timeout: int, expected: float) -> None:
     """The stop waits for the judge's timeout plus 5 s, from 20 s to 120 s."""
-    given = settings(judge={"timeout_seconds": timeout}, kafka={"rebalance_timeout_seconds": 900})
+    given = settings(judge={"timeout_seconds": timeout})
     assert stop_seconds(given) == expected

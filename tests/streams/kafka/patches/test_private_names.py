@@ -27,7 +27,7 @@ NEEDED = {
     },
     "aiokafka.admin.AIOKafkaAdminClient": {"_client"},
     "aiokafka.consumer.consumer.AIOKafkaConsumer": {
-        "_client", "_client_rack", "_closed", "_coordinator", "_fetcher", "_isolation_level",
+        "_client", "_closed", "_coordinator", "_fetch_max_wait_ms", "_fetcher", "_isolation_level",
         "_subscription",
     },
     "aiokafka.consumer.fetcher": {"MemoryRecords", "READ_COMMITTED", "PartitionRecords"},

@@ -33,8 +33,8 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
 
 def test_what_the_settings_say_counts() -> None:
     created = {"create_partitions": 24, "create_replication_factor": 3}
-    plan = _plan(events="answers", tasks_prefix="t-", **created, create_retention_hours={"tasks": 48})
-    config = {"cleanup.policy": "delete", "retention.ms": "172800000", "min.insync.replicas": "2"}
+    plan = _plan(events="answers", tasks_prefix="t-", **created)
+    config = {"cleanup.policy": "delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
     assert plan["t-coverage"] == WantedTopic("t-coverage", 24, 3, config)
     assert plan["answers"].config["retention.ms"] == "604800000"
 

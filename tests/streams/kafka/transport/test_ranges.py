@@ -10,39 +10,35 @@ from aiokafka.errors import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.transport.ranges import CHECKS, Bounds, Move, ResumeAt, confirmed_bounds, decide
+from streams.kafka.transport.ranges import CHECKS, Bounds, Move, confirmed_bounds, decide
 
 TP = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
-    ("offset", "bounds", "committed", "resume_at", "expected"),
+    ("offset", "bounds", "committed", "expected"),
     [
-        (1184, Bounds(0, 2000), 1100, "committed", None),  # in range
-        (2000, Bounds(0, 2000), 1100, "committed", None),  # the end of the log is in range
-        (100, Bounds(1638, 1800), 100, "committed", 1638),  # retention
-        (100, Bounds(1638, 1800), 100, "beginning", 1638),
-        (1184, Bounds(0, 1150), 1100, "committed", 1100),  # shorter; the committed offset exists
-        (1184, Bounds(0, 1150), 1100, "beginning", 0),
-        (1184, Bounds(0, 20), 1100, "committed", 0),  # recreated
-        (1184, Bounds(5, 20), None, "committed", 5),
+        (1184, Bounds(0, 2000), 1100, None),  # in range
+        (2000, Bounds(0, 2000), 1100, None),  # the end of the log is in range
+        (100, Bounds(1638, 1800), 100, 1638),  # retention
+        (1184, Bounds(0, 1150), 1100, 1100),  # shorter; the committed offset exists
+        (1184, Bounds(0, 20), 1100, 0),  # recreated
+        (1184, Bounds(5, 20), None, 5),
     ],
 )
-def test_where_it_goes_on(
-    offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt, expected: int | None
-) -> None:
+def test_where_it_goes_on(offset: int, bounds: Bounds, committed: int | None, expected: int | None) -> None:
     """An offset in range stays; one before the log moves to its start.
 
     One behind the log moves to the committed offset, or to the start.
     """
-    assert decide(offset, bounds, committed, resume_at) == expected
+    assert decide(offset, bounds, committed) == expected
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.one_of(st.none(), st.integers(0, 50)))
 def test_where_it_goes_on_is_in_the_log(offset: int, begin: int, length: int, committed: int | None) -> None:
     """The resumed offset is always within the log."""
     bounds = Bounds(begin, begin + length)
-    after = decide(offset, bounds, committed, "committed")
+    after = decide(offset, bounds, committed)
     assert bounds.begin <= (offset if after is None else after) <= bounds.end
 
 
