@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.monitoring.statistics.season import EVEN, Season, Waves, waves
+from streams.monitoring.statistics.season import EVEN, Season, Waves, step_of, waves
 
 ERRORS_TOLERATED = 2.6
 """Tolerated standard errors of the season's prediction; one-sided 0.5%."""
@@ -39,7 +39,18 @@ class GrowingBaseline:
         usual: Mean waves of the samples that set m.
     """
 
-    __slots__ = ("_first", "_min_drop", "_next", "looked_at", "mean", "sums", "times", "tolerated", "usual")
+    __slots__ = (
+        "_first",
+        "_latest",
+        "_min_drop",
+        "_next",
+        "_times",
+        "looked_at",
+        "mean",
+        "sums",
+        "tolerated",
+        "usual",
+    )
 
     def __init__(
         self,
@@ -59,11 +70,22 @@ class GrowingBaseline:
         self.tolerated = tolerated
         self.mean = mean
         self.looked_at = looked_at or WeightedSums()
-        self.times = times or (0.0,) * len(EVEN)
+        self._times = times or (0.0,) * len(EVEN)
+        self._latest: dict[int, float] = {}  # the weight by step, not in the times yet
         self.usual = usual
         self._next = first
         while self._next <= self.sums.count:
             self._next *= 2
+
+    @property
+    def times(self) -> Waves:
+        """The weighted sum of all samples' waves."""
+        for step, weight in self._latest.items():
+            self._times = tuple(
+                one + weight * other for one, other in zip(self._times, waves(step), strict=True)
+            )
+        self._latest.clear()
+        return self._times
 
     @property
     def learned(self) -> bool:
@@ -88,9 +110,8 @@ class GrowingBaseline:
             Whether the baseline was recomputed.
         """
         self.sums = self.sums.add(value, probability)
-        self.times = tuple(
-            one + other / probability for one, other in zip(self.times, waves(at_seconds), strict=True)
-        )
+        step = step_of(at_seconds)
+        self._latest[step] = self._latest.get(step, 0.0) + 1 / probability
         if self.sums.count < self._next:
             return False
         chance = CHANCE_OF_HARM * self._first / self._next / 2
@@ -102,7 +123,8 @@ class GrowingBaseline:
         return True
 
     def _replace(self, tolerated: float, mean: float, season: Season) -> None:
-        usual = tuple(one / self.times[0] for one in self.times)
+        times = self.times
+        usual = tuple(one / times[0] for one in times)
         moved = season.between(self.usual, usual)
         least = self.tolerated + moved.offset - ERRORS_TOLERATED * moved.error if self.learned else 0.0
         if tolerated > max(least, 0.0):

@@ -86,7 +86,7 @@ class Season:
             self._hour = None if head[0] < 0 else int(head[0])
             self._open, self._squares = head[1:5], head[5:7]
             self._precision = rows[-_SIZE:]  # an older version's state has a further row, see `usual_of`
-        self._swings: dict[tuple[int, Waves], Swing] = {}
+        self._swings: dict[tuple[int, int], tuple[Waves, Swing]] = {}
         self._models: list[tuple[float, list[float], list[list[float]]]] = []
 
     @property
@@ -118,11 +118,11 @@ class Season:
 
     def swing(self, at_seconds: float, usual: Waves) -> Swing:
         """Predict the offset of a time's mean from that of traffic with these mean waves."""
-        step = int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS)
-        known = self._swings.get((step, usual))
-        if known is None:
-            known = self._swings[step, usual] = self.between(usual, _waves(step))
-        return known
+        key = step_of(at_seconds), id(usual)
+        known = self._swings.get(key)
+        if known is None or known[0] is not usual:
+            known = self._swings[key] = usual, self.between(usual, waves(key[0]))
+        return known[1]
 
     def between(self, usual: Waves, other: Waves) -> Swing:
         """Predict the offset of the mean of traffic with other mean waves."""
@@ -154,7 +154,7 @@ class Season:
         ]
         variance = max(self._squares[0] / self._squares[1], _LEAST_VARIANCE)
         information = 1 / (variance / count + _WANDER * _WANDER)
-        middle = _waves(hour * (_HOUR_SECONDS // _STEP_SECONDS) + 2)
+        middle = waves(hour * (_HOUR_SECONDS // _STEP_SECONDS) + 2)
         for i, one in enumerate(middle):
             row = self._precision[i]
             for j, other in enumerate(middle):
@@ -187,9 +187,9 @@ class Season:
         ]
 
 
-def waves(at_seconds: float) -> Waves:
-    """Return the waves of a time."""
-    return _waves(int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS))
+def step_of(at_seconds: float) -> int:
+    """Return the number of a time's quarter of an hour in the week."""
+    return int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS)
 
 
 def usual_of(state: Sequence[Sequence[float]]) -> Waves:
@@ -210,7 +210,7 @@ def _prior(daily: float, weekly: float) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _waves(step: int) -> Waves:
+def waves(step: int) -> Waves:
     """Return the intercept, and sine and cosine of each wave, at the middle of a step."""
     seconds = (step + 0.5) * _STEP_SECONDS
     angles = [2 * pi * seconds / period for period in _PERIODS]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.monitoring.statistics.baseline import GrowingBaseline
-from streams.monitoring.statistics.season import Season, Swing, Waves, waves
+from streams.monitoring.statistics.season import Season, Swing, Waves, step_of, waves
 from tests.streams.randomness import seeded
 
 MORNING = 1_772_442_000.0  # Monday, 2 March 2026, 09:00 UTC
@@ -110,9 +110,11 @@ def test_a_later_look_replaces_the_first_if_it_is_higher_for_its_times(
     for _ in range(60):
         baseline.add(0.8, 1.0, MORNING, Known(offset))
     assert baseline.tolerated == pytest.approx(0.7)
-    assert baseline.usual == pytest.approx(waves(MORNING))
+    assert baseline.usual == pytest.approx(waves(step_of(MORNING)))
     for _ in range(60):
         baseline.add(0.7, 1.0, EVENING, Known(offset))
     assert baseline.tolerated == pytest.approx(tolerated)
-    both = [(one + other) / 2 for one, other in zip(waves(MORNING), waves(EVENING), strict=True)]
-    assert baseline.usual == pytest.approx(both if tolerated == 0.65 else waves(MORNING))
+    both = [
+        (one + other) / 2 for one, other in zip(waves(step_of(MORNING)), waves(step_of(EVENING)), strict=True)
+    ]
+    assert baseline.usual == pytest.approx(both if tolerated == 0.65 else waves(step_of(MORNING)))

@@ -4,7 +4,7 @@ from math import cos, pi
 
 import pytest
 
-from streams.monitoring.statistics.season import EVEN, Season, usual_of, waves
+from streams.monitoring.statistics.season import EVEN, Season, step_of, usual_of, waves
 from tests.streams.randomness import seeded
 
 DAY = 86_400.0
@@ -42,7 +42,7 @@ def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
     season = Season()
     for number in range(6 * 60):
         season.add(MIDNIGHT + number * 60, 0.8 if number % 2 else 1.0, 1.0)
-    usual = waves(MIDNIGHT + 2 * 3600)
+    usual = waves(step_of(MIDNIGHT + 2 * 3600))
     assert (
         season.swing(MIDNIGHT + 18 * 3600, usual).error > 2 * season.swing(MIDNIGHT + 5 * 3600, usual).error
     )
@@ -53,7 +53,7 @@ def test_before_the_first_hour_is_over_only_the_doubt_is_predicted() -> None:
     season = Season()
     for _ in range(100):
         season.add(MIDNIGHT, 0.3, 1.0)
-    now, noon = (season.swing(MIDNIGHT + hours * 3600, waves(MIDNIGHT)) for hours in (0, 12))
+    now, noon = (season.swing(MIDNIGHT + hours * 3600, waves(step_of(MIDNIGHT))) for hours in (0, 12))
     assert (now.offset, now.error, noon.offset) == (0, 0, 0)
     assert noon.error > 0.03
 
@@ -61,16 +61,16 @@ def test_before_the_first_hour_is_over_only_the_doubt_is_predicted() -> None:
 def test_a_swing_is_relative_to_the_traffic_that_it_is_asked_for() -> None:
     """From the midnight's mean to noon's the amplitude of 0.05 counts twice."""
     season, noon = fed(14, swing=0.05), MIDNIGHT + 14.5 * DAY
-    assert season.swing(noon, waves(MIDNIGHT)).offset == pytest.approx(-0.1, abs=0.03)
-    assert season.swing(noon, waves(noon)).offset == 0
+    assert season.swing(noon, waves(step_of(MIDNIGHT))).offset == pytest.approx(-0.1, abs=0.03)
+    assert season.swing(noon, waves(step_of(noon))).offset == 0
 
 
 def test_the_state_of_an_older_version_is_read_with_its_sums_of_traffic() -> None:
     one = fed(2, swing=0.05)
     head, weighted, *precision = one.state
-    traffic = [4 * wave for wave in waves(MIDNIGHT)]
+    traffic = [4 * wave for wave in waves(step_of(MIDNIGHT))]
     old = [head, weighted, traffic, *precision]
-    assert usual_of(old) == pytest.approx(waves(MIDNIGHT))
+    assert usual_of(old) == pytest.approx(waves(step_of(MIDNIGHT)))
     assert usual_of(one.state) == EVEN
     assert Season(old).state == one.state
 
