@@ -38,13 +38,13 @@ class DetectorState:
 
 
 _RATIO = (LARGEST_BET / SMALLEST_BET) ** (1 / (BETS - 1))
-_SIZES = tuple(SMALLEST_BET * _RATIO**k for k in range(BETS))
+SIZES = tuple(SMALLEST_BET * _RATIO**k for k in range(BETS))
 _USUAL_BET = 0.15
 """The best bet on a fall by half a standard deviation, for the usual spread of judges' scores."""
 
 
 def _weights() -> tuple[float, ...]:
-    amounts = [0.1 + exp(-(log(size / _USUAL_BET) ** 2) / 2) for size in _SIZES]
+    amounts = [0.1 + exp(-(log(size / _USUAL_BET) ** 2) / 2) for size in SIZES]
     return tuple(amount / sum(amounts) for amount in amounts)
 
 
@@ -151,7 +151,7 @@ class ShiryaevRobertsEDetector:
             raise ValueError(f"share must be at least 0 and at most 1, got {share}")
         gain = share * (tolerated_mean - value) / (1 - tolerated_mean)
         self._evidence = [
-            (evidence + 1) * (1 + size * gain) for evidence, size in zip(self._evidence, _SIZES, strict=True)
+            (evidence + 1) * (1 + size * gain) for evidence, size in zip(self._evidence, SIZES, strict=True)
         ]
         mean = _mean(self._evidence)
         if mean > CEILING:
