@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
@@ -23,6 +24,9 @@ from streams.judging.citations import REMEDY
 from streams.kafka.access.access import client_options
 from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.past import newest, partitions_of
+from streams.monitoring.config import FIVE_POINTS, MonitorConfig
+from streams.monitoring.statistics.expected import evenness_of, expected_answers, expected_margin
+from streams.monitoring.watch import NOTABLE_FALL
 from streams.settings import Settings
 
 RECORDS: Final = 100
@@ -30,6 +34,9 @@ RECORDS: Final = 100
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 _TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}")
 _TRACE_ID_BYTES: Final = 16
+_MEAN: Final = 0.8
+_SPREAD: Final = 0.24
+"""Usual mean and spread of judges' scores, on the scale [0, 1]."""
 _KEYS: Final = (
     "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
     "Collector's Kafka exporter and write to a new topic, "
@@ -107,6 +114,7 @@ def check_events(
     count = sum(outcome.event is not None for outcome in outcomes)
     findings = [ok("events", topic, f"{count} of the {len(outcomes)} newest {what} become events")]
     findings += _keys(settings, records, partitions)
+    findings += _delay(settings, records, outcomes)
     unread = [one for one in outcomes if one.event is None and (what == "records" or one.before is None)]
     if unread:
         remedy = (
@@ -141,6 +149,42 @@ def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
         f"{printable(example, 80)}"
     )
     return [warning("events", settings.topics.events, detail, REMEDY)]
+
+
+def _delay(settings: Settings, records: Sequence[RawRecord], outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Tell how long a drop takes at the records' rate, once a series is known for 30 days."""
+    moments = [one.timestamp_ms for one in records if one.timestamp_ms is not None]
+    days = (max(moments) - min(moments)) / 86_400_000 if moments else 0.0
+    rates = [one.probability for one in outcomes if one.probability and one.metrics]
+    if days <= 0 or not rates:
+        return []
+    a_day = sum(rates) / days * (len(moments) - 1) / len(moments)
+    evenness = evenness_of([(1.0, rate) for rate in rates])
+    monitor = settings.monitor
+    rules = MonitorConfig(
+        labels=monitor.labels, expected_samples_per_false_alarm=monitor.samples_per_false_alarm
+    ).rules("relevance")
+    margin = expected_margin(
+        _SPREAD,
+        known=30 * a_day,
+        first=monitor.baseline_samples,
+        min_drop=monitor.min_drop / FIVE_POINTS,
+        evenness=evenness,
+    )
+    answers = expected_answers(
+        NOTABLE_FALL,
+        mean=_MEAN,
+        spread=_SPREAD,
+        margin=margin,
+        threshold=rules.thresholds[0],
+        evenness=evenness,
+    )
+    said = f"a drop of 0.44 of 5 points (spread 1.2) after 30 days, at {a_day:,.0f} judged answers a day,"
+    if not isfinite(answers):
+        remedy = "raise the sampling rates, lower monitor.samples_per_false_alarm, or set monitor.targets"
+        return [warning("events", "monitor", f"{said} is not called", remedy)]
+    detail = f"{said} takes about {answers:,.0f} of them: {answers / a_day:,.1f} days"
+    return [ok("events", "monitor", detail)]
 
 
 def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> list[Finding]:

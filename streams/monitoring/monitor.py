@@ -210,6 +210,7 @@ class Monitor:
 
     def _series_snapshot(self, key: SeriesKey, entry: _Entry, now: datetime) -> SeriesSnapshot:
         series = entry.series
+        expected, a_day = series.mean.expected_answers, series.answers_a_day
         return SeriesSnapshot(
             metric=key.metric,
             fingerprint=key.fingerprint,
@@ -223,6 +224,8 @@ class Monitor:
             recent=series.recent,
             measures=tuple(MeasureSnapshot.of(watch) for watch in series.watches),
             heard_at=entry.heard_at,
+            expected_answers=expected,
+            expected_days=None if expected is None or a_day is None else expected / a_day,
             missing_strata=series.missing_strata(now),
         )
 

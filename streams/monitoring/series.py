@@ -123,6 +123,13 @@ class Series:
             clustered=self._clustered,
         )
 
+    @property
+    def answers_a_day(self) -> float | None:
+        """Judged answers a day, of the stored ones; None without two."""
+        moments = [one.occurred_at.timestamp() for one in self._history]
+        seconds = max(moments) - min(moments) if moments else 0.0
+        return (len(moments) - 1) * 86_400 / seconds if seconds > 0 else None
+
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
         """Return the sampling strata with answers in the past week but none in the window."""
         seconds = now.timestamp()

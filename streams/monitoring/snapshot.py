@@ -97,6 +97,9 @@ class SeriesSnapshot:
         recent: The estimate over the latest 50 scores.
         measures: Its measures, the mean first.
         heard_at: Time of its latest result.
+        expected_answers: Judged answers until a fall of the mean by 0.088 of the scale would be called; None
+            if not watching.
+        expected_days: The same in days, at the rate of its latest answers.
         missing_strata: Sampling rules that had answers in the past week and none in the window.
     """
 
@@ -112,6 +115,8 @@ class SeriesSnapshot:
     recent: Estimate | None
     measures: tuple[MeasureSnapshot, ...]
     heard_at: datetime
+    expected_answers: float | None
+    expected_days: float | None
     missing_strata: tuple[str, ...]
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import sqrt
 from typing import Any, Literal
 
 from schemas import Estimate
@@ -14,8 +15,12 @@ from streams.monitoring.statistics.baseline import ERRORS_TOLERATED, GrowingBase
 from streams.monitoring.statistics.changepoints import samples_since_shift
 from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
 from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.expected import expected_answers
 from streams.monitoring.statistics.mix import Mix
 from streams.monitoring.statistics.season import EVEN, Season, Waves, usual_of
+
+NOTABLE_FALL = 0.088
+"""The fall of the scale [0, 1] whose delay is told: 0.44 points of a scale five wide."""
 
 EXAMPLES = 5
 """Number of example events in an alert."""
@@ -118,6 +123,25 @@ class Watch:
     def threshold(self) -> float:
         """Value of the statistic at which a drop is detected."""
         return self._threshold
+
+    @property
+    def expected_answers(self) -> float | None:
+        """Judged answers until a fall of 0.088 of the scale would be called; None if not watching.
+
+        Infinity if it would hardly be called.
+        """
+        sums, learned = self._baseline.sums, self._baseline
+        mean = sums.mean if self._target is not None else learned.mean
+        if self.state != "watching" or mean is None or not sums.count:
+            return None
+        return expected_answers(
+            NOTABLE_FALL,
+            mean=mean,
+            spread=sqrt(max(sums.weighted_square / sums.weight - (sums.weighted / sums.weight) ** 2, 0.0)),
+            margin=max(learned.margin if self._target is None else mean - self._target, _LEAST),
+            threshold=self._threshold,
+            evenness=sums.effective_count / sums.count,
+        )
 
     def add(
         self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from schemas import Alert
@@ -88,6 +89,8 @@ def _series(one: SeriesSnapshot) -> dict[str, Any]:
         "recent": None if one.recent is None else one.recent.mean,
         "recent_low": None if one.recent is None else one.recent.low,
         "recent_high": None if one.recent is None else one.recent.high,
+        "expected_answers": _finite(one.expected_answers),
+        "expected_days": _finite(one.expected_days),
         "scored": one.scored,
         "unscored": one.unscored,
         "failed": one.failed,
@@ -95,6 +98,10 @@ def _series(one: SeriesSnapshot) -> dict[str, Any]:
         "low": None if window is None else window.low,
         "high": None if window is None else window.high,
     }
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and isfinite(number) else None
 
 
 def _foremost(alerts: Sequence[Alert]) -> list[Alert]:

@@ -179,6 +179,14 @@ function alerts(status) {
   }));
 }
 
+// What a reader can expect: how long a drop of 0.44 points of five would take.
+function patience(one, ranges) {
+  if (one.expected_answers === null) return one.state === "watching" ? ", not for small drops" : "";
+  const [lowest, highest] = ranges[one.metric];
+  const days = one.expected_days === null || one.expected_days < 0.05 ? "" : `, ${number(one.expected_days, 1)} days`;
+  return `: a drop of ${number(0.088 * (highest - lowest), 2)} takes about ${count(Math.round(one.expected_answers))} answers${days}`;
+}
+
 function means(status) {
   const gap = (one) => (one.recent === null || one.baseline === null ? 0 : one.baseline - one.recent);
   const ordered = [...status.series].sort((a, b) => gap(b) - gap(a)).slice(0, 30);
@@ -191,7 +199,7 @@ function means(status) {
     [number(one.baseline, 2), "number"],
     [count(one.scored), "number"],
     [count(one.unscored + one.failed), "number"],
-    [one.state, one.state === "dropped" ? "dropped" : ""],
+    [one.state + patience(one, status.ranges), one.state === "dropped" ? "dropped" : ""],
   ]), 9);
 }
 
