@@ -3,25 +3,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.errors import BadUsageError
 from streams.cli.file_run import FileCall, FileRun
 from streams.cli.lines import opened
 
 if TYPE_CHECKING:
     from judge.metric import Metric
-    from schemas import Failed, Scored, Unscored
-    from streams.batch.agreement import Agreement
-    from streams.batch.comparison import Comparison
-    from streams.batch.results import ResultFile, Texts
     from streams.batch.sources import Format
-    from streams.batch.tally import Tally
     from streams.settings import JudgeSettings, Settings
 
 CONCURRENCY = 16
@@ -193,6 +187,7 @@ def _run(
     from streams.batch.agreement import agreements, read_human_labels
     from streams.batch.results import open_results, read_results
     from streams.batch.sources import read_lines
+    from streams.cli.file_report import report
     from streams.cli.running import run_until_stopped
     from streams.errors import SettingsError
 
@@ -212,17 +207,13 @@ def _run(
         with opened(call.file) as handle:
             lines = read_lines(handle, call.form, str(call.file), None if mapped else call.fields)
             run = FileRun(call, settings, asked, list(metrics.values()), results, is_table=is_table)
-            summary = run_until_stopped(lambda stop: run.judge(lines, stop))
+            run_until_stopped(lambda stop: run.judge(lines, stop))
         agreed = (
             [] if call.labels is None else agreements(labels, [*earlier, *run.kept], metrics, call.labels)
         )
     except SettingsError as error:
         raise BadUsageError(str(error)) from error
-    comparisons = _compared(call, earlier, run.kept)
-    _tell(call, summary, comparisons, agreed, as_json=as_json)
-    if call.html is not None:
-        _write_page(call.html, run, earlier, comparisons, agreed)
-    _end(call, summary, comparisons, results, run.texts)
+    report(call, run, earlier, agreed, results, as_json=as_json)
 
 
 def field_names(given: Sequence[str]) -> dict[str, str]:
@@ -323,100 +314,3 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
         return guarded(build_metric(name, settled), judge)
     except (SettingsError, ValidationError) as error:
         raise BadUsageError(str(error)) from error
-
-
-def _compared(
-    call: FileCall, earlier: Sequence[Scored | Unscored | Failed], now: Sequence[Scored | Unscored | Failed]
-) -> list[Comparison]:
-    from streams.batch.comparison import compare
-
-    return [] if call.compare is None else [compare(name, earlier, now) for name in call.metrics]
-
-
-def _tell(
-    call: FileCall,
-    summary: Tally,
-    comparisons: Sequence[Comparison],
-    agreements: Sequence[Agreement],
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        told = summary.as_json()
-        if comparisons:
-            told["comparisons"] = [one.as_json() for one in comparisons]
-        if call.labels is not None:
-            told["agreement"] = [one.as_json() for one in agreements]
-        text = json.dumps(told, ensure_ascii=False)
-    else:
-        lines = [summary.text(), *(one.text() for one in comparisons)]
-        lines += [line for one in agreements for line in one.lines()]
-        if call.labels is not None and not agreements:
-            lines.append(f"--labels {call.labels}: no label is of a scored answer; compare the event ids")
-        text = "\n".join(lines)
-    typer.echo(text, err=not (as_json and call.output is not None))
-
-
-def _write_page(
-    html: Path,
-    run: FileRun,
-    earlier: Sequence[Scored | Unscored | Failed],
-    comparisons: Sequence[Comparison],
-    agreements: Sequence[Agreement],
-) -> None:
-    from streams.batch.page import Row, page
-
-    before = {(one.event_id, one.metric): one for one in earlier}
-    people = {(key, one.metric): scores for one in agreements for key, scores in one.people.items()}
-    rows = [
-        Row(
-            one,
-            run.texts.get(one.result_id),
-            before.get((one.event_id, one.metric)),
-            people.get((one.event_id, one.metric), ()),
-        )
-        for one in run.kept
-    ]
-    try:
-        html.write_text(page(run.name, run.summary, rows, comparisons, agreements), encoding="utf-8")
-    except OSError as error:
-        raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
-
-
-def _end(
-    call: FileCall,
-    summary: Tally,
-    comparisons: Sequence[Comparison],
-    results: ResultFile | None,
-    texts: Mapping[str, Texts],
-) -> None:
-    """Move the results to --output, or print where they are; set the exit code."""
-    if summary.interrupted or summary.outage is not None:
-        kept = None if results is None else results.leave()
-        if summary.outage is not None:
-            written = f"{summary.results} results were written before" if results is None else kept
-            raise CommandError("; ".join(part for part in (summary.outage, written) if part))
-        if kept is not None:
-            typer.echo(kept, err=True)
-        raise typer.Exit(130)
-    if results is not None and summary.all_failed:
-        results.leave()
-    elif results is not None and summary.results:
-        results.finish(texts)
-    problems = [*_problems(call, summary)]
-    problems += [f"--compare {call.compare}: {one.text()}" for one in comparisons if one.is_worse]
-    if problems:
-        raise CommandError("; ".join(problems))
-
-
-def _problems(call: FileCall, summary: Tally) -> Iterator[str]:
-    if summary.invalid:
-        yield f"{summary.invalid.total()} of {summary.lines} lines are not events"
-    if summary.all_failed:
-        reasons = ", ".join(f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3))
-        yield f"judging failed for all events ({reasons})"
-    for name, least in call.fail_under:
-        mean = next(one for one in summary.metrics if one.metric == name).scored.mean
-        if mean is None or mean < least:
-            shown = "nothing was scored" if mean is None else f"the mean is {mean:.2f}"
-            yield f"--fail-under {name}={least:g}: {shown}"

@@ -50,7 +50,7 @@ def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
 def test_a_pack_replaces_the_prompts_of_its_metric(tmp_path: Path) -> None:
     """A pack replaces the prompts of one metric, which may be new; invalid combinations are refused."""
     pack = tmp_path / "tone.md"
-    pack.write_text("Score", encoding="utf-8")
+    pack.write_text("Score {{ item.output_text }}", encoding="utf-8")
     found = settings_of(Plan(metrics=("tone",), pack=pack), settings())
     assert found.metrics["tone"].prompt_pack == pack
     for plan, problem in (
