@@ -24,11 +24,11 @@ from benchmarks.contestants.otlp_full import ROUNDS
 from benchmarks.peers import PeersUnavailableError, peers_python
 from benchmarks.report import Line
 from streams.intake.joining.join import Bounds, Join
+from streams.intake.pushdown import TracePushDown, TraceSampler
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.requests import wire
 from streams.intake.reading.otlp.span import has_root
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.trace_sampling import TracePushDown, TraceSampler
 
 RATE: Final = 0.05
 REPEATS: Final = 400

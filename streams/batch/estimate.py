@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.batch.selection import Passage
-from streams.intake.tasks import texts_chars
+from streams.intake.selector import texts_chars
 
 SAMPLE: Final = 40
 """Minimum samples per metric for an estimate, if there are as many."""

@@ -18,7 +18,7 @@ from streams.batch.engine import CONFIRM_SECONDS, Checks, Work
 from streams.batch.results import Texts
 from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
-from streams.intake.joining.whole import joined
+from streams.intake.joining.conversations import joined
 from streams.intake.reading import Ingest
 from streams.judging.agent import PatientJudge
 from streams.judging.prices import build_prices

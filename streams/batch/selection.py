@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from judge.errors import EventError
 from judge.metric import Metric
@@ -21,21 +20,20 @@ from streams.intake.from_settings import (
     trace_bounds,
     trace_reader,
 )
+from streams.intake.joining.conversations import joined
 from streams.intake.joining.join import Bounds, Group, Join
-from streams.intake.joining.whole import joined
-from streams.intake.pushdown import push_down
+from streams.intake.pushdown import TraceSampler, push_down
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.routing import Route, route
-from streams.intake.tasks import tasks_of
-from streams.intake.trace_sampling import TraceSampler
+from streams.intake.selector import Selector
 from streams.kafka.stretch import PastRecord
 from streams.settings import SamplingSettings, Settings
 
 T = TypeVar("T")
-_Found: TypeAlias = tuple[PastRecord, QAEvent, tuple[Route, ...]]
-"""The first record of an event, the event, and its possible routes."""
+UNITS: Final = ("event", "conversation")
+_Found: TypeAlias = tuple[PastRecord, QAEvent, Selector]
+"""The first record of an event, the event, and what selects its tasks."""
 Records: TypeAlias = AsyncIterator[PastRecord]
 Inside: TypeAlias = Callable[[PastRecord], bool]
 
@@ -77,21 +75,26 @@ class Selection:
         ingest = settings.ingest
         otlp = ingest.format == "otlp" and not whole
         self._settings = settings
-        self._metrics = metrics
-        self._replay_id = replay_id
         self._parts = tuple(parts)
         self._unpack = None if unpacking is None else unpacking.json
         self._policy = sampling_policy(SamplingSettings() if whole else settings.sampling)
-        self._routes = metric_routes(settings)
-        self._of_all = tuple(one for one in self._routes if one.of_all)
-        self._whole_routes = metric_routes(settings, "conversation")
+        self._single, self._whole = (
+            Selector(
+                self._policy,
+                metric_routes(settings, unit),
+                metrics,
+                verification_seconds=settings.judge.verification_seconds,
+                replay_id=replay_id,
+            )
+            for unit in UNITS
+        )
         self._ingest = json_reader(ingest)
         self._read = self._policy if whole else reading_policy(settings)
         self._predicate = None if otlp else push_down(self._read, self._ingest)
         self._reader = trace_reader(ingest) if otlp else None
         self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0
         """Seconds before and after the time range in which its traces or conversations may have records."""
-        if self._whole_routes:
+        if self._whole.routes:
             self.straddle_seconds = ingest.conversations.max_seconds
 
     async def tasks(
@@ -106,26 +109,16 @@ class Selection:
             if self._reader is None
             else self._traces(self._reader, records, passage, inside)
         )
-        async for record, event, routes in events:
+        async for record, event, selector in events:
             if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
                 passage.passed["other_part"] += 1
                 continue
-            decision = self._policy.decide_event(event, record.key)
-            routing = route(event, decision, routes if decision.keep else self._of_all)
-            if not routing.assignments:
-                unroutable = decision.keep and routing.unroutable
-                passage.passed["unroutable" if unroutable else decision.skip_reason or "not_sampled"] += 1
+            selection = selector.select(event, record.key)
+            if selection.skipped is not None:
+                passage.passed[selection.skipped] += 1
                 continue
             try:
-                tasks = await tasks_of(
-                    record,
-                    event,
-                    routing,
-                    self._metrics,
-                    now=datetime.now(UTC),
-                    verification_seconds=self._settings.judge.verification_seconds,
-                    replay_id=self._replay_id,
-                )
+                tasks = await selector.tasks(record, event, selection)
             except EventError:
                 passage.passed["oversized"] += 1
                 continue
@@ -137,7 +130,7 @@ class Selection:
         joins: dict[int, _PartitionJoin[QAEvent]] = {}
         async for record in records:
             counts = inside(record)
-            if not counts and not self._whole_routes:
+            if not counts and not self._whole.routes:
                 continue
             passage.records += counts
             if self._predicate is not None and not self._predicate(record):
@@ -148,20 +141,20 @@ class Selection:
             except DecodeError as error:
                 passage.passed[error.reason] += counts
                 continue
-            if counts and self._routes:
-                yield record, event, self._routes
+            if counts and self._single.routes:
+                yield record, event, self._single
             for found in self._conversations(joins, record, event, inside):
                 yield found
         for join in joins.values():
             for first, events in join.rest():
                 if inside(first):
-                    yield first, joined(events), self._whole_routes
+                    yield first, joined(events), self._whole
 
     def _conversations(
         self, joins: dict[int, _PartitionJoin[QAEvent]], record: PastRecord, event: QAEvent, inside: Inside
     ) -> Iterator[_Found]:
         """Yield the conversations that are closed by a record's time."""
-        if not self._whole_routes or event.conversation_id is None:
+        if not self._whole.routes or event.conversation_id is None:
             return
         if not self._policy.decide_event(event, record.key).keep:
             return
@@ -169,7 +162,7 @@ class Selection:
         join = joins.setdefault(record.partition, _PartitionJoin(bounds))
         for first, events in join.add(record, {event.conversation_id: [event]}):
             if inside(first):
-                yield first, joined(events), self._whole_routes
+                yield first, joined(events), self._whole
 
     # Traces
 
@@ -217,7 +210,7 @@ class Selection:
             if reading.why_none is not None:
                 passage.passed[reading.why_none] += 1
             for event in reading.events:
-                yield first, event, self._routes
+                yield first, event, self._single
 
 
 class _PartitionJoin(Generic[T]):

@@ -23,8 +23,8 @@ from streams.cli.errors import CommandError
 from streams.cli.kafka import connection
 from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
-from streams.intake.joining.whole import joined
-from streams.intake.routing import Route
+from streams.intake.joining.conversations import joined
+from streams.intake.selector import Route
 from streams.intake.trial import RawRecord, Trial
 from streams.judging.asked import asked_by
 from streams.judging.from_settings import budget_limits

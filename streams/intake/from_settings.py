@@ -13,8 +13,8 @@ from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
+from streams.intake.selector import EventCondition, Route
 from streams.settings import (
     ConversationSettings,
     OtlpSettings,
@@ -26,14 +26,15 @@ from streams.settings.intake import IngestSettings
 from streams.settings.metrics import Unit
 
 
-def sampling_policy(sampling: SamplingSettings) -> SamplingPolicy:
-    """Build the sampling policy."""
-    rules = [
-        Rule(name=rule.name, when=LabelsCondition.of(rule.when), rate=rule.rate) for rule in sampling.rules
-    ]
+def sampling_policy(sampling: SamplingSettings, *, least_rate: float = 0.0) -> SamplingPolicy:
+    """Build the sampling policy; rates above 0 are at least `least_rate`."""
+
+    def rate(own: float) -> float:
+        return own and max(own, least_rate)
+
     return SamplingPolicy(
-        default_rate=sampling.default_rate,
-        rules=rules,
+        default_rate=rate(sampling.default_rate),
+        rules=[Rule(one.name, LabelsCondition.of(one.when), rate(one.rate)) for one in sampling.rules],
         key=sampling.key,
         upstream=sampling.upstream,
         floor=sampling.upstream_floor,
@@ -41,19 +42,9 @@ def sampling_policy(sampling: SamplingSettings) -> SamplingPolicy:
 
 
 def reading_policy(settings: Settings) -> SamplingPolicy:
-    """Build the policy before decoding: it also keeps events of metrics that judge more than the sample."""
+    """Build the policy of push-down, which keeps the events of metrics that judge more than the sample."""
     least = max((metric.rate for metric in settings.metrics.values() if metric.is_code), default=0.0)
-    sampling = settings.sampling
-    wider = sampling.model_copy(
-        update={
-            "default_rate": sampling.default_rate and max(sampling.default_rate, least),
-            "rules": tuple(
-                rule.model_copy(update={"rate": rule.rate and max(rule.rate, least)})
-                for rule in sampling.rules
-            ),
-        }
-    )
-    return sampling_policy(wider)
+    return sampling_policy(settings.sampling, least_rate=least)
 
 
 def json_reader(ingest: IngestSettings) -> Ingest:
@@ -90,12 +81,7 @@ def conversation_bounds(conversations: ConversationSettings) -> Bounds:
 
 
 def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]:
-    """Build the route of each metric, in the order of the settings.
-
-    Args:
-        settings: The settings.
-        unit: The unit of the metrics: single events or whole conversations.
-    """
+    """Build the route of each metric of a unit (event or conversation), in the order of the settings."""
     return tuple(
         Route(
             metric=name,

@@ -1,47 +1,37 @@
-"""Sample raw records before decoding: a predicate that skips what the policy does not keep.
+"""Sample raw records before they are delivered: the intake's decision, on a cheap view of the record.
 
-For every record that `Ingest.decode` accepts, the predicate decides as `SamplingPolicy.decide_event` does for
-the decoded event, with the same skip reason. It reads no more than needed: the record's key if the policy
-samples by it, the trace headers if there are any, and otherwise, or if strata depend on labels, the needed
-fields of the body.
-
-A record that cannot be decoded is delivered and becomes a dead letter, unless the fields for sampling can be
-read and decide to skip it. So at a rate of 1%, about one in a hundred such records becomes a dead letter.
+Each view is a step of the same decision: the record's key, the trace headers, the needed fields of a plain
+JSON body, and else the decoded event. What cannot be read is delivered and becomes a dead letter, unless
+these fields can be read and decide to skip it: at a rate of 1%, one in a hundred such records becomes one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from judge.task import READ_AT_ONCE
-from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.decision import SkipReason
 from streams.intake.randomness import (
-    RANDOM_BITS,
     RANGE,
     event_randomness,
-    hashed_randomness,
+    random_value,
     trace_randomness,
 )
 from streams.intake.reading import Ingest
 from streams.intake.reading.decode import normal_label
 from streams.intake.reading.envelope import Headers, parts_of, strip_confluent
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.requests.outline import trace_id_of
+from streams.intake.reading.otlp.span import Head
 from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
-from streams.intake.sampling import SamplingPolicy, Stratum
+from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
 
-MAX_PLACES: Final = 1_000
-"""Limit on cached strata by label values, whose combinations producers choose."""
-_DIGEST_BYTES: Final = 32
 _ABSENT: Final = msgspec.Raw()
-_Needed = tuple[int, dict[str, str]]
-"""R and the labels that determine the stratum."""
+_Text = str | UnsetType | None
 
 
 class Record(Protocol):
@@ -60,23 +50,22 @@ class Record(Protocol):
         """Names and values, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A stratum in a form that is fast to compare.
+def _decoder(label_names: Sequence[str]) -> msgspec.json.Decoder[Any] | None:
+    """Build a decoder for the fields of a plain event that sampling needs; None if a label's name forbids it.
 
-    Args:
-        limit: Lowest SHA-256 digest that is kept; digests are ordered like the numbers in their first bytes.
-        skip_reason: The reason to skip the others.
+    It reads only the wanted labels: a dictionary of all costs a third of the whole decision.
     """
-
-    limit: bytes
-    skip_reason: SkipReason
-
-    @classmethod
-    def of(cls, stratum: Stratum) -> _Place:
-        if stratum.threshold == RANGE:  # no digest reaches it
-            return cls(b"\xff" * (_DIGEST_BYTES + 1), stratum.skip_reason)
-        return cls(stratum.threshold.to_bytes(RANDOM_BITS // 8, "big"), stratum.skip_reason)
+    fields: list[tuple[str, Any, Any]] = [("specversion", msgspec.Raw, _ABSENT)]
+    fields += [(name, _Text, UNSET) for name in ("event_id", "trace_id", "tracestate")]
+    if label_names:
+        names = {f"label_{index}": name for index, name in enumerate(label_names)}
+        wanted = [(name, str | bool | UnsetType | None, UNSET) for name in names]
+        try:
+            labels = msgspec.defstruct("Labels", wanted, rename=names, gc=False)
+        except ValueError:
+            return None  # a quote or a control character
+        fields.append(("labels", labels | UnsetType | None, UNSET))
+    return msgspec.json.Decoder(msgspec.defstruct("Body", fields, gc=False))
 
 
 def push_down(policy: SamplingPolicy, ingest: Ingest) -> PushDown | None:
@@ -88,12 +77,7 @@ def push_down(policy: SamplingPolicy, ingest: Ingest) -> PushDown | None:
 
 
 class PushDown:
-    """Decides whether a raw record is delivered. Not thread-safe: `skipped` holds plain integers.
-
-    Args:
-        policy: The sampling policy.
-        ingest: Reads records.
-    """
+    """Decides whether a raw record is delivered. Not thread-safe: `skipped` holds plain integers."""
 
     def __init__(self, policy: SamplingPolicy, ingest: Ingest) -> None:
         self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
@@ -101,162 +85,146 @@ class PushDown:
         self._policy = policy
         self._ingest = ingest
         self._surely_read = min(ingest.max_event_bytes, READ_AT_ONCE)
-        self._by_key = policy.key == "record_key"
-        self._label_names = policy.label_names
-        self._label_attributes = tuple(
-            (f"label_{index}", name) for index, name in enumerate(policy.label_names)
-        )
         self._only_stratum = None if policy.label_names else policy.stratum({})
-        self._only_place = None if self._only_stratum is None else _Place.of(self._only_stratum)
-        self._places: dict[Any, _Place] = {}
-        self._whole = _decoder(ingest, policy.label_names, identity=True)
-        self._labels_alone = _decoder(ingest, policy.label_names, identity=False)
+        self._labels = tuple((f"label_{index}", name) for index, name in enumerate(policy.label_names))
+        self._decoder = None if ingest.maps else _decoder(policy.label_names)
 
     def __call__(self, record: Record) -> bool:
-        """Decide, and count the record if it is skipped.
-
-        Args:
-            record: A raw record.
-
-        Returns:
-            Whether it is delivered.
-        """
-        # Two fast paths of the decision below, for most records: this runs for every record.
-        key = record.key if self._by_key else None
-        place = self._only_place
-        if key and place is not None:
-            if sha256(key).digest() >= place.limit:
-                return True
-            self.skipped[place.skip_reason] += 1
-            return False
-        if self._whole is not None and not key and not record.headers:
-            kept = self._decide_by_body(record.value)
-            if kept is not None:
-                return kept
-        if key:
-            randomness: int | None = hashed_randomness(key)
-        else:
-            randomness = _header_randomness(record.headers) if record.headers else None
+        """Return whether to deliver a record; count it if not."""
+        randomness = self._policy.key_randomness(record.key)
+        if randomness is None and record.headers:
+            context = trace_from_headers(record.headers)
+            if context is not None:
+                randomness = trace_randomness(context.trace_id, context.tracestate)
         stratum = self._only_stratum
         if randomness is None or stratum is None:
-            needed = self._read(record, randomness)
-            if needed is None:
+            found = self._read(record, randomness)
+            if found is None:
                 return True
-            randomness, labels = needed
-            stratum = stratum or self._policy.stratum(labels)
+            randomness, stratum = found
         if randomness >= stratum.threshold:
             return True
         self.skipped[stratum.skip_reason] += 1
         return False
 
-    def _decide_by_body(self, value: bytes | None) -> bool | None:
-        """Decide by id and labels in the body; None if they do not suffice."""
-        decoder = self._whole
-        if decoder is None or not value or (len(value) > self._surely_read and self._is_large(value)):
+    def _read(self, record: Record, randomness: int | None) -> tuple[int, Stratum] | None:
+        """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
+        value = record.value
+        if not value or (len(value) > self._surely_read and self._is_large(value)):
             return None
         try:
-            found = decoder.decode(value if value[0] else strip_confluent(value))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
-        if not found.event_id or found.trace_id or found.specversion is not _ABSENT:
-            return None
-        place = self._only_place or self._places.get(found.labels) or self._find_place(found.labels)
-        if sha256(found.event_id.encode()).digest() >= place.limit:
-            return True
-        self.skipped[place.skip_reason] += 1
-        return False
+            body = self._view(value)
+            if body is None:
+                return self._decode(record, randomness)
+            if randomness is None:
+                trace_id = normal_trace_id(body.trace_id) if body.trace_id else None
+                tracestate = normal_tracestate(body.tracestate) if trace_id and body.tracestate else None
+                randomness = event_randomness(body.event_id, trace_id, tracestate)
+            return randomness, self._only_stratum or self._stratum(body.labels)
+        except (DecodeError, ValueError):
+            return None  # ValueError: text that UTF-8 cannot encode, from an expression of the mapping
 
     def _is_large(self, value: bytes) -> bool:
-        """Return whether a body is not read here, because of its size or its number of parts."""
         return len(value) > self._ingest.max_event_bytes or parts_of(value) > READ_AT_ONCE
 
-    def _find_place(self, found: Any) -> _Place:
-        labels = self._labels_of(found)
-        place = _Place.of(self._policy.stratum(labels))
-        if len(self._places) < MAX_PLACES and all(
-            len(label) < MAX_LABEL_VALUE_CHARS for label in labels.values()
-        ):
-            self._places[found] = place
-        return place
+    def _view(self, value: bytes) -> Any:
+        """Return the needed fields of a plain event; None if an envelope or a mapping has them elsewhere."""
+        if self._decoder is None:
+            return None
+        try:
+            body: Any = self._decoder.decode(value if value[0] else strip_confluent(value))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None  # another type, or not JSON
+        return body if body.event_id and body.specversion is _ABSENT else None
 
-    def _labels_of(self, found: Any) -> dict[str, str]:
-        """Return the labels that determine the stratum, as `normal_labels` does."""
+    def _stratum(self, found: Any) -> Stratum:
         labels: dict[str, str] = {}
         if found:
-            for attribute, name in self._label_attributes:
+            for attribute, name in self._labels:
                 label = getattr(found, attribute)
                 if label is True or label is False:
                     labels[name] = "true" if label else "false"
                 elif label is not None and label is not UNSET:
                     labels[name] = normal_label(label)
-        return labels
+        return self._policy.stratum(labels)
 
-    def _read(self, record: Record, randomness: int | None) -> _Needed | None:
-        """Read the needed fields; None if they cannot be read, so that the record is delivered."""
-        value = record.value
-        if not value or self._is_large(value):
-            return None
-        quick = self._read_quickly(value, randomness)
-        return self._read_exactly(record, randomness) if quick is None else quick
-
-    def _read_quickly(self, value: bytes, randomness: int | None) -> _Needed | None:
-        """Parse only the needed fields of the JSON; None if their meaning needs the full path."""
-        decoder = self._whole if randomness is None else self._labels_alone
-        if decoder is None:
-            return None
-        try:
-            found = decoder.decode(strip_confluent(value))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None  # not JSON, nested too deeply, or a type that `normal_labels` converts
-        if found.specversion is not _ABSENT:
-            return None  # possibly a structured CloudEvent, with the fields in `data`
-        labels = self._labels_of(found.labels) if self._label_names else {}
+    def _decode(self, record: Record, randomness: int | None) -> tuple[int, Stratum]:
+        event = self._ingest.decode(record.value, record.headers)
         if randomness is None:
-            if not found.event_id:
-                return None  # a CloudEvent in binary mode has its id in a header
-            trace_id = normal_trace_id(found.trace_id or None)
-            randomness = event_randomness(
-                found.event_id, trace_id, normal_tracestate(found.tracestate or None)
-            )
-        return randomness, labels
+            randomness = event_randomness(event.event_id, event.trace_id, event.tracestate)
+        return randomness, self._policy.stratum(event.labels)
 
-    def _read_exactly(self, record: Record, randomness: int | None) -> _Needed | None:
-        """Read the fields by the full path."""
-        try:
-            found = self._ingest.sampling_fields(record.value, record.headers, self._label_names)
+
+class Split(NamedTuple):
+    """The traces of one record: ids of the sampled ones, and the number of roots of the others."""
+
+    kept: frozenset[str]
+    skipped: int
+
+
+class TraceSampler:
+    """Samples the traces of a record by their ids, before the rest of them is parsed.
+
+    With rates by label, the stratum is known only for a whole trace: until then the highest rate of all
+    strata applies, and traces of other strata are skipped when they are closed.
+    """
+
+    def __init__(self, policy: SamplingPolicy) -> None:
+        self._policy = policy
+        self._least = policy.least_threshold
+        self.skip_reason: SkipReason = "filtered" if self._least == RANGE else "not_sampled"
+
+    def split(self, heads: Iterable[Head], record_key: bytes | None) -> Split:
+        """Split the traces of a record by the decision; a trace is counted with its root."""
+        kept = []
+        skipped = 0
+        for head in heads:
+            if self.keeps(head, record_key):
+                kept.append(head.trace_id)
+            else:
+                skipped += head.roots
+        return Split(frozenset(kept), skipped)
+
+    def keeps(self, head: Head, record_key: bytes | None) -> bool:
+        """Return whether one trace is kept."""
+        randomness = self._policy.key_randomness(record_key)
+        if randomness is None:
+            trace_id, tracestate, _ = head
+            randomness = random_value(tracestate) if tracestate else None
             if randomness is None:
-                randomness = event_randomness(found.event_id, found.trace_id, found.tracestate)
-        except (DecodeError, ValueError):
-            return None  # ValueError: text that UTF-8 cannot encode, from an expression of the mapping
-        return randomness, found.labels
+                randomness = int(trace_id[-14:], 16) if len(trace_id) == 32 else -1
+        return randomness >= self._least
+
+    def keeps_id(self, trace_id: bytes, record_key: bytes) -> bool:
+        """As `keeps`, for a trace without tracestate, by the 16 bytes of its id."""
+        randomness = self._policy.key_randomness(record_key)
+        return (int.from_bytes(trace_id[-7:], "big") if randomness is None else randomness) >= self._least
 
 
-def _header_randomness(headers: Headers) -> int | None:
-    context = trace_from_headers(headers)
-    return None if context is None else trace_randomness(context.trace_id, context.tracestate)
+class TracePushDown:
+    """Decides whether a raw record is delivered: it has a sampled trace, or cannot be read."""
 
+    def __init__(self, policy: SamplingPolicy, reader: OtlpReader) -> None:
+        self._sampler = TraceSampler(policy)
+        self._reader = reader
+        self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
+        """Traces skipped so far, by reason."""
 
-def _decoder(
-    ingest: Ingest, label_names: Sequence[str], *, identity: bool
-) -> msgspec.json.Decoder[Any] | None:
-    """Build a decoder for the needed fields; None with a mapping, which may take them from elsewhere."""
-    if ingest.maps:
-        return None
-    text = str | UnsetType | None
-    fields: list[tuple[str, Any, Any]] = [("specversion", msgspec.Raw, _ABSENT)]
-    if identity:
-        fields += [(name, text, UNSET) for name in ("event_id", "trace_id", "tracestate")]
-    if label_names:
-        names = {f"label_{index}": name for index, name in enumerate(label_names)}
-        try:
-            labels = msgspec.defstruct(
-                "Labels",
-                [(field, str | bool | UnsetType | None, UNSET) for field in names],
-                rename=names,
-                frozen=True,  # so that it is hashable
-                gc=False,
-            )
-        except ValueError:
-            return None  # a label name with a quote or a control character
-        fields.append(("labels", labels | UnsetType | None, UNSET))
-    return msgspec.json.Decoder(msgspec.defstruct("Needed", fields, gc=False))
+    def __call__(self, record: Record) -> bool:
+        """Return whether to deliver a record; count its traces if not."""
+        key, value = record.key, record.value
+        roots = None
+        if key and (trace_id := trace_id_of(key)):
+            if self._sampler.keeps_id(trace_id, key):
+                return True
+            roots = self._reader.roots(value, trace_id)
+        if roots is None:
+            try:
+                split = self._sampler.split(self._reader.heads(value, key), key)
+            except (DecodeError, ValueError):
+                return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
+            if split.kept:
+                return True
+            roots = split.skipped
+        self.skipped[self._sampler.skip_reason] += roots
+        return False

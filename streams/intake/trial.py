@@ -15,7 +15,7 @@ from streams.intake.reading.otlp.qa import capture_hints
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.routing import route
+from streams.intake.selector import Selector
 from streams.settings import Settings
 
 WHY_NONE: Final = {
@@ -39,20 +39,10 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one record or trace.
-
-    Args:
-        before: The input: the JSON of a record, or the id of a trace.
-        event: The event; None without one.
-        problem: Why there is none.
-        kept: Whether sampling keeps the event.
-        probability: Its inclusion probability.
-        stratum: Name of the matching rule.
-        metrics: The metrics that would judge it.
-        hints: For traces without content: how to enable its recording.
-    """
+    """The outcome of one record or trace: its event, or the problem."""
 
     before: Any
+    """The input: the JSON of a record, or the id of a trace."""
     event: QAEvent | None = None
     problem: str | None = None
     kept: bool = False
@@ -60,6 +50,7 @@ class Outcome:
     stratum: str | None = None
     metrics: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    """For traces without content: how to enable its recording."""
 
 
 def looks_like_otlp(value: bytes) -> bool:
@@ -73,14 +64,7 @@ def looks_like_otlp(value: bytes) -> bool:
 async def unpack(
     records: Sequence[RawRecord], unpacking: Unpacking | None
 ) -> tuple[list[RawRecord], list[Outcome]]:
-    """Decode records by their schemas.
-
-    Args:
-        records: The records.
-        unpacking: Decodes them; None without a registry.
-
-    Returns:
-        The records as JSON, and the outcomes of those that do not match their schema.
+    """Decode records by their schemas; also return the outcomes of those that do not match theirs.
 
     Raises:
         RegistryDownError: The registry does not answer.
@@ -97,11 +81,7 @@ async def unpack(
 
 
 class Trial:
-    """Reads records as a worker with these settings does.
-
-    Args:
-        settings: The settings.
-        otlp: Whether records are OTLP; by default as in the settings.
+    """Reads records as a worker with these settings does; `otlp` overrides their format.
 
     Raises:
         SettingsError: The mapping is invalid.
@@ -112,15 +92,10 @@ class Trial:
         self.otlp = ingest.format == "otlp" if otlp is None else otlp
         self._json = None if self.otlp else json_reader(ingest)
         self._reader = trace_reader(ingest) if self.otlp else None
-        self._policy = sampling_policy(settings.sampling)
-        self._routes = metric_routes(settings)
+        self._selector = Selector(sampling_policy(settings.sampling), metric_routes(settings), {})
 
     def outcomes(self, records: Iterable[RawRecord]) -> Iterator[Outcome]:
-        """Yield the outcomes of records; traces are joined over all of them.
-
-        Args:
-            records: Records, in the order of the topic.
-        """
+        """Yield the outcomes of records, in the order of the topic; traces are joined over all."""
         if self._reader is not None:
             yield from self._traces(self._reader, records)
             return
@@ -159,18 +134,18 @@ class Trial:
                 yield self._sampled(trace_id, event, None)
 
     def _sampled(self, before: Any, event: QAEvent, key: bytes | None) -> Outcome:
-        decision = self._policy.decide_event(event, key)
-        routing = route(event, decision, self._routes)
+        selection = self._selector.select(event, key)
+        decision, unroutable = selection.decision, not selection.fitting
         return Outcome(
             before,
             event,
-            problem="unroutable: no metric's conditions match; see metrics.*.when"
-            if routing.unroutable
-            else None,
+            problem="unroutable: no metric's conditions match; see metrics.*.when" if unroutable else None,
             kept=decision.keep,
             probability=float(decision.probability),
             stratum=decision.stratum,
-            metrics=tuple(one.metric for one in routing.assignments) if decision.keep else routing.fitting,
+            metrics=tuple(metric for metric, _ in selection.assignments)
+            if decision.keep
+            else selection.fitting,
         )
 
 

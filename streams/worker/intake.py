@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -23,11 +23,10 @@ from streams.intake.from_settings import (
 from streams.intake.joining.conversations import ConversationIntake
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.traces import TraceIntake
-from streams.intake.pushdown import PushDown, push_down
+from streams.intake.pushdown import PushDown, TracePushDown, TraceSampler, push_down
 from streams.intake.reading.beside import read_beside
 from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.sampling import SamplingPolicy
-from streams.intake.trace_sampling import TracePushDown, TraceSampler
+from streams.intake.selector import Route, Selector
 from streams.judging.spending import Spending
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
@@ -39,20 +38,15 @@ from streams.telemetry.instruments import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeIntake:
-    """The intake of the events topic.
-
-    Attributes:
-        part: Handles the records.
-        predicate: Filters records before that; None to keep all.
-        room: Room of the topic; None for the default.
-        release: Releases records that wait for further ones.
-        registry: Decodes records by their schemas; None without a registry.
-    """
+    """The intake of the events topic."""
 
     part: Intake | TraceIntake | ConversationIntake
     predicate: PushDown | TracePushDown | None
+    """Filters records before they are delivered; None to keep all."""
     room: Room | None = None
+    """Room of the topic; None for the default."""
     release: Callable[[], None] = lambda: None
+    """Releases records that wait for further ones."""
     registry: Unpacking | None = None
 
 
@@ -69,85 +63,55 @@ def make_intake(
 ) -> MadeIntake:
     """Build the intake of the events topic.
 
-    Args:
-        settings: The settings.
-        metrics: Metrics to judge, by name.
-        output: Writes tasks and dead letters.
-        counts: The Prometheus metrics.
-        spending: The judging cost of this worker.
-        agents: The agents of this worker.
-        env: Environment variables.
-        consumer: Returns the worker's consumer; None before it exists.
-
     Raises:
         SettingsError: The registry cannot be used, or the rates depend on a budget that other workers spend.
     """
     ingest = json_reader(settings.ingest)
     otlp = settings.ingest.format == "otlp"
-    policy = sampling_policy(settings.sampling)
+    seconds = settings.judge.verification_seconds
     registry = None if otlp else open_registry(settings.ingest.registry, env)
     read = partial(
         ingest.read,
         unpack=None if registry is None else registry.json,
-        beside=partial(read_beside, seconds=settings.judge.verification_seconds),
+        beside=partial(read_beside, seconds=seconds),
     )
-    taking = partial(
-        Intake,
-        read=read,
-        policy=policy,
-        metrics=metrics,
-        output=output,
-        counts=counts,
-        verification_seconds=settings.judge.verification_seconds,
-        rate_factor=_rate_factor(settings, spending, agents),
+    policy, reading = sampling_policy(settings.sampling), reading_policy(settings)
+
+    bounds = (
+        trace_bounds(settings.ingest.otlp) if otlp else conversation_bounds(settings.ingest.conversations)
     )
-    intake = taking(routes=metric_routes(settings))
     joining = Joining(
         counts=counts,
-        bounds=trace_bounds(settings.ingest.otlp)
-        if otlp
-        else conversation_bounds(settings.ingest.conversations),
+        bounds=bounds,
         past=TopicPast(settings.kafka),
         polled=lambda topic, partition: (of := consumer()) and of.polled(topic, partition),
         is_member=lambda: (of := consumer()) is not None and of.is_member,
     )
+    # More than the limit on open groups, so that reading never waits for unread records of one.
+    room = Room(records=32 * bounds.groups, bytes=2 * bounds.size)
+    rate_factor = _rate_factor(settings, spending, agents)
+
+    def intake(routes: tuple[Route, ...]) -> Intake:
+        selector = Selector(policy, routes, metrics, verification_seconds=seconds, rate_factor=rate_factor)
+        return Intake(read=read, selector=selector, output=output, counts=counts)
+
+    events, whole = intake(metric_routes(settings)), metric_routes(settings, "conversation")
     if otlp:
-        return _with_traces(settings, intake, reading_policy(settings), joining)
-    predicate = push_down(reading_policy(settings), ingest)
-    whole = metric_routes(settings, "conversation")
+        reader = trace_reader(settings.ingest)
+        traces = TraceIntake(
+            reader=reader, sampler=TraceSampler(reading), intake=events, joining=joining, seconds=seconds
+        )
+        return MadeIntake(
+            part=traces,
+            predicate=None if reading.keeps_all else TracePushDown(reading, reader),
+            room=room if reader.unit == "trace" else None,
+            release=traces.release,
+        )
+    made = MadeIntake(part=events, predicate=push_down(reading, ingest), registry=registry)
     if not whole:
-        return MadeIntake(part=intake, predicate=predicate, registry=registry)
-    conversations = ConversationIntake(
-        read=read, policy=policy, events=intake, whole=taking(routes=whole), joining=joining
-    )
-    bounds = joining.bounds
-    return MadeIntake(
-        part=conversations,
-        predicate=predicate,
-        # More than the limit on open conversations, so that reading never waits for one to close.
-        room=Room(records=32 * bounds.groups, bytes=2 * bounds.size),
-        release=conversations.release,
-        registry=registry,
-    )
-
-
-def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, joining: Joining) -> MadeIntake:
-    """Build the intake of traces, with its filter."""
-    ingest = settings.ingest
-    reader = trace_reader(ingest)
-    traces = TraceIntake(
-        reader=reader,
-        sampler=TraceSampler(policy),
-        intake=intake,
-        joining=joining,
-        seconds=settings.judge.verification_seconds,
-    )
-    room: Room | None = None
-    if reader.unit == "trace":
-        # More than the limit on open traces, so that reading never waits for unread spans of one.
-        room = Room(records=32 * ingest.otlp.max_traces, bytes=2 * ingest.otlp.max_bytes)
-    predicate = None if policy.keeps_all else TracePushDown(policy, reader)
-    return MadeIntake(part=traces, predicate=predicate, room=room, release=traces.release)
+        return made
+    conversations = ConversationIntake(read=read, events=events, whole=intake(whole), joining=joining)
+    return replace(made, part=conversations, room=room, release=conversations.release)
 
 
 def _rate_factor(

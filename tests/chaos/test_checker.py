@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.intake.reading import Ingest
-from streams.intake.routing import EventCondition, Route, route
 from streams.intake.sampling import LabelsCondition, SamplingPolicy
+from streams.intake.selector import EventCondition, Route, Selector
 from tests.chaos.checker import MetricRule, Policy, Record, Report, Written, check, expected, result_id
 from tests.chaos.feed import event
 
@@ -201,13 +201,12 @@ def test_the_rule_is_the_published_one(number: int, rate: float, style: float, f
     }
     routes = [Route(name, conditions[name], rule.rate, rule.of_all) for name, rule in policy.metrics.items()]
     decoded = Ingest(max_event_bytes=10_000).decode(value)
-    decision = SamplingPolicy(default_rate=rate).decide_event(decoded, b"key")
-    routing = route(decoded, decision, [one for one in routes if decision.keep or one.of_all])
+    found = Selector(SamplingPolicy(default_rate=rate), routes, {}).select(decoded, b"key")
     outcome, metrics = expected(value, policy)
-    if not routing.assignments and (not decision.keep or routing.not_sampled):
+    if found.skipped in {"filtered", "not_sampled"}:
         assert (outcome, metrics) == ("skipped", frozenset())
-    elif routing.unroutable:
+    elif found.skipped == "unroutable":
         assert (outcome, metrics) == ("unroutable", frozenset())
     else:
         assert outcome == "sampled"
-        assert metrics == {one.metric for one in routing.assignments}
+        assert metrics == {one.metric for one in found.assignments}

@@ -44,9 +44,9 @@ from judge.text.words import content_words, word_texts, words
 from judge.verdict.fitting import estimated_tokens, fit, request_tokens
 from judge.verdict.repair import repair_request
 from streams.errors import DecodeError
+from streams.intake.randomness import random_value
 from streams.intake.reading import Ingest
 from streams.intake.reading.trace import trace_from_headers
-from streams.intake.tracestate import random_value
 from streams.kafka.letters import letter_forms
 from streams.settings.problems import describe
 from streams.store.views.evidence import items_of, pieces

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeAlias
 
@@ -30,21 +29,9 @@ PROBABILITY_HEADER = "sampling-probability"
 """Record header with the producer's sampling probability; it takes precedence over the body's field."""
 
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
-_IDENTITY_FIELDS = ("event_id", "trace_id", "tracestate")
-_SAMPLING_FIELDS = (*_IDENTITY_FIELDS, "labels")
 _TRACE_FIELDS = ("trace_id", "span_id", "tracestate")
 _NORMAL = {"trace_id": normal_trace_id, "span_id": normal_span_id, "tracestate": normal_tracestate}
 _DATETIME = TypeAdapter(datetime)
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingFields:
-    """The fields of an event that sampling uses."""
-
-    event_id: str
-    trace_id: str | None
-    tracestate: str | None
-    labels: dict[str, str]
 
 
 Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
@@ -145,7 +132,12 @@ class Ingest:
         """
         headers = headers or ()
         opened = self._open(value, headers)
-        fields = self._fields(opened.document, _EVENT_FIELDS, None)
+        document = opened.document
+        fields = (
+            {name: document[name] for name in _EVENT_FIELDS if name in document}
+            if self._mapper is None
+            else self._mapper.apply(document, _EVENT_FIELDS)
+        )
         fields["event_id"] = _event_id(fields, opened)
         fields["labels"] = normal_labels(fields.get("labels"))
         fields |= _trace(fields, opened, headers)
@@ -158,46 +150,9 @@ class Ingest:
         except ValidationError as error:
             raise DecodeError("undecodable", problem_detail(error)) from None
 
-    def sampling_fields(
-        self, value: bytes | None, headers: Headers | None, labels: Collection[str]
-    ) -> SamplingFields:
-        """Read the fields that sampling needs, by only the necessary steps of `decode`.
-
-        For every record that `decode` accepts, the fields are those of its event.
-
-        Args:
-            value: The record's value.
-            headers: The record's headers.
-            labels: Names of the labels that are needed.
-
-        Raises:
-            DecodeError: The fields cannot be read; `decode` raises it, too.
-        """
-        headers = headers or ()
-        opened = self._open(value, headers)
-        names = _SAMPLING_FIELDS if labels else _IDENTITY_FIELDS
-        fields = self._fields(opened.document, names, labels)
-        trace = _trace(fields, opened, headers)
-        event_id = _event_id(fields, opened)
-        if not isinstance(event_id, str):
-            raise DecodeError("undecodable", "event_id: must be text; correct the producer")
-        return SamplingFields(
-            event_id=event_id,
-            trace_id=trace["trace_id"],
-            tracestate=trace["tracestate"],
-            labels=normal_labels(fields.get("labels"), labels),
-        )
-
     def _open(self, value: bytes | None, headers: Headers) -> Opened:
         found = bounded(value, self.max_event_bytes, send="an event as JSON", remedy="send fewer pages")
         return open_record(found, headers)
-
-    def _fields(
-        self, document: dict[str, Any], names: Collection[str], labels: Collection[str] | None
-    ) -> dict[str, Any]:
-        if self._mapper is not None:
-            return self._mapper.apply(document, names, labels)
-        return {name: document[name] for name in names if name in document}
 
 
 def normal_label(value: str) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from schemas import QAEvent
 from schemas.base import EventField
-from streams.intake.routing import EventCondition
 from streams.intake.sampling import LabelsCondition
+from streams.intake.selector import EventCondition
 
 
 def event(**fields: Any) -> QAEvent:

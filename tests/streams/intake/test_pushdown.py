@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from schemas.base import SamplingKey
 from streams.errors import DecodeError
-from streams.intake.decision import SkipReason
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
-from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
+from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy, SkipReason
 
 INGEST = Ingest(max_event_bytes=1_000)
 MAPPED = Ingest(

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM
-from streams.intake.decision import Decision
 from streams.intake.randomness import (
     RANGE,
     event_randomness,
     hashed_randomness,
     probability,
+    random_value,
     threshold,
     trace_randomness,
+    upstream_threshold,
 )
-from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
-from streams.intake.tasks import _sampling
-from streams.intake.tracestate import random_value, upstream_threshold
+from streams.intake.sampling import Decision, LabelsCondition, Rule, SamplingPolicy
+from streams.intake.selector import _sampling
 from streams.monitoring.statistics.estimators import WeightedSums
 
 RATES = st.floats(min_value=0, max_value=1)

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from judge.metrics.coverage.metric import Coverage
 from schemas import QAEvent
 from streams.intake.agent import Intake
-from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
+from streams.intake.selector import Route, Selector
 from streams.judging.budget import Budget, BudgetLimits
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_conversations import PassingOutbox
@@ -88,12 +88,11 @@ async def test_the_intake_records_the_probability_that_was_in_force() -> None:
 
     intake = Intake(
         read=read,
-        policy=SamplingPolicy(),
-        routes=(Route(metric="coverage", when=EventCondition()),),
-        metrics={"coverage": Coverage()},
+        selector=Selector(
+            SamplingPolicy(), (Route("coverage"),), {"coverage": Coverage()}, rate_factor=lambda: factor
+        ),
         output=outbox,
         counts=metrics,
-        rate_factor=lambda: factor,
     )
     for factor in (Fraction(1), Fraction(1, 2), Fraction(1, 1024)):  # noqa: B007 - read by the intake
         await intake.handle(record)

@@ -17,12 +17,11 @@ from judge.metrics.registry import build_metric
 from schemas import QAEvent
 from streams.errors import DecodeError, SettingsError
 from streams.intake.agent import Intake
-from streams.intake.joining.conversations import ConversationIntake
+from streams.intake.joining.conversations import ConversationIntake, joined
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.join import Bounds
-from streams.intake.joining.whole import joined
-from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
+from streams.intake.selector import Route, Selector
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_traces import FakePast, Outbox, Record
 
@@ -81,16 +80,13 @@ class Stage:
             outbox: Any = self.outbox
             return Intake(
                 read=_read,
-                policy=policy,
-                routes=tuple(Route(metric=name, when=EventCondition()) for name in names),
-                metrics=METRICS,
+                selector=Selector(policy, tuple(Route(name) for name in names), METRICS),
                 output=outbox,
                 counts=self.metrics,
             )
 
         self.intake = ConversationIntake(
             read=_read,
-            policy=policy,
             events=intake(single),
             whole=intake(("whole",)),
             joining=Joining(

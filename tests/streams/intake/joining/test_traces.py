@@ -17,10 +17,10 @@ from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.join import Bounds
 from streams.intake.joining.traces import TraceIntake
+from streams.intake.pushdown import TracePushDown, TraceSampler
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.trace_sampling import TracePushDown, TraceSampler
+from streams.intake.selector import Route, Selector
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 
@@ -92,9 +92,7 @@ class Stage:
             sampler=TraceSampler(policy),
             intake=Intake(
                 read=lambda _: pytest.fail("events are given"),
-                policy=policy,
-                routes=(Route(metric="coverage", when=EventCondition()),),
-                metrics={"coverage": Coverage()},
+                selector=Selector(policy, (Route("coverage"),), {"coverage": Coverage()}),
                 output=outbox,
                 counts=self.metrics,
             ),

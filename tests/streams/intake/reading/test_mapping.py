@@ -54,13 +54,6 @@ def test_fields_without_an_expression_are_taken_by_name() -> None:
     assert (event.question, event.answer, event.labels) == ("q", "a", {"app": "b", "extra": "1"})
 
 
-def test_only_what_is_wanted_is_searched() -> None:
-    assert Mapper(MAPPING).apply(DOCUMENT, ("event_id", "labels"), ("app",)) == {
-        "event_id": "4711",
-        "labels": {"app": "chat"},
-    }
-
-
 def test_every_wrong_expression_is_named() -> None:
     with pytest.raises(SettingsError) as caught:
         Mapper({"anser": "a", "question": "a[", "labels.": "x", "answer": "nope(@"})

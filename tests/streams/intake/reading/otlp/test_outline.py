@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import SamplingKey
+from streams.intake.pushdown import TracePushDown, TraceSampler
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.requests import wire
 from streams.intake.reading.otlp.requests.messages import Traces
 from streams.intake.reading.otlp.requests.outline import count_roots, trace_id_of
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.trace_sampling import TracePushDown, TraceSampler
 
 SAMPLES = Path(__file__).parent / "samples"
 KEYED = sorted((SAMPLES / "kafka").glob("otlp_spans_keyed-*.pb"))

@@ -1,0 +1,196 @@
+"""Select what becomes of an event: its sampling decision, the metrics that judge it, and their tasks.
+
+The one path from event to tasks: of the worker, of files, of replays, and of `judgestream map`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, NamedTuple, Protocol
+
+from judge.metric import Metric
+from judge.task import build_task, reading_size
+from judge.verdict import aside
+from schemas import JudgeTask, QAEvent, Sampling, Source
+from schemas.base import CLUSTERED_POLICY, EventField
+from streams.intake.reading.trace import is_plausible
+from streams.intake.sampling import Before, Decision, LabelsCondition, SamplingPolicy, inclusion
+from streams.kafka.letters import moment
+
+NoTaskReason = Literal["filtered", "not_sampled", "unroutable"]
+"""Why an event has no task: its rate is 0, it is not in the sample, or no metric's conditions match."""
+
+
+class Place(Protocol):
+    """Where an event was read: the record with it, or the first of several."""
+
+    @property
+    def topic(self) -> str:
+        """Topic, or name of the file."""
+
+    @property
+    def partition(self) -> int:
+        """Partition; 0 for a file."""
+
+    @property
+    def offset(self) -> int:
+        """Offset, or position in the file."""
+
+    @property
+    def timestamp(self) -> float | None:
+        """Seconds since the epoch; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventCondition:
+    """A condition on an event: fields that must not be blank, and labels."""
+
+    has: tuple[EventField, ...] = ()
+    labels: LabelsCondition = field(default_factory=LabelsCondition)
+
+    def fits(self, event: QAEvent) -> bool:
+        """Return whether an event matches; a text of white space is blank, like a context without texts."""
+        return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A metric's condition on events, and its rate."""
+
+    metric: str
+    when: EventCondition = field(default_factory=EventCondition)
+    rate: float = 1.0
+    of_all: bool = False
+    """Whether the rate is a share of all events, sampled or not: the metric costs nothing."""
+
+    def decide(self, event: Decision, lowered: Decision) -> Decision:
+        """Decide for this metric, by an event's decision at the policy's rate and at the lowered one."""
+        return event.of_all(self.rate) if self.of_all else lowered.for_metric(self.rate)
+
+
+class Assignment(NamedTuple):
+    """A metric that judges an event, with its own inclusion probability."""
+
+    metric: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What becomes of one event."""
+
+    decision: Decision
+    """The event's decision at the policy's rate."""
+    fitting: tuple[str, ...]
+    """Metrics whose conditions match."""
+    assignments: tuple[Assignment, ...]
+    """Those of them that judge it."""
+    skipped: NoTaskReason | None
+    """Why none does; None if there are assignments."""
+
+
+class Selector:
+    """Selects the tasks of events.
+
+    Args:
+        verification_seconds: Limit on the time to read an event's texts; above 0.
+        rate_factor: Returns the factor by which rates are currently lowered; None for no lowering.
+        replay_id: Id of the replay; None for the live stream.
+        now: Returns the time, with its offset from UTC.
+    """
+
+    def __init__(
+        self,
+        policy: SamplingPolicy,
+        routes: Sequence[Route],
+        metrics: Mapping[str, Metric],
+        *,
+        verification_seconds: float = aside.DEFAULT_SECONDS,
+        rate_factor: Callable[[], Fraction] | None = None,
+        replay_id: str | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.policy = policy
+        self.routes = tuple(routes)
+        self._metrics = metrics
+        self._verification_seconds = verification_seconds
+        self._rate_factor = rate_factor
+        self._replay_id = replay_id
+        self._now = now
+
+    def select(self, event: QAEvent, record_key: bytes | None) -> Selection:
+        """Decide on one event."""
+        decision = lowered = self.policy.decide_event(event, record_key)
+        if decision.keep and self._rate_factor is not None:
+            lowered = decision.lowered(self._rate_factor())
+        fitting = [route for route in self.routes if route.when.fits(event)]
+        decided = (
+            Assignment(route.metric, route.decide(decision, lowered))
+            for route in fitting
+            if lowered.keep or route.of_all
+        )
+        assignments = tuple(one for one in decided if one.decision.keep)
+        skipped: NoTaskReason | None = None
+        if not assignments:
+            skipped = lowered.skip_reason or ("not_sampled" if fitting else "unroutable")
+        return Selection(decision, tuple(route.metric for route in fitting), assignments, skipped)
+
+    async def tasks(self, place: Place, event: QAEvent, selection: Selection) -> list[JudgeTask]:
+        """Build the task of each assignment.
+
+        Raises:
+            EventError: Reading the texts exceeds the limit.
+        """
+        now = self._now()
+        recorded_at = moment(place.timestamp) or now
+        if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):
+            event = event.model_copy(update={"occurred_at": None})  # the time of a span
+        size = reading_size(event)
+        source = Source(topic=place.topic, partition=place.partition, offset=place.offset)
+        return [
+            await aside.read(
+                size,
+                self._verification_seconds,
+                build_task,
+                event,
+                self._metrics[metric],
+                source=source,
+                sampling=_sampling(decision),
+                recorded_at=recorded_at,
+                sampled_at=now,
+                replay_id=self._replay_id,
+            )
+            for metric, decision in selection.assignments
+        ]
+
+
+def texts_chars(task: JudgeTask) -> int:
+    """Return the number of characters of all texts of a task."""
+    pages = sum(len(name) + len(text) for name, text in (task.context or {}).items())
+    return len(task.question) + len(task.answer) + len(task.reference or "") + pages
+
+
+def _sampling(decision: Decision) -> Sampling:
+    sampling = _of_stratum(decision.threshold, decision.before, decision.stratum, decision.policy)
+    if not decision.policy.startswith(CLUSTERED_POLICY):
+        return sampling
+    return sampling.model_copy(update={"cluster": f"{decision.randomness:014x}"})
+
+
+@lru_cache(maxsize=1024)
+def _of_stratum(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
+    """Return the sampling of a stratum's events; cached, because computing a fraction is slow."""
+    return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
+
+
+def _has(event: QAEvent, name: EventField) -> bool:
+    if name == "context":
+        return any(page and not page.isspace() for page in (event.context or {}).values())
+    if name in {"messages", "tool_calls"}:
+        return bool(getattr(event, name))
+    text: str | None = getattr(event, name)
+    return text is not None and bool(text) and not text.isspace()
