@@ -10,6 +10,7 @@ from collections.abc import Sequence
 BENCHMARKS = (
     "agreement",
     "causes",
+    "dependence",
     "honesty",
     "intake",
     "judging",
