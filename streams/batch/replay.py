@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,18 +14,17 @@ from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
 
 from judge.metric import Metric
 from judge.text.printable import printable
-from judge.verdict.evaluator import evaluator_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.batch.comparison import Comparison, compare_scores
 from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
-from streams.batch.estimate import Estimate, Lengths, Scan, estimate
+from streams.batch.estimate import Estimate, Scan, estimate
 from streams.batch.history import History
-from streams.batch.plan import Plan, limits_of, settings_of
+from streams.batch.plan import Plan, rates_of, settings_of
 from streams.batch.selection import Passage, Selection
 from streams.batch.sources import InvalidLine, Line
 from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry
-from streams.judging.asked import asked_by
+from streams.judging.asked import voters
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices, price_of
 from streams.judging.stack import judge_endpoints, metric_judges, open_stack
@@ -76,7 +75,7 @@ class Report:
             "replay_id": self.replay_id,
             "end": self.end,
             "events": self.scan.passage.as_json(),
-            "tasks": sum(one.count for one in self.scan.tasks.values()),
+            "tasks": self.scan.tasks.total(),
             "estimate": None if self.estimate is None else self.estimate.as_json(),
             "results": self.history.tally.by_status,
             "spent": self.history.tally.spending.as_json(),
@@ -87,7 +86,7 @@ class Report:
         """Return the lines of the text form."""
         done = len(self.history.done)
         told = [
-            f"{self.replay_id}: {done:,} of {sum(one.count for one in self.scan.tasks.values()):,} results, "
+            f"{self.replay_id}: {done:,} of {self.scan.tasks.total():,} results, "
             + self.history.tally.spending.line()
         ]
         for metric, statuses in self.history.tally.by_status.items():
@@ -197,27 +196,21 @@ class Replay:
     async def _judge(
         self, batch: Batch, scan: Scan, history: History, person: Person
     ) -> tuple[Estimate | None, End | None]:
-        if not any(one.count for one in scan.left.values()):
+        if not scan.left:
             return None, "done"
-        if wanted := scan.wanted():
-            if not person.agrees(f"judge {len(wanted)} answers first, to estimate the rest?"):
-                return None, None
-            end = await _judged(batch, _given(wanted), history, lambda: None)
-            if end != "done":
-                return None, end
-            for task in wanted:
-                scan.add_sample(task, history.took.get(task.metric, {}).get(task.event_id))
-        all_ = self._estimate(scan, scan.tasks)
-        left = self._estimate(scan, scan.left_without(wanted))
-        person.tell(f"total: {all_.text()}")
-        if not left.results:
-            return all_, "done"
-        if not person.agrees(f"{left.text()}; judge them?"):
-            return all_, None
-        total = sum(one.count for one in scan.tasks.values())
-        progress = _Progress(total, len(history.done), person)
-        async with aclosing(self._tasks(Passage(), history.done)) as tasks:
-            return all_, await _judged(batch, tasks, history, progress.step)
+        found = self._estimate(scan, history)
+        if not person.agrees(f"{found.text()}; judge them?"):
+            return found, None
+        progress = _Progress(scan.tasks.total(), len(history.done), person)
+        async with (
+            aclosing(self._tasks(Passage(), history.done)) as tasks,
+            aclosing(batch.run(tasks)) as outcomes,
+        ):
+            async for result in outcomes:
+                if not isinstance(result, InvalidLine):
+                    history.add(result)
+                    progress.step()
+        return found, batch.end
 
     def _notice(self, trouble: str | None) -> str:
         if trouble is None:
@@ -232,8 +225,7 @@ class Replay:
 
     async def _history(self) -> History:
         plan = self._plan
-        fingerprints = {name: self._fingerprint(name, metric) for name, metric in self._metrics.items()}
-        history = History(fingerprints)
+        history = History(self._metrics)
         events: set[str] = set()
         if plan.file is None:
             around = timedelta(seconds=self._selection.straddle_seconds)
@@ -257,23 +249,11 @@ class Replay:
             )
         return history
 
-    def _fingerprint(self, name: str, metric: Metric) -> str:
-        """Return the fingerprint of the preferred evaluator; empty for code or a panel."""
-        wanted = self._settings.metrics[name]
-        asked = asked_by(wanted, [(one.name, one.model) for one in self._endpoints])
-        if wanted.is_code or wanted.panel is not None or not asked:
-            return ""
-        first = next(one for one in self._endpoints if one.name == asked[0])
-        parameters = {**first.parameters, **wanted.parameters}
-        return evaluator_of(metric, model=first.model, parameters=parameters).fingerprint
-
     async def _scan(self, history: History) -> Scan:
         scan = Scan()
         async with aclosing(self._tasks(scan.passage)) as tasks:
             async for task in tasks:
-                took = history.took.get(task.metric, {}).get(task.event_id)
-                scan.add(task, took, done=task.result_id in history.done)
-        history.took.clear()
+                scan.add(task, self._metrics[task.metric], done=task.result_id in history.done)
         return scan
 
     async def _tasks(self, passage: Passage, done: Collection[str] = ()) -> AsyncGenerator[JudgeTask, None]:
@@ -304,11 +284,15 @@ class Replay:
         start, end = self._stretch.get(place.partition, (0, 0))
         return bool(start <= place.offset < end)
 
-    # Estimate
-
-    def _estimate(self, scan: Scan, tasks: Mapping[str, Lengths]) -> Estimate:
-        limits = limits_of(self._plan, self._settings.judge, self._endpoints)
-        return estimate([(all_, scan.samples[name]) for name, all_ in tasks.items() if all_.count], limits)
+    def _estimate(self, scan: Scan, history: History) -> Estimate:
+        metrics = self._settings.metrics
+        return estimate(
+            scan,
+            history.effort,
+            {name: voters(metrics[name], self._endpoints) for name in scan.left},
+            per_second=self._plan.per_second,
+            **rates_of(self._settings.judge, self._endpoints),
+        )
 
     # Results
 
@@ -350,19 +334,3 @@ class _Progress:
         if self._done >= self._next:
             self._next += max(1, self._total // STEPS)
             self._person.tell(f"{self._done:,} of {self._total:,} results")
-
-
-async def _given(tasks: Iterable[JudgeTask]) -> AsyncIterator[JudgeTask]:
-    for task in tasks:
-        yield task
-
-
-async def _judged(
-    batch: Batch, tasks: AsyncIterator[JudgeTask], history: History, told: Callable[[], None]
-) -> End:
-    async with aclosing(batch.run(tasks)) as outcomes:
-        async for result in outcomes:
-            if not isinstance(result, InvalidLine):
-                history.add(result)
-                told()
-    return batch.end

@@ -39,6 +39,15 @@ def _asks(metric: MetricSettings, endpoint: EndpointSettings, endpoints: Sequenc
     return not metric.asked or endpoint.name in metric.asked
 
 
+def voters(metric: MetricSettings, endpoints: Sequence[EndpointSettings]) -> tuple[EndpointSettings, ...]:
+    """Return the endpoint of each call for one answer: the first one, or a panel's, repeated per sample."""
+    if metric.is_code:
+        return ()
+    known = {one.name: one for one in endpoints}
+    asked = [known[name] for name in asked_by(metric, [(one.name, one.model) for one in endpoints])]
+    return tuple(asked[:1] if metric.panel is None else asked * metric.panel.samples)
+
+
 def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> tuple[str, ...]:
     """Return the names of a metric's endpoints, in order of preference.
 

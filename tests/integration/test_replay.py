@@ -157,7 +157,7 @@ async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
 async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
     """After SIGKILL and --resume each sampled event has one result of the replay.
 
-    The cost was estimated within 10%, both evaluators are compared on the same events, and live results and
+    The cost was estimated, rather high, both evaluators are compared on the same events, and live results and
     monitor are unchanged. Events after --to are not judged.
     """
     since = datetime.now(UTC).isoformat()
@@ -194,7 +194,8 @@ async def test_a_killed_replay_resumes_and_judges_each_event_once(stage: Stage, 
     spent = sum(one.cost_usd or 0 for one in replayed)
     assert report["spent"]["cost_usd"] == pytest.approx(spent)
     print(f"{len(live)} judged again, estimated {report['estimate']['cost_usd']:.4f}, spent {spent:.4f} USD")  # noqa: T201 - the figure is wanted
-    assert report["estimate"]["cost_usd"] == pytest.approx(spent, rel=0.1)
+    estimate = report["estimate"]  # of what was left
+    assert 0.8 < estimate["cost_usd"] / (spent * estimate["results"] / len(live)) < 2
     (comparison,) = report["comparisons"]
     even = sum(int(one.event_id[1:]) % 2 == 0 for one in live)
     assert (comparison["pairs"], comparison["worse"], comparison["better"]) == (len(live), even, 0)
@@ -267,7 +268,7 @@ async def test_a_replay_prints_an_estimate_and_stops_at_its_budget(
     limited = await Command.start(stage, "--from", since, "--max-usd", str(cost / 2))
     report = await limited.report(code=1)
     assert report["end"] == "max_usd"
-    assert report["estimate"]["cost_usd"] == pytest.approx(cost, rel=0.1)
+    assert 0.8 < report["estimate"]["cost_usd"] / cost < 2
     assert cost / 4 < report["spent"]["cost_usd"] < 1.2 * cost / 2
     replayed = [one for one in await published(stage) if one.replay_id == report["replay_id"]]
     assert len(replayed) == sum(report["results"]["tone"].values())
@@ -324,7 +325,7 @@ async def test_an_incident_is_judged_again_with_other_prompts(
 
     report = json.loads(capsys.readouterr().out)
     assert report["results"] == {"tone": {"scored": 10}}
-    assert report["estimate"]["seconds"] == pytest.approx(10 / 20)
+    assert report["estimate"]["seconds"] >= 10 / 20
     replayed = await published(stage)
     assert {one.event_id for one in replayed} == {f"e{number}" for number in range(10, 30, 2)}
     assert {(one.metric, one.replay_id, one.evaluator.model) for one in replayed} == {

@@ -1,42 +1,58 @@
+"""The estimate of a replay."""
+
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 
-from streams.batch.estimate import Lengths, Rates, Sampled, estimate
+from streams.batch.estimate import CALL_SECONDS, REPLY_TOKENS, Mean, Scan, estimate
+from streams.settings import EndpointSettings
+
+PRICED = EndpointSettings.model_validate(
+    {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1.0, "output": 10.0}}
+)
+UNPRICED = EndpointSettings(name="b", base_url="http://judge.example/v1", model="unknown")
 
 
-def took(chars: int, tokens: int, usd: float | None, seconds: float = 2.0) -> Sampled:
-    return Sampled(chars, tokens, 10, usd, seconds)
+def scan(count: int = 10, tokens: int = 950) -> Scan:
+    return Scan(left=Counter(tone=count), input_tokens=Counter(tone=tokens))
 
 
-def test_the_mean_is_corrected_by_the_length_of_all_texts() -> None:
-    """Tokens and cost are extrapolated by text length, with the sample's regression line.
+def test_live_results_tell_replies_and_seconds() -> None:
+    """Ten answers of 950 input tokens together; live replies had 10 tokens and took 2 s on average.
 
-    Sample: 100 chars 50 tokens, 200 chars 80 tokens: 0.3 tokens a character, mean 65 at 150. Ten tasks of 250
-    characters: 10 * (65 + 0.3 * 100) = 950 tokens; in USD 10 * (0.0015 + 0.00001 * 100) = 0.025.
+    950 * 1e-6 + 100 * 10e-6 = 0.00195 USD; four at once take 10 * 2 / 4 = 5 s.
     """
-    sample = [took(100, 50, 0.001), took(200, 80, 0.002)]
-    found = estimate([(Lengths(10, 2_500), sample)], Rates(in_flight=4))
-    assert (found.results, round(found.input_tokens), round(found.output_tokens)) == (10, 950, 100)
-    assert found.usd == pytest.approx(0.025)
-    assert found.seconds == pytest.approx(10 * 2 / 4)
+    live = Mean()
+    live.add(5, 1.0)
+    live.add(15, 3.0)
+    live.add(99, None)  # without a call
+    found = estimate(scan(), {"tone": live}, {"tone": [PRICED]}, in_flight=4)
+    assert (found.results, found.input_tokens, found.output_tokens, found.seconds) == (10, 950, 100, 5.0)
+    assert found.cost_usd == pytest.approx(0.00195)
+
+
+def test_votes_count_each_and_code_costs_nothing() -> None:
+    """Two votes double tokens and cost; code has no calls; without live results replies are assumed."""
+    found = estimate(scan(), {}, {"tone": [PRICED, PRICED]}, in_flight=10)
+    assert (found.input_tokens, found.output_tokens) == (1_900, 2 * 10 * REPLY_TOKENS)
+    assert found.seconds == 2 * CALL_SECONDS
+    free = estimate(scan(tokens=0), {}, {"tone": []}, in_flight=10)
+    assert (free.input_tokens, free.output_tokens, free.cost_usd, free.seconds) == (0, 0, 0.0, 0.0)
 
 
 def test_the_slowest_limit_says_how_long_it_takes() -> None:
-    """The slowest limit determines the time.
-
-    Ten results take 5 s with 4 concurrent calls of 2 s, 10 s at one a second, 30 s at 20 requests a minute,
-    and 60 s at 600 tokens a minute, as they have 10 * 60 tokens.
-    """
-    parts = [(Lengths(10, 1_000), [took(100, 50, None)])]
-    assert estimate(parts, Rates(4)).seconds == pytest.approx(5)
-    assert estimate(parts, Rates(4, 1)).seconds == pytest.approx(10)
-    assert estimate(parts, Rates(4, 1, 20)).seconds == pytest.approx(30)
-    assert estimate(parts, Rates(4, 1, 20, 600)).seconds == pytest.approx(60)
+    """At one a second 10 s, at 20 requests a minute 30 s; at 600 tokens a minute 4,950 tokens take 495 s."""
+    tasks, voters = scan(), {"tone": [PRICED]}
+    assert estimate(tasks, {}, voters, in_flight=4).seconds == 5.0
+    assert estimate(tasks, {}, voters, in_flight=4, per_second=1).seconds == 10.0
+    assert estimate(tasks, {}, voters, in_flight=4, requests_per_minute=20).seconds == 30.0
+    assert estimate(tasks, {}, voters, in_flight=4, tokens_per_minute=600).seconds == 495.0
 
 
 def test_an_unknown_price_is_not_a_price_of_nothing() -> None:
-    """One unknown cost in the sample makes the whole cost unknown."""
-    found = estimate([(Lengths(2, 200), [took(100, 50, 0.1), took(100, 50, None)])], Rates(1))
-    assert found.usd is None
+    """One endpoint without a price makes the whole cost unknown."""
+    found = estimate(scan(), {}, {"tone": [PRICED, UNPRICED]}, in_flight=1)
+    assert found.cost_usd is None
     assert "price not known" in found.text()
