@@ -78,7 +78,7 @@ class Watch:
     def __init__(self, measure: Measure, *, first: int, threshold: float) -> None:
         self.measure = measure
         self._first = first
-        self._threshold = threshold
+        self.threshold = threshold
         self._least_drop = measure.min_change / (measure.highest - measure.lowest)
         self._target = None if measure.target is None else measure.goodness(measure.target)
         self._baseline = GrowingBaseline(first=first, min_drop=self._least_drop)
@@ -117,12 +117,7 @@ class Watch:
     @property
     def statistic(self) -> float:
         """Evidence for a drop; while dropped, the evidence at the alert."""
-        return self._downward.state.statistic
-
-    @property
-    def threshold(self) -> float:
-        """Value of the statistic at which a drop is detected."""
-        return self._threshold
+        return self._downward.statistic
 
     @property
     def expected_answers(self) -> float | None:
@@ -139,7 +134,7 @@ class Watch:
             mean=mean,
             spread=sqrt(max(sums.weighted_square / sums.weight - (sums.weighted / sums.weight) ** 2, 0.0)),
             margin=max(learned.margin if self._target is None else mean - self._target, _LEAST),
-            threshold=self._threshold,
+            threshold=self.threshold,
             evenness=sums.effective_count / sums.count,
         )
 
@@ -202,7 +197,7 @@ class Watch:
     def _drop(self, history: Sequence[Sample]) -> Change:
         usual = self._usual_mean()
         change, most = self._change("drop", self._downward, history, usual_mean=usual)
-        self._upward = ShiryaevRobertsEDetector(threshold=self._threshold)
+        self._upward = ShiryaevRobertsEDetector(threshold=self.threshold)
         self._fall_to(change, most)
         self._season.forget_open_hour()
         return change
@@ -285,9 +280,8 @@ class Watch:
         further: bool = False,
     ) -> tuple[Change, float]:
         """Return the change, and the upper end of the interval of the level since, without season and mix."""
-        state = detector.state
         # Samples before the detector's own belong to the baseline or the previous state.
-        remembered = list(history)[-state.samples :]
+        remembered = list(history)[-detector.samples :]
         measure, sign = self.measure, 1 if kind == "drop" else -1
         usual = (self._fallen if further else self._baseline).usual
         values = [
@@ -313,12 +307,12 @@ class Watch:
             further=further,
             baseline=baseline,
             current=current,
-            statistic=state.statistic,
-            threshold=state.threshold,
+            statistic=detector.statistic,
+            threshold=detector.threshold,
             detector=detector.name,
             began_at=began_at,
             dropped_at=began_at if further else self.dropped_at or began_at,
-            or_earlier=len(since) == len(remembered) < state.samples,
+            or_earlier=len(since) == len(remembered) < detector.samples,
             example_event_ids=tuple(one.event_id for one in worst[:EXAMPLES]),
         )
         return change, ends[1]
@@ -333,14 +327,14 @@ class Watch:
     def dump(self) -> dict[str, Any]:
         """Return the whole state as JSON values."""
         return {
-            "baseline": _dump_baseline(self._baseline),
+            "baseline": self._baseline.dump(),
             "season": self._season.state,
             "mix": self._mix.parts,
             "offsets": dict(self._mix.offsets),
-            "downward": _dump_detector(self._downward),
-            "upward": None if self._upward is None else _dump_detector(self._upward),
-            "fallen": _dump_baseline(self._fallen),
-            "further": _dump_detector(self._further),
+            "downward": self._downward.dump(),
+            "upward": None if self._upward is None else self._upward.dump(),
+            "fallen": self._fallen.dump(),
+            "further": self._further.dump(),
             "fallen_mean": self._fallen_mean,
             "relief": self._relief,
             "dropped_at": None if self.dropped_at is None else self.dropped_at.isoformat(),
@@ -352,52 +346,20 @@ class Watch:
         Raises:
             ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
-        self._season = Season(state["season"])
         usual = usual_of(state["season"])
-        self._baseline = self._load_baseline(state["baseline"], usual)
+        self._season = Season(state["season"])
         self._mix = Mix([tuple(part) for part in state["mix"]], state["offsets"])
-        self._downward = self._load_detector(state["downward"])
-        self._upward = None if state["upward"] is None else self._load_detector(state["upward"])
-        self._fallen = self._load_baseline(state["fallen"], usual)
-        self._further = self._load_detector(state["further"])
+        self._baseline.load(state["baseline"], usual)
+        self._fallen.load(state["fallen"], usual)
+        self._downward.load(state["downward"])
+        self._further.load(state["further"])
+        self._upward = None
+        if state["upward"] is not None:
+            self._upward = ShiryaevRobertsEDetector(threshold=self.threshold)
+            self._upward.load(state["upward"])
         self._fallen_mean = float(state["fallen_mean"])
         self._relief = float(state.get("relief", 0.0))
         if "relief" not in state:
             self._relieve_by_fallen()
         dropped_at = state["dropped_at"]
         self.dropped_at = None if dropped_at is None else datetime.fromisoformat(dropped_at)
-
-    def _load_baseline(self, state: Mapping[str, Any], usual: Waves) -> GrowingBaseline:
-        sums = WeightedSums.from_numbers(state["sums"])
-        times = state.get("times") or [one * sums.weight for one in usual]
-        return GrowingBaseline(
-            first=self._first,
-            min_drop=self._least_drop,
-            sums=sums,
-            times=tuple(map(float, times)),
-            usual=tuple(map(float, state.get("usual") or usual)),
-            looked_at=WeightedSums.from_numbers(state["looked_at"]),
-            tolerated=float(state["tolerated"]),
-            mean=float(state["mean"]),
-        )
-
-    def _load_detector(self, state: Mapping[str, Any]) -> ShiryaevRobertsEDetector:
-        evidence = [float(value) for value in state["evidence"]]
-        return ShiryaevRobertsEDetector(
-            threshold=self._threshold, evidence=evidence, samples=int(state["samples"])
-        )
-
-
-def _dump_baseline(baseline: GrowingBaseline) -> dict[str, Any]:
-    return {
-        "sums": baseline.sums.numbers,
-        "looked_at": baseline.looked_at.numbers,
-        "tolerated": baseline.tolerated,
-        "mean": baseline.mean,
-        "times": baseline.times,
-        "usual": baseline.usual,
-    }
-
-
-def _dump_detector(detector: ShiryaevRobertsEDetector) -> dict[str, Any]:
-    return {"evidence": detector.evidence, "samples": detector.state.samples}

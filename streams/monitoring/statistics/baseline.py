@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.season import EVEN, Season, Waves, step_of, waves
 
@@ -31,51 +34,23 @@ class GrowingBaseline:
     Args:
         first: Samples of the first look, at least 10.
         min_drop: Smallest relevant fall, above 0.
-        sums: The sums of earlier samples.
-        tolerated: m after them.
-        mean: The mean at the look that set m.
+
+    Attributes:
+        sums: Of all samples.
         looked_at: The sums at the latest look.
-        times: Weighted sum of the samples' waves.
+        tolerated: m; 0 before it is learned.
+        mean: The mean at the look that set m.
         usual: Mean waves of the samples that set m.
     """
 
-    __slots__ = (
-        "_first",
-        "_latest",
-        "_min_drop",
-        "_next",
-        "_times",
-        "looked_at",
-        "mean",
-        "sums",
-        "tolerated",
-        "usual",
-    )
-
-    def __init__(
-        self,
-        *,
-        first: int,
-        min_drop: float,
-        sums: WeightedSums | None = None,
-        tolerated: float = 0.0,
-        mean: float = 0.0,
-        looked_at: WeightedSums | None = None,
-        times: Waves | None = None,
-        usual: Waves = EVEN,
-    ) -> None:
-        self._first = first
+    def __init__(self, *, first: int, min_drop: float) -> None:
+        self._first = self._next = first
         self._min_drop = min_drop
-        self.sums = sums or WeightedSums()
-        self.tolerated = tolerated
-        self.mean = mean
-        self.looked_at = looked_at or WeightedSums()
-        self._times = times or (0.0,) * len(EVEN)
+        self.sums = self.looked_at = WeightedSums()
+        self.tolerated = self.mean = 0.0
+        self.usual = EVEN
+        self._times: Waves = (0.0,) * len(EVEN)
         self._latest: dict[int, float] = {}  # the weight by step, not in the times yet
-        self.usual = usual
-        self._next = first
-        while self._next <= self.sums.count:
-            self._next *= 2
 
     @property
     def times(self) -> Waves:
@@ -121,6 +96,33 @@ class GrowingBaseline:
         if mean is not None and ends is not None:
             self._replace(min(mean - self._min_drop, ends[0]), mean, season)
         return True
+
+    def dump(self) -> dict[str, Any]:
+        """Return the whole state as JSON values."""
+        return {
+            "sums": self.sums.numbers,
+            "looked_at": self.looked_at.numbers,
+            "tolerated": self.tolerated,
+            "mean": self.mean,
+            "times": self.times,
+            "usual": self.usual,
+        }
+
+    def load(self, state: Mapping[str, Any], usual: Waves) -> None:
+        """Restore the state that `dump` returned.
+
+        Args:
+            state: An older version's has no times and no usual ones.
+            usual: Mean waves of all traffic, for such a state.
+        """
+        self.sums = WeightedSums.from_numbers(state["sums"])
+        self.looked_at = WeightedSums.from_numbers(state["looked_at"])
+        self.tolerated, self.mean = float(state["tolerated"]), float(state["mean"])
+        self._times = tuple(map(float, state.get("times") or (self.sums.weight * one for one in usual)))
+        self.usual = tuple(map(float, state.get("usual") or usual))
+        self._next = self._first
+        while self._next <= self.sums.count:
+            self._next *= 2
 
     def _replace(self, tolerated: float, mean: float, season: Season) -> None:
         times = self.times

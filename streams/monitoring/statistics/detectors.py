@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import exp, log
+from typing import Any
 
 BETS = 16
 """Number of parallel bets; each suits falls of another size."""
@@ -15,26 +15,6 @@ LARGEST_BET = 0.9
 
 CEILING = 1e300
 """Maximum of the statistics, which keeps them finite without a reset."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectorState:
-    """The state of a detector after its latest sample.
-
-    Attributes:
-        statistic: Evidence for a fall; at least 0.
-        threshold: Value of the statistic at which to alarm.
-        samples: Samples since the start or the latest reset.
-    """
-
-    statistic: float
-    threshold: float
-    samples: int
-
-    @property
-    def alarm(self) -> bool:
-        """Whether a fall is detected."""
-        return self.statistic >= self.threshold
 
 
 _RATIO = (LARGEST_BET / SMALLEST_BET) ** (1 / (BETS - 1))
@@ -92,8 +72,6 @@ class ShiryaevRobertsEDetector:
 
     Args:
         threshold: T, samples per allowed false alarm; at least 1.
-        evidence: Earlier values of M from `evidence`.
-        samples: Number of their samples.
 
     Raises:
         ValueError: The threshold is out of range.
@@ -101,33 +79,34 @@ class ShiryaevRobertsEDetector:
 
     name = "shiryaev-roberts-e/3"
 
-    __slots__ = ("_evidence", "_samples", "_threshold")
+    __slots__ = ("_evidence", "samples", "threshold")
 
-    def __init__(self, *, threshold: float, evidence: Sequence[float] = (), samples: int = 0) -> None:
+    def __init__(self, *, threshold: float) -> None:
         if not 1 <= threshold < CEILING:
             raise ValueError(f"threshold must be at least 1 and below {CEILING:g}, got {threshold}")
-        self._threshold = threshold
-        self._evidence = list(evidence) if len(evidence) == BETS else [0.0] * BETS
-        self._samples = samples
+        self.threshold = threshold
+        self.reset()
 
     def reset(self) -> None:
         """Discard the evidence, after an alarm."""
-        self._samples = 0
+        self.samples = 0
         self._evidence = [0.0] * BETS
 
     @property
-    def evidence(self) -> tuple[float, ...]:
-        """The value of M of each bet, to be restored later."""
-        return tuple(self._evidence)
+    def statistic(self) -> float:
+        """Evidence for a fall; at least 0."""
+        return min(_mean(self._evidence), CEILING)
 
-    @property
-    def state(self) -> DetectorState:
-        """The current state."""
-        return DetectorState(
-            statistic=min(_mean(self._evidence), CEILING),
-            threshold=self._threshold,
-            samples=self._samples,
-        )
+    def dump(self) -> dict[str, Any]:
+        """Return the whole state as JSON values."""
+        return {"evidence": self._evidence, "samples": self.samples}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `dump` returned; that of another number of bets starts anew."""
+        self.reset()
+        if len(state["evidence"]) == BETS:
+            self._evidence = [float(value) for value in state["evidence"]]
+        self.samples = int(state["samples"])
 
     def update(self, value: float, *, tolerated_mean: float, share: float = 1.0) -> bool:
         """Add one sample.
@@ -156,8 +135,8 @@ class ShiryaevRobertsEDetector:
         mean = _mean(self._evidence)
         if mean > CEILING:
             self._evidence = [min(evidence, CEILING) for evidence in self._evidence]
-        self._samples += 1
-        return mean >= self._threshold
+        self.samples += 1
+        return mean >= self.threshold
 
 
 def _mean(evidence: Sequence[float]) -> float:
