@@ -156,5 +156,20 @@ async def test_results_of_a_release_without_observations_are_learned_from(stage:
     assert (alert.kind, alert.baseline.count) == ("drop", 160)
 
 
+async def test_a_state_ahead_of_recreated_observations_blinds_nothing(stage: Stage) -> None:
+    """With the saved state of 240 observations and a topic that begins again, the fall is called."""
+    group = f"{stage.settings.kafka.group_id}.monitor"
+    async with stage.worker(None, agents=["monitor"]):
+        await bring(stage, range(CALM), group)
+    stage.changes |= {"topics.observations": f"{stage.name}.observations2"}
+    async with stage.worker(None, agents=["monitor"]):
+        await stage.produce(results(range(CALM, CALM + 40)), topic="scores")
+
+        async def called() -> bool:
+            return any(alert.measure == "mean" for alert in await stage.alerts())
+
+        await until(called, "an alert")
+
+
 def test_the_scores_are_as_the_tests_say() -> None:
     assert [Scored.model_validate_json(one).score for one in results(range(238, 243))] == [4, 5, 1, 2, 1]
