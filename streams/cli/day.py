@@ -20,7 +20,7 @@ from judge.task import unsampled_task
 from judge.verdict.fitting import request_tokens
 from schemas import QAEvent, Usage
 from streams.cli.errors import CommandError
-from streams.cli.kafka import connection
+from streams.cli.session import session
 from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
 from streams.intake.joining.conversations import joined
@@ -31,7 +31,6 @@ from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import price_of
 from streams.judging.stack import judge_endpoints
-from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.past import newest, partitions_of
 
 if TYPE_CHECKING:
@@ -159,18 +158,14 @@ async def _bounded(settings: Settings, file: Path) -> tuple[int, list[RawRecord]
 
 async def _topic(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
     """Count the records of the last 24 hours and read the newest, without a consumer group."""
-    where, topic = connection(None, file), settings.topics.events
-    consumer = where.reader()
-    await where.start(consumer, ())
-    try:
+    where, topic = session(file), settings.topics.events
+    async with where.consumer(()) as consumer:
         partitions = await partitions_of(consumer, topic)
         if not partitions:
-            raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}")
+            raise where.no_topic(topic, await consumer.topics())
         since = round((time.time() - DAY_SECONDS) * 1000)
         begins = await consumer.offsets_for_times(dict.fromkeys(partitions, since))
         ends = await consumer.end_offsets(partitions)
         count = sum(ends[one] - begins[one].offset for one in partitions if begins[one] is not None)
         found = await newest(consumer, topic, LOOKED_AT, seconds=ASK_SECONDS / 2)
-    finally:
-        await stop_consumer(consumer)
     return count, [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]

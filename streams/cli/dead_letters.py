@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import MAX_RECORD_BYTES, Connection, no_topic
-from streams.kafka.access.stopping import stop_consumer
+from streams.cli.session import Session, emit
 
 if TYPE_CHECKING:
     from streams.kafka.returning import Found, Wanted
@@ -32,46 +30,27 @@ class DeadLetterCall:
     as_json: bool
 
 
-async def send_dead_letters(where: Connection, call: DeadLetterCall, stop: asyncio.Event) -> None:
+async def send_dead_letters(where: Session, call: DeadLetterCall, stop: asyncio.Event) -> None:
     """Print the dead letters found, prompt, and resend them."""
-    from aiokafka import AIOKafkaProducer
-
     from streams.kafka.returning import Found, ends_of, letters, send_again
     from streams.kafka.topics.grants import produce_grants, tail_grants
 
-    source = where.settings.topics.dead_letters
-    consumer = where.reader(max_partition_fetch_bytes=MAX_RECORD_BYTES)
-    await where.start(consumer, tail_grants(source))
-    try:
+    source, first, sent = where.settings.topics.dead_letters, Found(), 0
+    problems: list[str] = []
+    async with where.consumer(tail_grants(source)) as consumer:
         ends = await ends_of(consumer, source)
         if not ends:
-            raise no_topic(source, await consumer.topics(), where)
-        first = Found()
+            raise where.no_topic(source, await consumer.topics())
         async for _ in letters(consumer, ends, call.wanted, first):
             pass
         _ask(first, call)
-        sent = 0
-        problems: list[str] = []
+        topics = sorted({name for name, _ in first.by_topic})
         if first.count:
-            producer = AIOKafkaProducer(
-                **where.client_options(),
-                acks="all",
-                enable_idempotence=True,
-                max_request_size=MAX_RECORD_BYTES,
-            )
-            grants = [
-                grant
-                for name in sorted({name for name, _ in first.by_topic})
-                for grant in produce_grants(name)
-            ]
-            await where.start(producer, grants)
-            try:
+            async with where.producer(
+                [grant for name in topics for grant in produce_grants(name)]
+            ) as producer:
                 originals = letters(consumer, ends, call.wanted, Found())
                 sent, problems = await send_again(producer, originals, rate=call.rate, stop=stop)
-            finally:
-                await producer.stop()
-    finally:
-        await stop_consumer(consumer)
     _summarise(first, sent, problems, call)
     if problems:
         shown = "\n".join(f"  {printable(one, 300)}" for one in problems[:MAX_PROBLEMS_SHOWN])
@@ -97,18 +76,16 @@ def _ask(found: Found, call: DeadLetterCall) -> None:
 
 
 def _summarise(found: Found, sent: int, problems: list[str], call: DeadLetterCall) -> None:
-    if call.as_json:
-        summary: dict[str, Any] = {
-            "found": found.count,
-            "sent": sent,
-            "refused": len(problems),
-            "cut": found.cut,
-            "unreadable": found.unreadable,
-            "by_topic": [
-                {"topic": name, "reason": reason, "count": count}
-                for (name, reason), count in sorted(found.by_topic.items())
-            ],
-        }
-        typer.echo(json.dumps(summary))
-    else:
-        typer.echo(f"{sent} of {found.count} records sent again" if found.count else "nothing to send")
+    summary = {
+        "found": found.count,
+        "sent": sent,
+        "refused": len(problems),
+        "cut": found.cut,
+        "unreadable": found.unreadable,
+        "by_topic": [
+            {"topic": name, "reason": reason, "count": count}
+            for (name, reason), count in sorted(found.by_topic.items())
+        ],
+    }
+    line = f"{sent} of {found.count} records sent again" if found.count else "nothing to send"
+    emit(summary, [line], as_json=call.as_json)

@@ -10,22 +10,19 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import Connection
 from streams.cli.lines import opened
+from streams.cli.session import Session
 
 if TYPE_CHECKING:
     from streams.batch.plan import Plan
     from streams.batch.replay import Report
     from streams.batch.sources import Line
     from streams.settings import Settings
-
-MAX_RESULT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,6 @@ class PastCall:
     resume: str | None
     yes: bool
     as_json: bool
-    config: Path | None = None
 
 
 class _Person:
@@ -90,53 +86,41 @@ def plan_of(plan: Plan, settings: Settings) -> Plan:
     )
 
 
-async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> None:
+async def judge_past(where: Session, call: PastCall, stop: asyncio.Event) -> None:
     """Estimate, prompt, judge and report.
 
     Raises:
         BadUsageError: The settings or the options are invalid.
         CommandError: It ended early.
     """
-    from aiokafka import AIOKafkaProducer
     from aiokafka.errors import KafkaError
 
-    from judge.errors import JudgeConfigurationError
     from streams.batch.plan import begun_at, new_id
     from streams.batch.replay import Replay
-    from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
     from streams.kafka.topics.grants import produce_grants, tail_grants
 
     topics = where.settings.topics
+    rights = [*produce_grants(topics.scores), *tail_grants(topics.scores), *tail_grants(topics.events)]
+    replay_id = call.resume
     try:
         begun = datetime.now(UTC) if call.resume is None else begun_at(call.resume, call.plan)
         replay_id = call.resume or new_id(call.plan, begun)
-        producer = AIOKafkaProducer(
-            **where.client_options(), acks="all", enable_idempotence=True, max_request_size=MAX_RESULT_BYTES
-        )
-        await where.start(
-            producer,
-            [*produce_grants(topics.scores), *tail_grants(topics.scores), *tail_grants(topics.events)],
-        )
-        try:
+        async with where.producer(rights) as producer:
             run = Replay(
                 call.plan,
                 replay_id,
                 begun,
-                where.settings.model_copy(update={"kafka": where.kafka}),
+                where.settings,
                 producer=producer,
                 lines=lambda: _lines(call.plan),
                 env=os.environ,
             )
             report = await run.run(_Person(yes=call.yes), stop)
-        finally:
-            await producer.stop()
     except SettingsError as error:
         if all(one.startswith("--") for one in error.problems):  # an option's
             raise BadUsageError("\n".join(error.problems)) from error
-        raise bad_settings(error, call.config) from error
-    except JudgeConfigurationError as error:
-        raise BadUsageError(str(error)) from error
+        raise
     except (KafkaError, StreamsError) as error:
         raise CommandError(f"{error}; continue with --resume {replay_id} and the same options") from error
     _tell(report, call)

@@ -12,7 +12,7 @@ import fastavro
 
 from judge.endpoints.clients import ScriptedChat
 from streams.cli.commands.map import _newest
-from streams.cli.kafka import Connection
+from streams.cli.session import Session
 from streams.doctor.events import examine_events
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
@@ -61,7 +61,7 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
         assert letter.value == framed(7, "c")[:-2]
 
         settings = stage.settings
-        records, unread = await _newest(Connection(settings, bootstrap_servers), settings.topics.events, 10)
+        records, unread = await _newest(Session(settings), settings.topics.events, 10)
         assert [len(records), len(unread)] == [3, 1]
         found = await examine_events(settings, {}, 10)
         told = [one.detail for one in found]

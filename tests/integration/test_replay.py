@@ -23,8 +23,8 @@ from aiokafka import AIOKafkaProducer
 from schemas import RESULT, QAEvent, Scored
 from streams.batch.plan import Plan
 from streams.cli.errors import BadUsageError
-from streams.cli.kafka import Connection
 from streams.cli.past import PastCall, judge_past, plan_of
+from streams.cli.session import Session
 from streams.intake.from_settings import sampling_policy
 from streams.store.writer import Writer
 from tests.integration.deadlines import until
@@ -314,7 +314,7 @@ async def test_an_incident_is_judged_again_with_other_prompts(
         await stage.produce([labelled.encode()], timestamp_ms=round(at(number).timestamp() * 1000))
     pack = stage.directory / "kinder.md"
     pack.write_text(PACK.replace("Score the tone.", "Score how kind it is."), encoding="utf-8")
-    where = Connection(stage.settings, stage.bootstrap_servers)
+    where = Session(stage.settings)
 
     known = plan_of(Plan(incident="000000000000"), where.settings)
     assert (known.since, known.until, known.metrics) == (at(10), at(30), ("tone",))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections import Counter
@@ -16,9 +15,8 @@ import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import MAX_RECORD_BYTES, BootstrapOption, Connection, connection
 from streams.cli.lines import opened
-from streams.kafka.access.stopping import stop_consumer
+from streams.cli.session import BootstrapOption, Session, session
 
 if TYPE_CHECKING:
     from streams.batch.sources import Format
@@ -101,8 +99,8 @@ def map_(
         otlp = form not in _TABLES and _is_otlp(format_, config, settings, looks_like_otlp(content))
         records = _otlp_requests(content) if otlp else _rows(file, content, form, names, settings)
     else:
-        where = connection(bootstrap_servers, config)
-        records, unread = asyncio.run(_newest(where, str(topic), number or DEFAULT_RECORDS))
+        where = session(config, bootstrap_servers)
+        records, unread = where.run(lambda _: _newest(where, str(topic), number or DEFAULT_RECORDS))
         first = next((record.value for record in records if record.value), b"")
         otlp = _is_otlp(format_, config, settings, looks_like_otlp(first))
     limit = number if otlp or number else DEFAULT_RECORDS
@@ -187,34 +185,24 @@ def _json_records(content: bytes) -> list[RawRecord]:
     return [RawRecord(line) for line in content.splitlines() if line.strip()]
 
 
-async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawRecord], list[Outcome]]:
+async def _newest(where: Session, topic: str, number: int) -> tuple[list[RawRecord], list[Outcome]]:
     """Read the newest records of a topic, at most `number`, spread over its partitions.
 
     Records in a wire format are decoded with their schemas if the settings name a registry.
     """
-    from streams.cli.settings import bad_settings
-    from streams.errors import SettingsError
     from streams.intake.from_settings import open_registry
     from streams.intake.reading.registry.client import RegistryDownError
     from streams.intake.trial import RawRecord, unpack
     from streams.kafka.past import newest
     from streams.kafka.topics.grants import tail_grants
 
-    consumer = where.reader(max_partition_fetch_bytes=MAX_RECORD_BYTES)
-    await where.start(consumer, tail_grants(topic))
-    try:
+    async with where.consumer(tail_grants(topic)) as consumer:
         found = await newest(consumer, topic, number, seconds=READ_SECONDS)
         known = () if found else await consumer.topics()
-    finally:
-        await stop_consumer(consumer)
     if not found and topic not in known:
-        names = ", ".join(sorted(known)) or "no topics"
-        raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
+        raise where.no_topic(topic, known)
     records = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
-    try:
-        unpacking = open_registry(where.settings.ingest.registry, os.environ, patient=False)
-    except SettingsError as error:
-        raise bad_settings(error, None) from error
+    unpacking = open_registry(where.settings.ingest.registry, os.environ, patient=False)
     try:
         return await unpack(records, unpacking)
     except RegistryDownError as error:

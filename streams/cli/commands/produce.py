@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -14,11 +15,9 @@ import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
 from streams.cli.lines import opened, progress
+from streams.cli.session import BootstrapOption, ConfigOption, JsonOption, Session, emit, session
 
-MAX_RECORD_BYTES = 64 * 1024 * 1024
-"""Larger than any broker's default limit, so the broker's limit applies."""
 MAX_UNCONFIRMED = 2000
 MAX_PROBLEMS_SHOWN = 10
 
@@ -41,45 +40,28 @@ def produce(
     ] = "event_id",
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Send the lines of a file to a topic, unchanged.
 
     Lines that are not JSON are sent without a key. Empty lines are skipped. Ends when the broker has
     acknowledged every record; exit code 1 if it refused any.
     """
-    import json
-
-    from streams.cli.running import run_until_stopped
-
     if rate is not None and not rate > 0:
         raise BadUsageError(f"--rate must be above 0 records per second, got {rate:g}; omit it for no limit")
-    where = connection(bootstrap_servers, config)
-    target = topic or where.settings.topics.events
+    call = session(config, bootstrap_servers)
+    target = topic or call.settings.topics.events
     sender = _Sender(target, rate=rate, key_field=key_field)
     started = time.monotonic()
     with opened(file) as lines, progress(file) as advance:
         sender.on_confirmed = advance
-        run_until_stopped(lambda stop: sender.run(lines, where, stop))
+        call.run(lambda stop: sender.run(lines, call, stop))
     seconds = time.monotonic() - started
-    if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "topic": target,
-                    "sent": sender.confirmed,
-                    "without_key": sender.without_key,
-                    "refused": sender.refused,
-                    "seconds": round(seconds, 3),
-                }
-            )
-        )
-    else:
-        records = "1 record" if sender.confirmed == 1 else f"{sender.confirmed} records"
-        typer.echo(
-            f"{records} on {printable(target)} in {seconds:.1f} s"
-            + (f", {sender.without_key} of them without a key" if sender.without_key else "")
-        )
+    counts = {"sent": sender.confirmed, "without_key": sender.without_key, "refused": sender.refused}
+    records = "1 record" if sender.confirmed == 1 else f"{sender.confirmed} records"
+    keyless = f", {sender.without_key} of them without a key" if sender.without_key else ""
+    line = f"{records} on {printable(target)} in {seconds:.1f} s{keyless}"
+    emit({"topic": target, **counts, "seconds": round(seconds, 3)}, [line], as_json=as_json)
     if sender.refused:
         raise CommandError(
             f"the broker refused {sender.refused} of the records:\n"
@@ -104,32 +86,20 @@ class _Sender:
         self._key_field = key_field
         self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
 
-    async def run(self, lines: BinaryIO, where: Connection, stop: asyncio.Event) -> None:
-        from aiokafka import AIOKafkaProducer
-
+    async def run(self, lines: BinaryIO, call: Session, stop: asyncio.Event) -> None:
         from streams.kafka.topics.grants import produce_grants
 
-        producer = AIOKafkaProducer(
-            **where.client_options(),
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=5,
-            max_request_size=MAX_RECORD_BYTES,
-        )
-        await where.start(producer, produce_grants(self._topic))
-        try:
+        async with call.producer(produce_grants(self._topic), linger_ms=5) as producer:
             # A metadata request that names a topic may create it or wait for it; the list of all topics does
             # not.
             known = (await producer.client.fetch_all_metadata()).topics()
             if self._topic not in known:
-                raise no_topic(self._topic, known, where)
+                raise call.no_topic(self._topic, known)
             await self._send_all(producer, lines, stop)
             self.interrupted = stop.is_set()
             await producer.flush()
             for _ in range(MAX_UNCONFIRMED):  # wait until every acknowledgement is counted
                 await self._room.acquire()
-        finally:
-            await producer.stop()
 
     async def _send_all(self, producer: Any, lines: BinaryIO, stop: asyncio.Event) -> None:
         started = time.monotonic()
@@ -145,14 +115,10 @@ class _Sender:
             if not line:
                 continue
             if self._rate is not None:
-                delay = started + sent / self._rate - time.monotonic()
-                if delay > 0:
-                    try:
-                        await asyncio.wait_for(stop.wait(), delay)
-                    except TimeoutError:
-                        pass
-                    else:
-                        return
+                delay = max(started + sent / self._rate - time.monotonic(), 0)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), delay)
+                    return
             key = self._key(line)
             self.without_key += key is None
             await self._room.acquire()

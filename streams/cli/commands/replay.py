@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.errors import BadUsageError
-from streams.cli.kafka import BootstrapOption, ConfigOption, connection
+from streams.cli.session import BootstrapOption, ConfigOption, session
 
 
 def replay(
@@ -95,8 +95,6 @@ def replay(
     With --dead-letters, the original records are resent to their topics with key, value, headers and time;
     fix the cause first. The dead letters remain: limit a second run with --from.
     """
-    from streams.cli.running import run_until_stopped
-
     _check(
         {"--from": from_, "--events": events, "--incident": incident, "--dead-letters": dead_letters or None},
         only_dead_letters={"--reason": reason, "--topic": topic},
@@ -114,14 +112,14 @@ def replay(
     if share > 1:
         raise BadUsageError(f"--share must be at most 1, got {share:g}")
     since, until = _moment("--from", from_), _moment("--to", to)
-    where = connection(bootstrap_servers, config)
+    where = session(config, bootstrap_servers)
     if dead_letters:
         from streams.cli.dead_letters import DeadLetterCall, send_dead_letters
         from streams.kafka.returning import Wanted
 
         wanted = Wanted(reasons=tuple(reason or ()), topics=tuple(topic or ()), since=since, until=until)
         letters = DeadLetterCall(wanted, rate, yes, as_json)
-        run_until_stopped(lambda stop: send_dead_letters(where, letters, stop))
+        where.run(lambda stop: send_dead_letters(where, letters, stop))
         return
     from streams.batch.plan import Plan
     from streams.cli.past import PastCall, judge_past, plan_of
@@ -138,8 +136,8 @@ def replay(
         max_usd=max_usd,
         share=share,
     )
-    call = PastCall(plan_of(plan, where.settings), resume, yes, as_json, config)
-    run_until_stopped(lambda stop: judge_past(where, call, stop))
+    call = PastCall(plan_of(plan, where.settings), resume, yes, as_json)
+    where.run(lambda stop: judge_past(where, call, stop))
 
 
 def _check(

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from streams.cli.errors import BadUsageError
-from streams.cli.kafka import (
-    MAX_RECORD_BYTES,
-    BootstrapOption,
-    ConfigOption,
-    Connection,
-    connection,
-    no_topic,
-)
-from streams.kafka.access.stopping import stop_consumer
+from streams.cli.session import BootstrapOption, ConfigOption, Session, session
 
 if TYPE_CHECKING:
     from streams.cli.record_filter import RecordFilter
@@ -67,16 +59,11 @@ def tail(
     Events, tasks, results, dead letters and alerts are formatted; other records are shown as they are. Reads
     without a consumer group, so no offsets change.
     """
-    from streams.cli.running import run_until_stopped
-
-    where = connection(bootstrap_servers, config)
+    call = session(config, bootstrap_servers)
     wanted = _wanted(metric, label or [], max_score, event_id, status, since)
-    followed = topic or where.settings.topics.scores
-    run_until_stopped(
-        lambda stop: _follow(
-            where, followed, wanted, from_beginning=from_beginning, show=_printer(as_json, where), stop=stop
-        )
-    )
+    followed, start = topic or call.settings.topics.scores, "earliest" if from_beginning else "latest"
+    show = _printer(as_json, call)
+    call.run(lambda stop: _follow(call, followed, wanted, start, show, stop))
 
 
 def _wanted(
@@ -103,51 +90,43 @@ def _wanted(
     )
 
 
-def _printer(as_json: bool, where: Connection) -> Callable[[Any], str]:
+def _printer(as_json: bool, call: Session) -> Callable[[Any], str]:
     from streams.cli.records import RecordLines, record_json
 
-    return record_json if as_json else RecordLines(where.settings.topics).line
+    return record_json if as_json else RecordLines(call.settings.topics).line
 
 
 async def _follow(
-    where: Connection,
+    call: Session,
     topic: str,
     wanted: RecordFilter,
-    *,
-    from_beginning: bool,
+    start: str,
     show: Callable[[Any], str],
     stop: asyncio.Event,
 ) -> None:
-
     from streams.kafka.topics.grants import tail_grants
 
-    consumer = where.reader(
-        auto_offset_reset="earliest" if from_beginning else "latest",
-        max_partition_fetch_bytes=MAX_RECORD_BYTES,
-    )
-    await where.start(consumer, tail_grants(topic))
     stopping = asyncio.create_task(stop.wait())
     try:
-        known = await consumer.topics()
-        if topic not in known:
-            raise no_topic(topic, known, where)
-        if wanted.since is None:
-            consumer.subscribe([topic])  # without a group: all partitions, including later ones
-        else:
-            await _begin(consumer, topic, wanted.since)
-        while not stop.is_set():
-            fetching = asyncio.create_task(consumer.getmany(timeout_ms=1000))
-            await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not fetching.done():
-                fetching.cancel()
-                return
-            for records in fetching.result().values():
-                for record in records:
+        async with call.consumer(tail_grants(topic), auto_offset_reset=start) as consumer:
+            known = await consumer.topics()
+            if topic not in known:
+                raise call.no_topic(topic, known)
+            if wanted.since is None:
+                consumer.subscribe([topic])  # without a group: all partitions, including later ones
+            else:
+                await _begin(consumer, topic, wanted.since)
+            while not stop.is_set():
+                fetching = asyncio.create_task(consumer.getmany(timeout_ms=1000))
+                await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if not fetching.done():
+                    fetching.cancel()
+                    return
+                for record in (one for records in fetching.result().values() for one in records):
                     if wanted.fits(record):
                         typer.echo(show(record))
     finally:
         stopping.cancel()
-        await stop_consumer(consumer)
 
 
 async def _begin(consumer: Any, topic: str, since: int) -> None:

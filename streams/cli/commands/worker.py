@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.errors import BadUsageError
+from streams.cli.session import RequiredConfig, Session
 
 DEFAULT_AGENTS = "intake,judge,monitor"
 
 
 def worker(
-    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
+    config: RequiredConfig,
     agents: Annotated[
         str, typer.Option("--agents", metavar="NAMES", help="Agents to run, separated by commas.")
     ] = DEFAULT_AGENTS,
@@ -27,11 +27,7 @@ def worker(
     """
     import structlog
 
-    from judge.errors import JudgeConfigurationError
-    from streams.cli.running import run_until_stopped
-    from streams.cli.settings import bad_settings, runnable_settings, settings_for_command
-    from streams.errors import SettingsError, StreamsError
-    from streams.kafka.access.errors import explain
+    from streams.cli.settings import runnable_settings, settings_for_command
     from streams.kafka.topics.flow import ALL_AGENTS
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
@@ -50,16 +46,6 @@ def worker(
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
-    try:
-        run_until_stopped(
-            lambda stop: run_worker(settings, stop=stop, agents=chosen), loop=settings.judge.event_loop
-        )
-    except SettingsError as error:
-        raise bad_settings(error, config) from error
-    except JudgeConfigurationError as error:
-        raise BadUsageError(str(error)) from error
-    except StreamsError as error:
-        found = explain(error, settings.kafka)
-        if found is not None and found.lasting:
-            raise BadUsageError(str(found)) from error
-        raise CommandError(str(error)) from error
+    Session(settings, config).run(
+        lambda stop: run_worker(settings, stop=stop, agents=chosen), loop=settings.judge.event_loop
+    )

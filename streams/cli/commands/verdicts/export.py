@@ -13,7 +13,7 @@ import typer
 
 from streams.cli.commands.verdicts.explore import StorePathOption, settings_with_store
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import BootstrapOption, ConfigOption, connection
+from streams.cli.session import BootstrapOption, ConfigOption, session
 
 if TYPE_CHECKING:
     import asyncio
@@ -71,8 +71,7 @@ def export(
     from streams.store.query import parse
     from streams.store.views.export import flat, sql, write_days, write_stream
 
-    where = connection(bootstrap_servers, config)
-    settings = settings_with_store(where.settings.model_copy(update={"kafka": where.kafka}), store)
+    settings = settings_with_store(session(config, bootstrap_servers).settings, store)
     if views is not None:
         names = {
             "folder": str(output or "export"),

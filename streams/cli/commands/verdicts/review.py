@@ -7,6 +7,7 @@ import asyncio
 import getpass
 import json
 import os
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,11 +15,10 @@ import typer
 
 from streams.cli.commands.verdicts.explore import StorePathOption, settings_with_store
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
+from streams.cli.session import BootstrapOption, ConfigOption, Session, session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
 
     from schemas import Label
     from streams.settings import Settings
@@ -50,13 +50,10 @@ def review(
     Labels are written to the topic qa.labels, which every store reads. An address that others can reach
     requires review.basic_auth, a login separate from the one for reading.
     """
-    from streams.cli.running import run_until_stopped
-    from streams.cli.settings import bad_settings
-    from streams.errors import SettingsError, StreamsError
     from streams.telemetry.logs import set_up_logs
     from streams.telemetry.masking import settings_masker
 
-    where = connection(bootstrap_servers, config)
+    where = session(config, bootstrap_servers)
     settings = settings_with_store(where.settings, store)
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     if not settings.store.path.is_file():
@@ -64,19 +61,11 @@ def review(
             f"there is no store at {settings.store.path}; run a worker with --agents store, or "
             "name it with --store"
         )
-    try:
-        run_until_stopped(
-            lambda stop: _serve(where, settings, settings.review.port if port is None else port, who, stop)
-        )
-    except SettingsError as error:
-        raise bad_settings(error, config) from error
-    except StreamsError as error:
-        raise CommandError(str(error)) from error
+    chosen = settings.review.port if port is None else port
+    where.run(lambda stop: _serve(where, settings, chosen, who, stop))
 
 
-async def _serve(
-    where: Connection, settings: Settings, port: int, who: str | None, stop: asyncio.Event
-) -> None:
+async def _serve(where: Session, settings: Settings, port: int, who: str | None, stop: asyncio.Event) -> None:
     from streams.store.database import Reader
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
@@ -124,28 +113,17 @@ def _scales(settings: Settings) -> Scales:
     )
 
 
-def _publishing(where: Connection) -> AbstractAsyncContextManager[Publish]:
-    from contextlib import asynccontextmanager
+@asynccontextmanager
+async def _publishing(where: Session) -> AsyncIterator[Publish]:
+    from streams.kafka.topics.grants import produce_grants
 
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Publish]:
-        from aiokafka import AIOKafkaProducer
-
-        from streams.kafka.topics.grants import produce_grants
-
-        topic = where.settings.topics.labels
-        producer = AIOKafkaProducer(**where.client_options(), acks="all", enable_idempotence=True)
-        await where.start(producer, produce_grants(topic))
+    topic = where.settings.topics.labels
+    async with where.producer(produce_grants(topic)) as producer:
 
         async def publish(label: Label) -> None:
             await producer.send_and_wait(topic, label.model_dump_json().encode(), key=label.event_id.encode())
 
-        try:
-            yield publish
-        finally:
-            await producer.stop()
-
-    return opened()
+        yield publish
 
 
 @labels_app.command("import")
@@ -168,13 +146,12 @@ def import_labels(
     imported.
     """
     from streams.cli.lines import opened
-    from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings
     from streams.errors import BadFilterError, SettingsError, StoreError
     from streams.store.database import Reader
     from streams.store.views.labels import read_labels
 
-    where = connection(bootstrap_servers, config)
+    where = session(config, bootstrap_servers)
     settings = settings_with_store(where.settings, store)
     reader = Reader(settings.store.path)
     try:
@@ -192,7 +169,7 @@ def import_labels(
             for label in labels:
                 await publish(label)
 
-    run_until_stopped(lambda _: publish_all())
+    where.run(lambda _: publish_all())
     typer.echo(f"{len(labels)} labels on {where.settings.topics.labels}")
 
 

@@ -15,8 +15,8 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from schemas import DeadLetter, Header
-from streams.cli.kafka import connection
 from streams.cli.main import run
+from streams.cli.session import session
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.returning import Wanted
 from tests.streams.cli.commands.judge_server import judge_server
@@ -192,7 +192,7 @@ async def test_a_pack_is_blamed_by_its_option(
 
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     """With --json, standard output is one JSON document, and warnings go to standard error."""
-    connection("127.0.0.1:9092", None)
+    session(None, "127.0.0.1:9092")
     structlog.stdlib.get_logger("streams.judging.prices").warning("no known price")
     out, err = capsys.readouterr()
     assert out == ""
