@@ -24,6 +24,8 @@ from streams.settings.walk import dotted, names_at, section_of, suggest, type_at
 ENV_PREFIX = "JUDGESTREAM_"
 MAX_PROBLEMS = 50
 """Maximum number of problems reported at once."""
+MAX_BYTES = 1_048_576
+"""Maximum size of the settings file; also ends the reading of a device."""
 MAX_FILES = 1000
 """Maximum number of file names to search for a similar one."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -90,7 +92,11 @@ def _first(problems: list[str]) -> list[str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        document = read_yaml(file.read_text(encoding="utf-8"))
+        with file.open("rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise SettingsError([f"{file}: must be at most {MAX_BYTES} bytes; is it a settings file?"])
+        document = read_yaml(raw.decode())
     except OSError as error:
         remedy = _similar_file(file) or "check the path"
         raise SettingsError([f"{file}: cannot be read ({error.strerror}); {remedy}"]) from None

@@ -32,6 +32,14 @@ OLD_SECONDS: Final = 86_400.0
 SHOWN: Final = 20
 
 
+_INERT: Final = str.maketrans({"<": "‹", ">": "›", "@": "＠"})  # noqa: RUF001 - they look alike on purpose
+
+
+def inert(text: str) -> str:
+    """Return a text whose label values, which are foreign, call nobody and link nowhere in a chat."""
+    return text.translate(_INERT).replace("://", ": //")
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """The start or end of an incident.
@@ -61,11 +69,11 @@ class Notice:
         return {
             "event": self.kind,
             "incident_id": one.incident_id,
-            "text": what if link is None else f"{what} {link}",
+            "text": inert(what) if link is None else f"{inert(what)} {link}",
             "metrics": list(one.metrics),
-            "parts": [part_name(*part) for part in one.parts[:SHOWN]],
+            "parts": [inert(part_name(*part)) for part in one.parts[:SHOWN]],
             "parts_total": len(one.parts),
-            "alerts": [alert.summary for alert in one.drops[:SHOWN]],
+            "alerts": [inert(alert.summary) for alert in one.drops[:SHOWN]],
             "alerts_total": len(one.drops),
             "started_at": one.started_at.isoformat(),
             "raised_at": one.raised_at.isoformat(),

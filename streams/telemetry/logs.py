@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import Any, TextIO
@@ -56,9 +57,8 @@ def set_up_logs(
     last: list[structlog.types.Processor] = (
         # structlog's own tracebacks show variables, which may contain secrets and texts.
         [
-            structlog.dev.ConsoleRenderer(
-                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+            _printable,
+            structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_traceback),
         ]
         if as_text
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -91,6 +91,26 @@ def _emit(handler: logging.Handler, line: logging.LogRecord) -> None:
         handler.emit(line)
     finally:
         handler.release()
+
+
+def _escaped(text: str) -> str:
+    """Keep foreign text from forging lines or steering the terminal: line ends and controls are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for sign in text
+    )
+
+
+def _printable(_logger: Any, _name: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+    return {name: _escaped(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _traceback(target: TextIO, failure: structlog.types.ExcInfo) -> None:
+    written = io.StringIO()
+    structlog.dev.plain_traceback(written, failure)
+    target.write("\n".join(map(_escaped, written.getvalue().split("\n"))))
 
 
 def _masking(masker: Masker) -> structlog.types.Processor:

@@ -146,14 +146,12 @@ def load_pack(path: Path) -> PromptPack:
         PromptPackError: It cannot be read, or is invalid.
     """
     try:
-        size = path.stat().st_size
-        raw = path.read_bytes() if size <= MAX_PACK_BYTES else b""
+        with path.open("rb") as handle:
+            raw = handle.read(MAX_PACK_BYTES + 1)
     except OSError as error:
         raise PromptPackError(f"prompt pack {path} cannot be read: {error.strerror or error}") from error
-    if size > MAX_PACK_BYTES:
-        raise PromptPackError(
-            f"prompt pack {path} must be at most {MAX_PACK_BYTES} bytes, got {size}; shorten it"
-        )
+    if len(raw) > MAX_PACK_BYTES:
+        raise PromptPackError(f"prompt pack {path} must be at most {MAX_PACK_BYTES} bytes; shorten it")
     dialect: Literal["markdown", "yaml"] = "yaml" if path.suffix.lower() in _YAML_ENDINGS else "markdown"
     return parse_pack(raw, dialect=dialect, origin=str(path))
 

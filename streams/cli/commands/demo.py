@@ -117,18 +117,23 @@ def demo(
 
 
 def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
+    from streams.batch.sources import bounded_lines
+    from streams.errors import SettingsError
+
     if file is None:
         return None
     lines: list[bytes] = []
     try:
         with file.open("rb") as handle:
-            for line in handle:
+            for line in bounded_lines(handle, str(file)):
                 if events is not None and len(lines) >= events:
                     break
                 if text := line.rstrip(b"\r\n"):
                     lines.append(text)
     except OSError as error:
         raise BadUsageError(f"--events-file: cannot read {file}: {error.strerror}; check the path") from error
+    except SettingsError as error:
+        raise BadUsageError(f"--events-file: {error}") from error
     if not lines:
         raise BadUsageError(f"--events-file: {file} has no events; it needs one JSON object per line")
     return lines

@@ -105,9 +105,14 @@ class _Sender:
         started = time.monotonic()
         sent = 0
         number = 0
+        from streams.batch.sources import bounded_lines
+
+        source = bounded_lines(lines, "the file")
         while not stop.is_set():
             # Read in a thread: standard input may block.
-            line = await asyncio.to_thread(lines.readline) if lines is sys.stdin.buffer else lines.readline()
+            line = (
+                await asyncio.to_thread(next, source, b"") if lines is sys.stdin.buffer else next(source, b"")
+            )
             if not line:
                 return
             number += 1

@@ -32,3 +32,21 @@ def test_levels_are_kept() -> None:
     assert "shown" in stream.getvalue()
     assert "hidden" not in stream.getvalue()
     assert "joined" not in stream.getvalue()
+
+
+def test_foreign_text_forges_no_line_and_steers_no_terminal() -> None:
+    """In text form, line ends and control characters of values, messages and tracebacks are escaped."""
+    stream = io.StringIO()
+    set_up_logs(TelemetrySettings(log_format="text"), stream)
+    hostile = "a\nforged line\x1b[2J\x9b31m"
+    structlog.stdlib.get_logger("ours").info(hostile, detail=hostile)
+    logging.getLogger("theirs").warning("got %s", hostile)
+    try:
+        int(hostile)
+    except ValueError:
+        structlog.stdlib.get_logger("ours").exception("failed")
+    written = stream.getvalue()
+    assert "\x1b" not in written
+    assert "\x9b" not in written
+    assert not [line for line in written.splitlines() if line.startswith("forged")]
+    assert written.count("forged line") >= 4
