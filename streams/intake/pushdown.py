@@ -25,7 +25,6 @@ from streams.intake.reading import Ingest
 from streams.intake.reading.decode import normal_label
 from streams.intake.reading.envelope import Headers, parts_of, strip_confluent
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.requests.outline import trace_id_of
 from streams.intake.reading.otlp.span import Head
 from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
 from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
@@ -195,11 +194,6 @@ class TraceSampler:
                 randomness = int(trace_id[-14:], 16) if len(trace_id) == 32 else -1
         return randomness >= self._least
 
-    def keeps_id(self, trace_id: bytes, record_key: bytes) -> bool:
-        """As `keeps`, for a trace without tracestate, by the 16 bytes of its id."""
-        randomness = self._policy.key_randomness(record_key)
-        return (int.from_bytes(trace_id[-7:], "big") if randomness is None else randomness) >= self._least
-
 
 class TracePushDown:
     """Decides whether a raw record is delivered: it has a sampled trace, or cannot be read."""
@@ -212,19 +206,11 @@ class TracePushDown:
 
     def __call__(self, record: Record) -> bool:
         """Return whether to deliver a record; count its traces if not."""
-        key, value = record.key, record.value
-        roots = None
-        if key and (trace_id := trace_id_of(key)):
-            if self._sampler.keeps_id(trace_id, key):
-                return True
-            roots = self._reader.roots(value, trace_id)
-        if roots is None:
-            try:
-                split = self._sampler.split(self._reader.heads(value, key), key)
-            except (DecodeError, ValueError):
-                return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
-            if split.kept:
-                return True
-            roots = split.skipped
-        self.skipped[self._sampler.skip_reason] += roots
+        try:
+            split = self._sampler.split(self._reader.heads(record.value), record.key)
+        except (DecodeError, ValueError):
+            return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
+        if split.kept:
+            return True
+        self.skipped[self._sampler.skip_reason] += split.skipped
         return False

@@ -11,7 +11,7 @@ import orjson
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.from_settings import json_reader, metric_routes, sampling_policy, trace_reader
-from streams.intake.reading.otlp.qa import capture_hints
+from streams.intake.reading.otlp.families import capture_hints
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.registry.unpacking import Unpacking

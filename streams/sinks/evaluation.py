@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemas import Failed, Scored, Unscored
-from streams.intake.reading.otlp.families.judgestream import RESULT_ID
+from streams.intake.reading.otlp.families import RESULT_ID
 
 MAX_EXPLANATION_CHARS: Final = 4_000
 AnyResult = Scored | Unscored | Failed

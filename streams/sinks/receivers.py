@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from schemas import Failed
-from streams.intake.reading.otlp.families.judgestream import RESULT_ID
+from streams.intake.reading.otlp.families import RESULT_ID
 from streams.sinks.evaluation import Evaluation, metadata
 from streams.sinks.signature import signed_headers
 

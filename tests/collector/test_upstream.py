@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatReply, ChatRequest
 from schemas import Usage
-from streams.intake.reading.otlp.requests.wire import heads
+from streams.intake.reading.otlp.request import heads
 from tests.collector.collector import KEYED, collector, to_kafka
 from tests.integration.stage import Stage
 from tests.integration.test_traces import trace_ids

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
 from streams.errors import SettingsError
-from streams.intake.reading.otlp.requests.wire import spans
+from streams.intake.reading.otlp.request import spans
 from streams.sinks import incidents
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from judge.chat import ChatReply, ChatRequest
 from streams.errors import SettingsError
 from streams.intake.reading.otlp.reader import Unit
-from streams.intake.reading.otlp.requests.wire import heads
+from streams.intake.reading.otlp.request import heads
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from schemas import Failed, Scored
-from streams.intake.reading.otlp.requests.wire import spans
+from streams.intake.reading.otlp.request import spans
 from streams.intake.reading.otlp.span import Span
 from streams.sinks.delivery import Http
 from streams.sinks.evaluation import evaluation

@@ -10,7 +10,7 @@ from streams.errors import DecodeError
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
-from streams.intake.reading.registry.avro import AvroSchema
+from streams.intake.reading.registry.decoding import AvroSchema
 
 _MAPPED: Final = Ingest(
     max_event_bytes=100_000_000,

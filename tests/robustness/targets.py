@@ -23,8 +23,7 @@ from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.registry.avro import AvroSchema
-from streams.intake.reading.registry.protobuf import ProtobufSchema
+from streams.intake.reading.registry.decoding import AvroSchema, ProtobufSchema
 from streams.intake.reading.registry.wire_form import wire_form
 from streams.kafka.patches.install import install
 from streams.kafka.transport.salvage import HEAD

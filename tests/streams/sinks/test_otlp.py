@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData as OwnTraces
 
 from schemas import JudgeCall, Times, Usage
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.requests.messages import OwnTraces
-from streams.intake.reading.otlp.requests.wire import spans
+from streams.intake.reading.otlp.request import spans
 from streams.sinks.evaluation import AnyResult, evaluation
 from streams.sinks.otlp import log_request, trace_request
 from tests.streams.results import at, failed, scored, unscored

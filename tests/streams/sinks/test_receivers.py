@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from streams.intake.reading.otlp.requests.wire import spans
+from streams.intake.reading.otlp.request import spans
 from streams.kafka.letters import Incoming
 from streams.sinks import delivery
 from streams.sinks.agent import SinkAgent

@@ -1,12 +1,24 @@
-"""The form of spans for both encodings; log records of model calls are read as spans, too."""
+"""One span, read from a request in Protobuf or JSON, and the limits on a request's objects. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from streams.errors import DecodeError
+
+MAX_SPANS: Final = 20_000
+"""Spans and log records, with their scopes and resources. A Collector's batch has 8,192 by default."""
+MAX_PARTS: Final = 100_000
+"""Attributes, their nested values, and events. An empty one takes two bytes, its Python object a kilobyte."""
+EVENT_PARTS: Final = 4
+"""Parts that an event of a span counts as."""
+ERROR: Final = (2, "STATUS_CODE_ERROR")
 
 Attributes = Mapping[str, Any]
 """Name to text, number, truth value, list or mapping; None for a value of another type."""
+Keep = Callable[[str], bool]
+"""Selects trace ids whose spans are read."""
 
 
 class SpanEvent(NamedTuple):
@@ -17,7 +29,7 @@ class SpanEvent(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One span.
+    """One span, or one log record of a model call read as a span.
 
     Args:
         trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
@@ -51,19 +63,78 @@ class Span(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The part that sampling reads of a record's spans of one trace.
-
-    Args:
-        trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
-        tracestate: The first tracestate of the spans, as W3C writes it; empty for none.
-        roots: Spans without a parent.
-    """
+    """What sampling reads of a record's spans of one trace: its first tracestate, and its number of roots."""
 
     trace_id: str
     tracestate: str = ""
     roots: int = 0
 
 
+class Group(NamedTuple):
+    """The spans or log records of one instrumentation, not read yet."""
+
+    resource: Any
+    scope: Any
+    records: Sequence[Any]
+    are_logs: bool
+
+
 def has_root(spans: Iterable[Span]) -> bool:
     """Whether the root span is among them; a log record is not a root."""
     return any(not span.parent_id and not span.is_log for span in spans)
+
+
+class Budget:
+    """Counts the objects of a request before they are made; refuses a request with more than `limit`."""
+
+    def __init__(self, limit: int, of: str) -> None:
+        self._left = self._limit = limit
+        self._of = of
+
+    def take(self, count: int) -> None:
+        """Count objects; raises DecodeError above the limit."""
+        self._left -= count
+        if self._left < 0:
+            raise DecodeError(
+                "oversized",
+                f"value: must have at most {self._limit} {self._of}; "
+                "lower send_batch_size and send_batch_max_size of the Collector's batch processor",
+            )
+
+
+def spans_budget() -> Budget:
+    """Count spans, scopes and resources."""
+    return Budget(MAX_SPANS, "spans, scopes and resources")
+
+
+def parts_budget() -> Budget:
+    """Count attributes and events."""
+    return Budget(MAX_PARTS, "attributes and events")
+
+
+def log_span(span: Span, event_name: str, attributes: dict[str, Any], body: Any, time: int) -> Span:
+    """Complete the span that a log record becomes.
+
+    Older instrumentations write the event's name as an attribute, AWS Distro for OpenTelemetry the messages
+    into the body. The Collector's sampler writes its threshold as an attribute; with a randomness of its own
+    it has not decided by the trace id.
+    """
+    name = event_name or attributes.get("event.name")
+    if isinstance(body, dict):
+        content = {key: value for key, value in body.items() if key.startswith("gen_ai.")}
+        for side in ("input", "output"):
+            if isinstance(exchanged := body.get(side), dict) and "messages" in exchanged:
+                content[f"gen_ai.{side}.messages"] = exchanged["messages"]
+        attributes = {**content, **attributes, "body": body}
+    elif isinstance(body, str) and isinstance(name, str) and name.startswith("gen_ai."):
+        attributes = {**attributes, "body": body}
+    threshold = attributes.get("sampling.threshold")
+    by_trace_id = isinstance(threshold, str) and "sampling.randomness" not in attributes
+    return span._replace(
+        name=name if isinstance(name, str) else "",
+        tracestate=f"ot=th:{threshold}" if by_trace_id else "",
+        attributes=attributes,
+        start=time,
+        end=time,
+        is_log=True,
+    )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal
 
-from streams.intake.reading.otlp.families.family import Kind
-from streams.intake.reading.otlp.lazy import lazy
+from streams.intake.reading.otlp.families import Kind
 from streams.intake.reading.otlp.span import Span, SpanEvent
-from streams.intake.reading.otlp.steps.step import Step
+from streams.intake.reading.otlp.step import Step
 
 MAX_DEPTH: Final = 200
 """Greatest depth of nested spans; deeper spans count as this deep."""
 _RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chain": 2, "other": 3}
-_APART: Final[frozenset[Kind]] = frozenset({"evaluation"})
 
 NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
 """Why a trace becomes no event. ours: a judgestream worker's own; no_model: it has no model call; no_content:
@@ -31,8 +30,9 @@ class Trace:
     def __init__(self, spans: Iterable[Span]) -> None:
         self.steps: tuple[Step, ...] = tuple(Step(span) for span in merge(spans))
         self._by_id = {step.span.span_id: step for step in self.steps}
+        self._around: dict[str, list[Step]] = {}
 
-    @lazy
+    @cached_property
     def root(self) -> Step | None:
         """The span without a parent; None before it arrives."""
         roots = [step for step in self.steps if not step.span.parent_id and not step.span.is_log]
@@ -45,29 +45,22 @@ class Trace:
             not step.span.parent_id or step.span.parent_id in self._by_id for step in self.steps
         )
 
-    def ancestors(self, step: Step) -> list[Step]:
-        """The enclosing spans, the outermost first."""
-        found: list[Step] = []
-        seen = {step.span.span_id}
-        parent = self._by_id.get(step.span.parent_id)
-        while parent is not None and parent.span.span_id not in seen and len(found) < MAX_DEPTH:
-            seen.add(parent.span.span_id)
-            found.append(parent)
-            parent = self._by_id.get(parent.span.parent_id)
-        return found[::-1]
-
-    @lazy
-    def _around(self) -> dict[str, list[Step]]:
-        return {step.span.span_id: self.ancestors(step) for step in self.steps}
-
     def around(self, step: Step) -> list[Step]:
-        """As `ancestors`, computed once."""
-        return self._around[step.span.span_id]
+        """The enclosing spans, the outermost first."""
+        around = self._around.get(step.span.span_id)
+        if around is None:
+            seen: dict[str, Step] = {}
+            parent = self._by_id.get(step.span.parent_id)
+            while parent not in (None, step) and parent.span.span_id not in seen and len(seen) < MAX_DEPTH:
+                seen[parent.span.span_id] = parent
+                parent = self._by_id.get(parent.span.parent_id)
+            around = self._around[step.span.span_id] = [*seen.values()][::-1]
+        return around
 
-    @lazy
+    @cached_property
     def judged(self) -> tuple[Step, ...]:
         """The application's steps, without those of a judgestream worker and within evaluations."""
-        apart = {step.span.span_id for step in self.steps if step.kind in _APART or step.is_ours}
+        apart = {step.span.span_id for step in self.steps if step.kind == "evaluation" or step.is_ours}
         if not apart:
             return self.steps
         return tuple(
@@ -76,13 +69,13 @@ class Trace:
             if apart.isdisjoint([step.span.span_id, *(one.span.span_id for one in self.around(step))])
         )
 
-    @lazy
+    @cached_property
     def models(self) -> tuple[Step, ...]:
         """The model calls, by end time."""
         found = [step for step in self.judged if step.kind in {"model", "agent"}]
         return tuple(sorted(found, key=lambda step: step.span.end))
 
-    @lazy
+    @cached_property
     def answer(self) -> Step | None:
         """The step whose output is the application's answer: the outermost workflow, agent or model.
 
@@ -138,21 +131,14 @@ def merge(spans: Iterable[Span]) -> list[Span]:
 def _merged(same: Sequence[Span]) -> Span:
     """Keep the copy of a span with the most attributes; each log record becomes one event of it."""
     logs = [one for one in same if one.is_log]
-    whole = max((one for one in same if not one.is_log), key=lambda one: len(one.attributes), default=None)
-    known = logs.pop(0) if whole is None else whole
-    events = {_content(one.name, one.attributes): one for one in known.events}
-    own = _content(known.name, known.attributes) if known.is_log else None
+    copies = [one for one in same if not one.is_log]
+    kept = max(copies, key=lambda one: len(one.attributes)) if copies else logs.pop(0)
+    events = {repr((one.name, one.attributes)): one for one in kept.events}
     for log in logs:
-        content = _content(log.name, log.attributes)
-        if content != own:
-            events.setdefault(content, SpanEvent(log.name, log.attributes))
-    end = max(known.end, *(log.end for log in logs)) if logs else known.end
-    return known._replace(events=tuple(events.values()), end=end)
-
-
-def _content(name: str, attributes: Mapping[str, Any]) -> str:
-    """The content of an event as a hashable key."""
-    return repr((name, attributes))
+        events.setdefault(repr((log.name, log.attributes)), SpanEvent(log.name, log.attributes))
+    if kept.is_log:
+        events.pop(repr((kept.name, kept.attributes)), None)
+    return kept._replace(events=tuple(events.values()), end=max(one.end for one in (kept, *logs)))
 
 
 def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:

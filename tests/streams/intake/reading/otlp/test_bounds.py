@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData as Logs
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData as Traces
 
 from streams.errors import DecodeError
-from streams.intake.reading.otlp.content.conversation import MAX_TURNS, read_turns
+from streams.intake.reading.otlp.conversation import MAX_TURNS, read_turns
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.requests.messages import Logs, Traces
 from streams.intake.reading.otlp.span import Span, SpanEvent
 from streams.intake.reading.otlp.trace import merge
 

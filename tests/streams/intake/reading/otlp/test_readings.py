@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streams.intake.reading.otlp.content.prompt import open_prompt
-from streams.intake.reading.otlp.content.tool_result import result_text
+from streams.intake.reading.otlp.pages import open_prompt
+from streams.intake.reading.otlp.text import result_text
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.test_families import (
     ANSWER,

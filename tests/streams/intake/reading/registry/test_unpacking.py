@@ -15,8 +15,8 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from streams.errors import DecodeError
-from streams.intake.reading.registry.avro import AvroSchema
 from streams.intake.reading.registry.client import RegistryClient, RegistryDownError
+from streams.intake.reading.registry.decoding import AvroSchema
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.reading.registry.wire_form import wire_form
 from tests.integration.deadlines import until

@@ -1,1 +1,0 @@
-"""OTLP requests, Protobuf or JSON, read into spans and log records."""

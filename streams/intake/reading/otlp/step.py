@@ -1,0 +1,326 @@
+"""One span, read by the tables of its families into one form for all of them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from streams.intake.reading.otlp.conversation import Turn, is_stripped
+from streams.intake.reading.otlp.exchange import (
+    CONTEXT_NAMES,
+    DOCUMENT_EVENT,
+    INPUT_EVENTS,
+    OUTPUT_EVENTS,
+    QUESTION_NAMES,
+    Values,
+    answer_in,
+    event_documents,
+    exchange,
+    is_conversation,
+    question_in,
+    spoken,
+    tool_events,
+    turns_of,
+    waits_for_tools,
+    with_details,
+)
+from streams.intake.reading.otlp.families import OWN, RESULT_ID, Field, Kind, is_label, shape_of
+from streams.intake.reading.otlp.pages import Document, read_documents
+from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.otlp.text import as_text, is_cut, loaded, result_text, unflatten, unpacked
+
+_ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
+_SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
+_SEARCH_WORDS: Final = re.compile("retriev|(?<!re)search|rerank|vector|knowledge|look_?up", re.IGNORECASE)
+_MODEL_ATTRIBUTES: Final = (
+    "request.model",
+    "response.model",
+    "system",
+    "output.messages",
+    "completion.0.content",
+)
+_KIND_MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
+    ("tool", frozenset({"gen_ai.tool.name", "tool_response"})),
+    ("agent", frozenset({"haystack.agent.input", "final_result", "agent_name", "all_messages_events"})),
+    ("model", frozenset(f"gen_ai.{name}" for name in _MODEL_ATTRIBUTES)),
+)
+"""Attributes that only spans of a kind have."""
+
+
+class ToolUse(NamedTuple):
+    """A tool that ran."""
+
+    name: str
+    arguments: str
+    result: str
+
+
+class Step:
+    """One span, with the log records of its id among its events. Its parts are read when they are needed."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.attributes: Mapping[str, Any] = with_details(span)
+        self._shape = shape_of(span.scope, tuple(self.attributes))
+        self._values = Values(self.attributes, self._shape)
+
+    # Kind
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of the span: as its attributes name it, else by attributes that only one kind has."""
+        operation = self.attributes.get("gen_ai.operation.name")
+        for name, kinds in self._shape.kinds:
+            value = loaded(self.attributes[name])
+            kind = _named_kind(value.lower(), kinds) if isinstance(value, str) else None
+            # Traceloop marks a retriever's span as a task; the operation's name is more specific.
+            if kind == "chain" and operation in ("vector_db_retrieve", "retrieval"):
+                return "retrieval"
+            if kind is not None:
+                return "prompt" if kind == "chain" and "PromptTemplate" in self.span.name else kind
+        return self._guessed_kind()
+
+    def _guessed_kind(self) -> Kind:
+        name, events = self.span.name, {event.name for event in self.span.events}
+        if any(one.startswith("gen_ai.evaluation.") for one in (name, *self.attributes)):
+            return "evaluation"
+        for kind, marks in _KIND_MARKS:
+            if not marks.isdisjoint(self.attributes):
+                replied = self._values.first("said") is not None or not events.isdisjoint(OUTPUT_EVENTS)
+                other_operation = "gen_ai.operation.name" in self.attributes and not replied
+                return "chain" if kind == "model" and other_operation else kind
+        if name in OUTPUT_EVENTS or name in INPUT_EVENTS:
+            return "model"
+        if DOCUMENT_EVENT in events:
+            return "retrieval"
+        return "chain" if self._shape.families and self._values.first("gave") is not None else "other"
+
+    @property
+    def family(self) -> str:
+        """The first family whose attributes it has; empty for none."""
+        return self._shape.family
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a judgestream worker wrote it; such spans are not judged."""
+        names = (self.span.scope.partition(".")[0], self.span.resource.get("service.name"))
+        return OWN in names or RESULT_ID in self.attributes
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether the output of its kind can be the application's answer."""
+        return self.kind in _ANSWERING
+
+    @cached_property
+    def lacks_content(self) -> bool:
+        """Whether a model or agent ran without error and its output was not recorded, not even as empty."""
+        if (
+            self.kind not in {"model", "agent"}
+            or self.span.error is not None
+            or self.said
+            or self.answer is not None
+        ):
+            return False
+        output = self._values.first("said", "gave")
+        return output is None or is_stripped(output)
+
+    @cached_property
+    def searches(self) -> bool:
+        """Whether it retrieves documents, by its kind; a step by its name if its output is documents."""
+        return self.kind in _SEARCHING or (self.kind == "chain" and is_search(self.span.name))
+
+    def has(self, field: Field) -> bool:
+        """Whether it carries a field."""
+        return bool(self._shape.present(field))
+
+    # Messages
+
+    @cached_property
+    def _messages(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+        return exchange(self.span, self._values, self.kind)
+
+    @property
+    def heard(self) -> tuple[Turn, ...]:
+        """The messages to a model or agent."""
+        return self._messages[0]
+
+    @property
+    def said(self) -> tuple[Turn, ...]:
+        """The messages from it."""
+        return self._messages[1]
+
+    @cached_property
+    def answer(self) -> str | None:
+        """The text of the output; None for no text, or only tool calls."""
+        stated = self._values.text("answer")
+        if stated is not None:
+            return stated
+        if self.kind == "model":
+            return spoken(self.said) or (None if waits_for_tools(self.said) else self._output())
+        return self._output() or spoken(
+            self.said
+        )  # an agent's result comes before the last message within it
+
+    def _output(self) -> str | None:
+        return answer_in(self._values.first("gave"))
+
+    @cached_property
+    def asked(self) -> str | None:
+        """The text of the input of an application's step; a model's messages are not a question."""
+        given = self._values.first("given")
+        if self.kind == "model" or is_conversation(loaded(given)):
+            return None
+        return question_in(given)
+
+    @cached_property
+    def last_question(self) -> str | None:
+        """The last message of a user."""
+        turns: Sequence[Turn] = self.heard
+        if not turns and (given := self._values.first("given")) is not None:
+            opened = loaded(given)
+            turns = turns_of(given, "user") if isinstance(opened, str) or is_conversation(opened) else ()
+        texts = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
+        return texts[-1] if texts else None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a limit on the length of attributes cut its messages, input or output."""
+        return any(
+            is_cut(self.attributes[name]) for name in self._shape.present("heard", "said", "given", "gave")
+        )
+
+    # What the application sets
+
+    @property
+    def question(self) -> str | None:
+        """The question, as the application set it."""
+        return self._values.text("question")
+
+    @property
+    def reference(self) -> str | None:
+        """A known good answer."""
+        value = self._values.first("reference")
+        return None if value is None else answer_in(value) or as_text(value)
+
+    @property
+    def context(self) -> Any:
+        """The context, as the application set it."""
+        return self._values.first("context")
+
+    # Retrieval and tools
+
+    @cached_property
+    def documents(self) -> tuple[Document, ...]:
+        """The documents that a retriever or reranker returned."""
+        if self.kind not in _SEARCHING:
+            opened = loaded(unpacked(self._values.first("gave"))) if self.searches else None
+            return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
+        for family in self._shape.families:
+            listed = [unflatten(self.attributes, prefix) for prefix in family.fields["documents_flat"]]
+            values = [
+                self.attributes.get(name) for name in (*family.fields["documents"], *family.fields["gave"])
+            ]
+            documents = next(filter(None, map(read_documents, (*listed, *values))), None)
+            if documents:
+                return tuple(documents)
+        return event_documents(self.span)
+
+    @cached_property
+    def query(self) -> str | None:
+        """The query of a retriever."""
+        return question_in(self._values.first("query", "given")) if self.kind in _SEARCHING else None
+
+    @cached_property
+    def variables(self) -> dict[str, Any]:
+        """The variables of a prompt's template."""
+        variables: dict[str, Any] = {}
+        for name in self._shape.present("variables"):
+            opened = loaded(self.attributes[name])
+            variables |= opened if isinstance(opened, dict) else {}
+        for prefix in self._shape.present("variables_flat"):
+            names = [name for name in self.attributes if name.startswith(prefix)]
+            variables |= {name[len(prefix) :]: self.attributes[name] for name in names}
+        if self.kind == "prompt" and not variables:
+            opened = loaded(self._values.first("given"))
+            opened = opened.get("inputs", opened) if isinstance(opened, dict) else opened
+            variables = opened if isinstance(opened, dict) else {}
+        return variables
+
+    @property
+    def question_in_variables(self) -> str | None:
+        """The question among the variables of a prompt's template."""
+        return question_in(_first_named(self.variables, QUESTION_NAMES))
+
+    @property
+    def context_in_variables(self) -> Any:
+        """The context among the variables of a prompt's template."""
+        return _first_named(self.variables, CONTEXT_NAMES)
+
+    @property
+    def context_in_exchange(self) -> Any:
+        """The context among what a step of the application was given, or gave back beside its answer."""
+        if self.kind not in {"workflow", "agent", "chain"}:
+            return None
+        for field in ("given", "gave"):
+            opened = unpacked(self._values.first(field))
+            opened = opened.get("kwargs") or opened if isinstance(opened, dict) else None
+            if isinstance(opened, dict) and (value := _first_named(opened, CONTEXT_NAMES)) is not None:
+                return value
+        return None
+
+    @cached_property
+    def tool(self) -> ToolUse | None:
+        """The tool that ran."""
+        if self.kind != "tool":
+            return None
+        name = self._values.text("tool_name") or self.span.name
+        arguments = self._values.first("tool_arguments", "given")
+        result = self._values.first("tool_result", "gave")
+        if arguments is None and result is None:
+            arguments, result = tool_events(self.span)
+        return ToolUse(name, as_text(unpacked(arguments)).strip(), result_text(unpacked(result)).strip())
+
+    # Labels
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered, else the requested one."""
+        return self._values.text("model")
+
+    @property
+    def conversation(self) -> str | None:
+        """The conversation's id."""
+        return self._values.text("conversation")
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Labels such as tenant, prompt and agent; the first family with a label has precedence."""
+        labels: dict[str, str] = {}
+        for named, maps in self._shape.labels:
+            pairs: list[tuple[str, Any]] = [(label, self.attributes[name]) for name, label in named]
+            for name in maps:
+                opened = loaded(self.attributes[name])
+                if isinstance(opened, dict):
+                    pairs += [(label, value) for label, value in opened.items() if is_label(label)]
+            for label, value in pairs:
+                opened = loaded(value)
+                if label not in labels and isinstance(opened, str | int | float) and opened != "":
+                    labels[label] = str(opened).lower() if isinstance(opened, bool) else str(opened)
+        return labels
+
+
+def _named_kind(value: str, kinds: Mapping[str, Kind]) -> Kind | None:
+    by_ending = (kind for end, kind in kinds.items() if end[0] == "*" and value.endswith(end[1:]))
+    return kinds.get(value) or next(by_ending, None)
+
+
+def _first_named(values: Mapping[str, Any], names: Sequence[str]) -> Any:
+    lowered = {name.lower(): value for name, value in values.items()}
+    return next((lowered[name] for name in names if lowered.get(name)), None)
+
+
+def is_search(name: str) -> bool:
+    """Whether a step or tool of this name retrieves."""
+    return _SEARCH_WORDS.search(name) is not None

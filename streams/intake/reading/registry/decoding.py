@@ -1,0 +1,234 @@
+"""Decode Avro and Protobuf payloads by a registered schema to JSON. Pure.
+
+Decoders are built from plain schemas, so that a record may be decoded here or in another process.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf.message import DecodeError as ProtobufError
+
+from streams.errors import DecodeError
+from streams.intake.reading.registry.proto_text import file_of
+
+_UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
+_CAREFUL: Final = 10
+"""Slowdown factor of fastavro's Python code."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """An Avro schema as JSON, with the schemas that it references in order of dependency."""
+
+    text: str
+    references: tuple[str, ...] = ()
+
+    def size(self, payload: bytes) -> int:
+        """Return the maximum number of values in a payload, for `read_beside`; 0 if the schema limits it."""
+        return len(payload) * _avro(self).values_of_byte
+
+    def read(self, payload: bytes) -> bytes:
+        """Decode a record; raises DecodeError if it does not match the schema."""
+        return _avro(self).read(payload)
+
+    def check(self) -> None:
+        """Build the decoder; raises ValueError if records of this schema cannot be decoded."""
+        _avro(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _AvroDecoder:
+    read: Callable[[bytes], bytes]
+    values_of_byte: int
+
+
+@lru_cache(maxsize=1_000)
+def _avro(schema: AvroSchema) -> _AvroDecoder:
+    import fastavro  # noqa: PLC0415 - an extra
+    from fastavro._read_py import schemaless_reader as careful_reader  # noqa: PLC0415 - as above
+
+    names: dict[str, Any] = {}
+    try:
+        for reference in schema.references:
+            fastavro.parse_schema(json.loads(reference), named_schemas=names)
+        parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError) as error:
+        raise ValueError(f"is not an Avro schema ({type(error).__name__}: {error})") from error
+    shape = _AvroShape(names)
+    shape.least_bytes(parsed)
+    # fastavro's C code limits neither recursion (the process crashes) nor the number of empty items.
+    if shape.has_empty_items:
+        raise ValueError("has an array with zero-byte items, whose length is unbounded")
+    reader = careful_reader if shape.is_recursive else fastavro.schemaless_reader
+
+    def read(payload: bytes) -> bytes:
+        stream = io.BytesIO(payload)
+        try:
+            document = reader(stream, parsed, None)
+        except _UNREADABLE as error:
+            why = f"does not match its Avro schema ({type(error).__name__}: {error})"
+            raise DecodeError("undecodable", f"value: {why}") from None
+        if left := len(payload) - stream.tell():
+            raise DecodeError("undecodable", f"value: has {left} bytes more than its Avro schema defines")
+        return orjson.dumps(document, default=_plain)
+
+    repeats = shape.fields if shape.is_recursive or shape.repeats else 0
+    return _AvroDecoder(read, repeats * (_CAREFUL if shape.is_recursive else 1))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    return list(value) if isinstance(value, tuple) else str(value)
+
+
+class _AvroShape:
+    """Properties of the records of a schema."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.is_recursive = False
+        self.has_empty_items = False
+        self.repeats = False
+        """Whether records hold values without a limit."""
+        self.fields = 1
+        self._names = names
+        self._least: dict[str, int] = {}
+        self._within: set[str] = set()
+
+    def least_bytes(self, schema: Any) -> int:
+        """Examine a schema; return 0 if its values may be empty, else 1."""
+        if isinstance(schema, list):
+            for branch in schema:
+                self.least_bytes(branch)
+            return 1  # the index of the branch
+        if isinstance(schema, str):
+            return self._named(schema) if schema in self._names else int(schema != "null")
+        kind = schema["type"]
+        self.repeats |= kind in {"array", "map"} or schema.get("logicalType") == "decimal"
+        if kind == "array":
+            self.has_empty_items |= not self.least_bytes(schema["items"])
+        elif kind == "map":
+            self.least_bytes(schema["values"])
+        elif kind in {"record", "error"}:
+            self._within.add(schema["name"])
+            self.fields += len(schema["fields"])
+            least = [self.least_bytes(one["type"]) for one in schema["fields"]]
+            self._within.discard(schema["name"])
+            return int(any(least))
+        elif kind == "fixed":
+            return int(schema["size"] > 0)
+        elif kind != "enum":
+            return self.least_bytes(kind)
+        return 1
+
+    def _named(self, name: str) -> int:
+        if name in self._within:
+            self.is_recursive = True
+            return 1  # at least the union that ends the recursion
+        if name not in self._least:
+            self._least[name] = self.least_bytes(self._names[name])
+        return self._least[name]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufSchema:
+    """A Protobuf schema, as the serialized file descriptor in base64 or as text.
+
+    Args:
+        text: The schema.
+        references: Names and schemas of the imported files, in order of dependency.
+    """
+
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+    def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
+        """Decode a message by its index path in the file; raises DecodeError if it does not match."""
+        message = _protobuf(self, path)()
+        try:
+            message.ParseFromString(payload)
+        except ProtobufError:
+            name = message.DESCRIPTOR.full_name
+            raise DecodeError("undecodable", f"value: is not a {name} of its Protobuf schema") from None
+        return orjson.dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
+
+    def check(self) -> None:
+        """Build the decoder; raises ValueError if the schema or its imports are invalid or missing."""
+        _files(self)
+
+
+@lru_cache(maxsize=1_000)
+def _files(
+    schema: ProtobufSchema,
+) -> tuple[descriptor_pool.DescriptorPool, descriptor_pb2.FileDescriptorProto]:
+    """A pool with a schema and its imports, and the schema's file, which keeps the order of messages."""
+    sources = {**dict(schema.references), "schema.proto": schema.text}
+    files = [_descriptor(text, name) for name, text in sources.items()]
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in [*_well_known(files), *files]:
+            pool.Add(file)
+        pool.FindFileByName(files[-1].name)
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(f"is not a Protobuf schema ({type(error).__name__}: {error})") from error
+    return pool, files[-1]
+
+
+def _descriptor(text: str, name: str) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto()
+    try:
+        file.ParseFromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, ProtobufError):
+        return file_of(text, name)
+    file.name = name
+    return file
+
+
+def _well_known(files: list[descriptor_pb2.FileDescriptorProto]) -> list[descriptor_pb2.FileDescriptorProto]:
+    """The files of Protobuf itself that others import."""
+    from google.protobuf import (  # noqa: F401, PLC0415 - importing them registers them
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+
+    found = []
+    for name in {wanted for one in files for wanted in one.dependency} - {one.name for one in files}:
+        file = descriptor_pb2.FileDescriptorProto()
+        try:
+            descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
+        except KeyError:
+            raise ValueError(f"imports {name}, which is not among its references") from None
+        found.append(file)
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _protobuf(schema: ProtobufSchema, path: tuple[int, ...]) -> Any:
+    pool, file = _files(schema)
+    messages, names = file.message_type, [file.package] if file.package else []
+    for index in path:
+        if not 0 <= index < len(messages):
+            raise DecodeError(
+                "undecodable", f"value: names message {list(path)}, which its schema does not have"
+            )
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(".".join(names)))
