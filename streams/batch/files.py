@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import orjson
 
 from judge.endpoints.pool import EndpointPool
+from judge.errors import EventError
 from judge.metric import Metric
-from judge.task import unsampled_task
 from judge.text.printable import printable
-from schemas import JudgeTask, QAEvent
+from schemas import QAEvent
 from streams.batch.engine import CONFIRM_SECONDS, Checks, Work
 from streams.batch.results import Texts
+from streams.batch.selection import Passage
 from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
 from streams.intake.joining.conversations import joined
 from streams.intake.reading import Ingest
+from streams.intake.selector import Selector
 from streams.judging.agent import PatientJudge
 from streams.judging.prices import build_prices
 from streams.judging.stack import metric_judges, open_stack
+from streams.kafka.stretch import PastRecord
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 from streams.store.records import TextsKept
 
@@ -64,26 +66,32 @@ class FileWork:
     """The tasks of a file.
 
     Args:
+        single: Selects the tasks of each event.
+        whole: Selects those of conversations: all events of one `conversation_id` together.
         source: Name of the file; part of each result's id.
         done: Ids of existing results, which are skipped.
-        whole: Names of metrics that judge conversations: all events of one `conversation_id` together.
     """
 
     def __init__(
         self,
-        metrics: Mapping[str, Metric],
+        single: Selector,
+        whole: Selector,
         ingest: Ingest,
         *,
         source: str,
         done: Collection[str] = (),
-        whole: Collection[str] = (),
-        texts_kept: TextsKept = "full",
+        texts_kept: TextsKept | None = None,
+        passage: Passage | None = None,
     ) -> None:
+        self.passage = Passage() if passage is None else passage
+        """What became of the lines."""
         self.texts: dict[str, Texts] = {}
-        """The texts of each answer, by result id; the caller removes those that it no longer needs."""
+        """The texts of each answer, by result id; the caller removes those that it no longer needs.
+
+        None are here if `texts_kept` is None.
+        """
+        self._single, self._whole = single, whole
         self._texts_kept = texts_kept
-        self._events = [metric for name, metric in metrics.items() if name not in whole]
-        self._whole = [metric for name, metric in metrics.items() if name in whole]
         self._ingest = ingest
         self._source = source
         self._done = done
@@ -92,25 +100,38 @@ class FileWork:
         """Yield the tasks of each line, or an `InvalidLine`; then those of conversations, in order."""
         conversations: dict[str, tuple[Line, list[QAEvent]]] = {}
         for line in lines:
+            self.passage.records += 1
             event = read_event(line, self._ingest)
             if isinstance(event, InvalidLine):
+                self.passage.passed["undecodable"] += 1
                 yield event
                 continue
-            for task in self._tasks(line, event, self._events):
-                yield task
-            if self._whole and event.conversation_id is not None:
+            async for item in self._tasks(line, event, self._single):
+                yield item
+            if self._whole.routes and event.conversation_id is not None:
                 conversations.setdefault(event.conversation_id, (line, []))[1].append(event)
         for first, events in conversations.values():
-            for task in self._tasks(first, joined(events), self._whole):
-                yield task
+            async for item in self._tasks(first, joined(events), self._whole):
+                yield item
 
-    def _tasks(self, line: Line, event: QAEvent, metrics: Iterable[Metric]) -> Iterator[JudgeTask]:
-        now = datetime.now(UTC)
-        for metric in metrics:
-            task = unsampled_task(
-                event, metric, source=self._source, now=now, number=line.number - 1, policy="every line"
-            )
-            self.texts[task.result_id] = Texts.of(task, self._texts_kept)
+    async def _tasks(self, line: Line, event: QAEvent, selector: Selector) -> AsyncIterator[Work]:
+        if not selector.routes:
+            return
+        place = PastRecord(self._source, 0, line.number - 1, None, None, None)
+        selection = selector.select(event, None)
+        if selection.skipped is not None:
+            self.passage.passed[selection.skipped] += 1
+            return
+        try:
+            tasks = await selector.tasks(place, event, selection)
+        except EventError as error:
+            self.passage.passed["oversized"] += 1
+            yield InvalidLine(line.number, error.detail)
+            return
+        self.passage.sampled += 1
+        for task in tasks:
+            if self._texts_kept is not None:
+                self.texts[task.result_id] = Texts.of(task, self._texts_kept)
             if task.result_id not in self._done:
                 yield task
 

@@ -18,18 +18,20 @@ from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.batch.comparison import Comparison, compare_scores
 from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
 from streams.batch.estimate import Estimate, Scan, estimate
+from streams.batch.files import FileWork
 from streams.batch.history import History
 from streams.batch.plan import Plan, rates_of, settings_of
-from streams.batch.selection import Passage, Selection
+from streams.batch.selection import Passage, Selection, selectors
 from streams.batch.sources import InvalidLine, Line
 from streams.errors import SettingsError
-from streams.intake.from_settings import open_registry
+from streams.intake.from_settings import json_reader, open_registry
+from streams.intake.sampling import SamplingPolicy
 from streams.judging.asked import voters
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices, price_of
 from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.kafka.output import result_forms, result_headers
-from streams.kafka.stretch import PastRecord, Stretch, StretchReader
+from streams.kafka.stretch import Stretch, StretchReader
 from streams.settings import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -139,7 +141,6 @@ class Replay:
             self._metrics,
             replay_id,
             parts=plan.parts,
-            whole=plan.file is not None,
             unpacking=self._unpacking,
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
@@ -258,24 +259,30 @@ class Replay:
 
     async def _tasks(self, passage: Passage, done: Collection[str] = ()) -> AsyncGenerator[JudgeTask, None]:
         seen: set[bytes] = set()
-        async with (
-            aclosing(self._records()) as records,
-            aclosing(self._selection.tasks(records, passage, self._holds)) as tasks,
-        ):
+        async with aclosing(self._all_tasks(passage)) as tasks:
             async for task in tasks:
                 known = bytes.fromhex(task.result_id)
                 if known not in seen and task.result_id not in done:  # judge a duplicate event once
                     seen.add(known)
                     yield task
 
-    async def _records(self) -> AsyncGenerator[PastRecord, None]:
+    async def _all_tasks(self, passage: Passage) -> AsyncGenerator[JudgeTask, None]:
         if self._plan.file is None:
-            async with aclosing(self._reader.read_stretch(self._topics.events, self._extended)) as records:
-                async for record in records:
-                    yield record
+            async with (
+                aclosing(self._reader.read_stretch(self._topics.events, self._extended)) as records,
+                aclosing(self._selection.tasks(records, passage, self._holds)) as tasks,
+            ):
+                async for task in tasks:
+                    yield task
             return
-        for line in self._lines():
-            yield PastRecord(self._plan.file.name, 0, line.number - 1, None, None, line.value)
+        settings = self._settings
+        single, whole = selectors(SamplingPolicy(), settings, self._metrics, self._replay_id)
+        work = FileWork(
+            single, whole, json_reader(settings.ingest), source=self._plan.file.name, passage=passage
+        )
+        async for item in work.of(self._lines()):
+            if not isinstance(item, InvalidLine):
+                yield item
 
     def _holds(self, place: Any) -> bool:
         """Return whether a record, or its place, is in the time range."""

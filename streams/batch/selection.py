@@ -26,9 +26,10 @@ from streams.intake.pushdown import TraceSampler, push_down
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.reading.registry.unpacking import Unpacking
+from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Selector
 from streams.kafka.stretch import PastRecord
-from streams.settings import SamplingSettings, Settings
+from streams.settings import Settings
 
 T = TypeVar("T")
 UNITS: Final = ("event", "conversation")
@@ -53,12 +54,27 @@ class Passage:
         return {"records": self.records, "sampled": self.sampled, "passed": dict(self.passed.most_common())}
 
 
+def selectors(
+    policy: SamplingPolicy, settings: Settings, metrics: Mapping[str, Metric], replay_id: str
+) -> tuple[Selector, ...]:
+    """Return what selects the tasks of events, and those of conversations."""
+    return tuple(
+        Selector(
+            policy,
+            metric_routes(settings, unit),
+            metrics,
+            verification_seconds=settings.judge.verification_seconds,
+            replay_id=replay_id,
+        )
+        for unit in UNITS
+    )
+
+
 class Selection:
     """Turns past records into tasks.
 
     Args:
         parts: Labels of the selected parts of the traffic; empty for all.
-        whole: Whether to take every event without sampling (events of a file).
         unpacking: Decodes records by their schemas; None without a registry.
     """
 
@@ -69,27 +85,17 @@ class Selection:
         replay_id: str,
         *,
         parts: Iterable[Mapping[str, str]] = (),
-        whole: bool = False,
         unpacking: Unpacking | None = None,
     ) -> None:
         ingest = settings.ingest
-        otlp = ingest.format == "otlp" and not whole
+        otlp = ingest.format == "otlp"
         self._settings = settings
         self._parts = tuple(parts)
         self._unpack = None if unpacking is None else unpacking.json
-        self._policy = sampling_policy(SamplingSettings() if whole else settings.sampling)
-        self._single, self._whole = (
-            Selector(
-                self._policy,
-                metric_routes(settings, unit),
-                metrics,
-                verification_seconds=settings.judge.verification_seconds,
-                replay_id=replay_id,
-            )
-            for unit in UNITS
-        )
+        self._policy = sampling_policy(settings.sampling)
+        self._single, self._whole = selectors(self._policy, settings, metrics, replay_id)
         self._ingest = json_reader(ingest)
-        self._read = self._policy if whole else reading_policy(settings)
+        self._read = reading_policy(settings)
         self._predicate = None if otlp else push_down(self._read, self._ingest)
         self._reader = trace_reader(ingest) if otlp else None
         self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0

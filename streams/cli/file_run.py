@@ -159,7 +159,7 @@ class FileRun:
                     )
         finally:
             sys.stdout.flush()
-            if self._hint:
+            if self._hint and 2 * self.summary.invalid.total() > self.summary.lines:
                 typer.echo(f"hint: {self._hint}", err=True)
             for usage, cost_usd in judge.checks.used_up:
                 self.summary.checks.add(usage, cost_usd)
@@ -168,21 +168,28 @@ class FileRun:
         from streams.batch.files import FileWork
         from streams.batch.sources import expressions, names_of
         from streams.intake.reading import Ingest
+        from streams.intake.sampling import SamplingPolicy
+        from streams.intake.selector import Route, Selector
 
         names = [name for line in first for name in names_of(line.value)]
         ingest = None if self._settings is None else self._settings.ingest
         mapping = {} if ingest is None else dict(ingest.mapping)
         # The reader of a table takes the columns itself.
         fields = self._call.fields if self._call.form in ("jsonl", "json") else {}
+        metrics = {metric.name: metric for metric in self._metrics}
+        single, conversations = (
+            Selector(SamplingPolicy(), [Route(name) for name in metrics if (name in whole) == joins], metrics)
+            for joins in (False, True)
+        )
         return FileWork(
-            {metric.name: metric for metric in self._metrics},
+            single,
+            conversations,
             Ingest(
                 max_event_bytes=MAX_LINE_BYTES if ingest is None else ingest.max_event_bytes,
                 mapping=mapping | expressions(fields, names),
             ),
             source="stdin" if str(self._call.file) == "-" else self._call.file.name,
             done=frozenset() if self._results is None else self._results.done,
-            whole=whole,
             texts_kept="full" if self._settings is None else self._settings.store.texts,
         )
 

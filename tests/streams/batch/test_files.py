@@ -18,6 +18,8 @@ from streams.batch.engine import Batch, Checks, Limits, outage
 from streams.batch.files import FileWork
 from streams.batch.sources import InvalidLine, Line
 from streams.intake.reading import Ingest
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.selector import Route, Selector
 from streams.judging.stack import metric_judges, open_stack
 from streams.settings import JudgeSettings
 from tests.judge.endpoints.test_reliable import DOWN, Server, judge_all, now, pooled, until
@@ -136,7 +138,10 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
 
         async def judged(*done: str) -> list[Scored]:
             ingest = Ingest(max_event_bytes=1_000_000)
-            work = FileWork(metrics, ingest, source="f", done=done, whole=["whole"])
+            single, whole = (
+                Selector(SamplingPolicy(), [Route(name)], metrics) for name in ("single", "whole")
+            )
+            work = FileWork(single, whole, ingest, source="f", done=done)
             batch = Batch(judges, stack.pool, Limits(at_once=2))
             outcomes = [one async for one in batch.run(work.of(lines))]
             assert [place for place, one in enumerate(outcomes) if isinstance(one, InvalidLine)] == [1]

@@ -43,10 +43,7 @@ def event(number: int, **fields: Any) -> PastRecord:
 
 
 async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
-    """A topic's events are sampled as in the live stream; a file's are all taken.
-
-    Each record is counted.
-    """
+    """Events are sampled as in the live stream; each record is counted."""
     half = settings(sampling={"default_rate": 0.5})
     records = [*map(event, range(100)), PastRecord("qa.events", 0, 100, 1.0, None, b"nonsense")]
     policy = sampling_policy(half.sampling)
@@ -58,9 +55,6 @@ async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
     assert {task.replay_id for task in tasks} == {"replay-1"}
     assert (tally.records, tally.sampled) == (101, len(kept))
     assert tally.passed == {"not_sampled": 100 - len(kept), "undecodable": 1}
-
-    tasks, _ = await selected(half, records, whole=True)
-    assert len(tasks) == 100
 
 
 async def test_only_the_parts_that_fell_are_judged() -> None:
@@ -97,13 +91,6 @@ async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
     assert judged == [("refusal", "e1"), ("refusal", "e2"), ("tone", "c-2")]
     assert tasks[-1].source.offset == 2
     assert (tally.records, tally.sampled) == (2, 3)
-
-
-async def test_a_file_has_whole_conversations() -> None:
-    """A file's lines have no time, so each conversation is joined completely."""
-    lines = [turn(0, "c-1", None), turn(1, "c-2", None), turn(2, "c-1", None)]
-    tasks, _ = await selected(settings(**CONVERSATIONS), lines, whole=True)
-    assert [task.event_id for task in tasks if task.metric == "tone"] == ["c-1", "c-2"]
 
 
 async def test_traces_are_joined_by_the_time_of_their_records() -> None:

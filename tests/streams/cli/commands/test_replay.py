@@ -127,7 +127,7 @@ def test_bad_usage_is_named(
 async def replaying(tmp_path: Path) -> AsyncIterator[Callable[..., Sequence[str]]]:
     """A function that returns the arguments of a replay of one event, with a judge at this address."""
     events, config = tmp_path / "events.jsonl", tmp_path / "settings.yaml"
-    fields = {"event_id": "e", "question": "Where?", "answer": "Here.", "reference": "Here."}
+    fields = {"question": "Where?", "answer": "Here.", "reference": "Here."}
     events.write_text(json.dumps(fields))
     async with EmbeddedBroker(topics={"qa.events": 1, "qa.scores": 1}) as broker:
 
