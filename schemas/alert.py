@@ -53,6 +53,11 @@ class Alert(Message):
     example_event_ids: tuple[str, ...] = Field(
         default=(), description="Some of the worst answers since then."
     )
+    incident_id: str | None = Field(
+        default=None,
+        description="The incident that the monitor knows it to be part of; one of several workers may know "
+        "another alert of the same incident, which leads to it as well.",
+    )
     link: str | None = Field(
         default=None,
         description="Address of its incident in the explorer; null if store.explorer_url is not set.",

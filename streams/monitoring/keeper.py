@@ -107,7 +107,7 @@ class Keeper:
         scores: The topic of results, for a monitor without state.
         finished: Returns the group's committed offset of each partition of results.
         assigned: Returns the partitions of observations assigned to this worker.
-        tell: Logs an alert.
+        tell: Logs an alert; returns the id of its incident, None if it is not known.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Keeper:
         scores: str,
         finished: Callable[[], Awaitable[Mapping[int, int]]],
         assigned: Callable[[], Collection[int]],
-        tell: Callable[[Alert], None] = lambda _: None,
+        tell: Callable[[Alert], str | None] = lambda _: None,
     ) -> None:
         self._config = config
         self._out = out
@@ -179,9 +179,9 @@ class Keeper:
 
     async def _publish(self, alerts: list[Alert]) -> None:
         for alert in alerts:
-            self._tell(alert)
+            known = alert.model_copy(update={"incident_id": self._tell(alert)})
             try:
-                await self._out.alert(alert)
+                await self._out.alert(known)
             except TooLargeError as error:
                 _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
 

@@ -299,6 +299,7 @@ class Monitor:
 
 def _last_verdict(result: Scored | Unscored | Failed) -> LastVerdict:
     return LastVerdict(
+        result_id=result.result_id,
         event_id=result.event_id,
         metric=result.metric,
         status=result.status,

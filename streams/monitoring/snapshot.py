@@ -130,6 +130,7 @@ class LastVerdict:
     """A result for the live view.
 
     Attributes:
+        result_id: The result.
         event_id: The answer's event.
         metric: The metric.
         status: The result's status.
@@ -139,6 +140,7 @@ class LastVerdict:
         judged_at: When it was judged.
     """
 
+    result_id: str
     event_id: str
     metric: str
     status: Literal["scored", "unscored", "failed"]

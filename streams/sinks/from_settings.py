@@ -90,7 +90,15 @@ def build_sinks(
         agents.append((topics.scores, "sink", SinkAgent(verdicts, output)))
     if incidents:
         past, explorer = StretchReader(settings.kafka, env), settings.store.explorer_url
-        told_of = IncidentAgent(incidents, output, past, topic=topics.alerts, explorer=explorer)
+        told_of = IncidentAgent(
+            incidents,
+            output,
+            past,
+            topic=topics.alerts,
+            scores=topics.scores,
+            product_labels=settings.store.product_labels,
+            explorer=explorer,
+        )
         agents.append((topics.alerts, "incidents", told_of))
     return Sinks([*verdicts, *incidents], agents)
 

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import orjson
+import structlog
+from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
-from schemas import Alert
+from schemas import RESULT, Alert, Scored
+from streams.errors import StreamsError
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
-from streams.kafka.stretch import StretchReader
+from streams.kafka.stretch import Stretch, StretchReader
 from streams.sinks.delivery import Delivery, RefusedError
 from streams.sinks.receivers import Call, refusal
 from streams.sinks.signature import signed_headers
+from streams.store.views.card import card, lead
 from streams.store.views.incidents import Incident, find, group, part_name, title
+from streams.store.views.report import Report, report_on_scores
 from streams.telemetry.traces import surprise
 
 SETTLE_SECONDS: Final = 20.0
@@ -30,6 +35,11 @@ SETTLE_SECONDS: Final = 20.0
 OLD_SECONDS: Final = 86_400.0
 """Older alerts are ignored: a new sink reads the topic from its beginning."""
 SHOWN: Final = 20
+COMPARED: Final = 2_000
+"""Results of a partition read before and since the start of an incident, for its cause."""
+CAUSE_SECONDS: Final = 30.0
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 _INERT: Final = str.maketrans({"<": "‹", ">": "›", "@": "＠"})  # noqa: RUF001 - they look alike on purpose
@@ -48,11 +58,13 @@ class Notice:
         kind: Start or end.
         incident: The incident.
         explorer: Base URL of the explorer; None if not set.
+        report: Its cause; None if it is not known.
     """
 
     kind: Literal["incident_began", "incident_ended"]
     incident: Incident
     explorer: str | None = None
+    report: Report | None = None
 
     @property
     def key(self) -> str:
@@ -63,13 +75,15 @@ class Notice:
         """Return the JSON to send; `text` is for people."""
         one = self.incident
         began = self.kind == "incident_began"
-        what = f"{title(one)}. {one.drops[0].summary}" if began else f"over: {title(one)}"
         base = None if self.explorer is None else self.explorer.rstrip("/")
         link = None if base is None else f"{base}/explore/incident/{one.incident_id}"
+        lines = card(one, self.report)
+        what = f"{title(one)}. {'; '.join(lines)}" if began else f"over: {title(one)}"
         return {
             "event": self.kind,
             "incident_id": one.incident_id,
             "text": inert(what) if link is None else f"{inert(what)} {link}",
+            "card": [inert(line) for line in lines],
             "metrics": list(one.metrics),
             "parts": [inert(part_name(*part)) for part in one.parts[:SHOWN]],
             "parts_total": len(one.parts),
@@ -113,6 +127,8 @@ class IncidentAgent:
         output: Writes the dead letters of refused notices.
         past: Reads the topic from its beginning.
         topic: The alerts topic.
+        scores: The topic of results, for the cause; None: notices name no cause.
+        product_labels: Labels that identify the answering product.
         explorer: Base URL of the explorer; None if not set.
         now: Returns the seconds since the epoch.
         wait: Waits this many seconds.
@@ -125,6 +141,8 @@ class IncidentAgent:
         past: StretchReader,
         *,
         topic: str,
+        scores: str | None = None,
+        product_labels: Collection[str] = (),
         explorer: str | None,
         now: Callable[[], float] = time.time,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -133,6 +151,8 @@ class IncidentAgent:
         self._output = output
         self._past = past
         self._topic = topic
+        self._scores = scores
+        self._product_labels = product_labels
         self._explorer = explorer
         self._now = now
         self._wait = wait
@@ -178,10 +198,37 @@ class IncidentAgent:
         if incident is None:
             return None
         if alert.alert_id == incident.drops[0].alert_id:
-            return Notice("incident_began", incident, self._explorer)
+            return Notice("incident_began", incident, self._explorer, await self._cause(incident))
         if alert.kind == "recovered" and incident.ended_at == alert.raised_at:
             return Notice("incident_ended", incident, self._explorer)
         return None
+
+    async def _cause(self, incident: Incident) -> Report | None:
+        """Return the cause, from the results around the start; a notice without it is better than none."""
+        first = lead(incident)
+        if self._scores is None:
+            return None
+        try:
+            async with asyncio.timeout(CAUSE_SECONDS):
+                found = await self._past.between(self._scores, incident.started_at, None)
+                around = {
+                    partition: (max(begin - COMPARED, 0), min(end, begin + COMPARED))
+                    for partition, (begin, end) in found.items()
+                }
+                results = [one async for one in self._results(around) if _belongs(one, first)]
+        except (StreamsError, KafkaError, TimeoutError) as error:
+            _log.warning("the notice of an incident names no cause", error=repr(error))
+            return None
+        return report_on_scores(incident, first.metric, results, self._product_labels)
+
+    async def _results(self, stretch: Stretch) -> AsyncIterator[Scored]:
+        async for record in self._past.read_stretch(self._scores or "", stretch):
+            try:
+                result = RESULT.validate_json(record.value or b"")
+            except ValidationError:
+                continue
+            if isinstance(result, Scored):
+                yield result
 
     async def _read(self) -> None:
         began, known = self._now(), {}
@@ -192,3 +239,8 @@ class IncidentAgent:
                 continue
             known[alert.alert_id] = alert
         self._known, self._read_at = known, began
+
+
+def _belongs(result: Scored, alert: Alert) -> bool:
+    is_live = result.replay_id is None
+    return is_live and result.metric == alert.metric and result.evaluator.fingerprint == alert.fingerprint

@@ -6,7 +6,7 @@ Every number is the weighted one of `streams.monitoring.statistics.estimators`, 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ HOURS_MS: Final = 4 * DAY_MS
 """Longest time shown in steps of an hour."""
 DAYS_MS: Final = 150 * DAY_MS
 MAX_DAYS: Final = 400
+MAX_CHANGES: Final = 20
+"""Limit of new values that are marked."""
 
 Scores = Counter[tuple[float, float]]
 """Number of answers by score and inclusion probability."""
@@ -48,6 +50,7 @@ class Charts:
         labels: By metric, label and value: the scores.
         scores: By metric: the scores.
         statuses: By metric: the number of each status.
+        firsts: Time of the first answer with each label and value.
         costs: By day, in milliseconds since 1970: US dollars and number of verdicts.
     """
 
@@ -57,6 +60,7 @@ class Charts:
     labels: defaultdict[tuple[str, str, str], Scores] = field(default_factory=lambda: defaultdict(Counter))
     scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Counter))
     statuses: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    firsts: dict[tuple[str, str], int] = field(default_factory=dict)
     costs: dict[int, tuple[float, int]] = field(default_factory=dict)
 
 
@@ -111,15 +115,45 @@ def charts(snapshot: Snapshot, wanted: Filter, step: int) -> Charts:
             spent, judged = found.costs.get(day, (0.0, 0))
             found.costs[day] = (spent + cost, judged + count)
     by_series = snapshot.rows(
-        f"SELECT series, score, probability, count(*) FROM {some.source('results_series')} "
+        f"SELECT series, score, probability, count(*), min(at) FROM {some.source('results_series')} "
         f"WHERE {some.where} AND status = 'scored' GROUP BY series, score, probability",
         some.parameters,
     )
-    for number, score, probability, count in by_series:
+    for number, score, probability, count, at in by_series:
         one = known[number]
         for name, value in one.labels.items():
+            found.firsts[name, value] = min(found.firsts.get((name, value), at), at)
             found.labels[one.metric, name, value][score, probability] += count
     return found
+
+
+def changes(
+    snapshot: Snapshot, wanted: Filter, found: Charts, names: Collection[str], step: int
+) -> list[tuple[str, str, int]]:
+    """Return the values of some labels that came up within the charts' time: label, value and first time.
+
+    Args:
+        snapshot: The store.
+        wanted: The filter of the charts.
+        found: The charts.
+        names: The labels.
+        step: Length of a step of the charts; values that come up together are none of them new.
+    """
+    came = [(name, value, at) for (name, value), at in found.firsts.items() if name in names]
+    first = {name: min(at for other, _, at in came if other == name) for name, _, _ in came}
+    later = sorted((one for one in came if one[2] - first[one[0]] >= step), key=lambda one: one[2])
+    before = replace(wanted, since=None, until=wanted.since, status="scored")
+    return [
+        one
+        for one in later[:MAX_CHANGES]
+        if wanted.since is None or not _any(snapshot, replace(before, labels=(*wanted.labels, one[:2])))
+    ]
+
+
+def _any(snapshot: Snapshot, wanted: Filter) -> bool:
+    some = conditions(snapshot, wanted)
+    source = some.source("results_series")
+    return snapshot.row(f"SELECT 1 FROM {source} WHERE {some.where} LIMIT 1", some.parameters) is not None
 
 
 def count(snapshot: Snapshot, wanted: Filter) -> int:

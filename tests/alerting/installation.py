@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 from prometheus_client import CollectorRegistry
@@ -16,6 +17,7 @@ from judge.offline.server import OfflineJudge
 from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_questions, make_record
 from streams.demo.stage import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
+from streams.kafka.topics.flow import AGENTS
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
 from tests.alerting.monitoring import Scraped
@@ -66,13 +68,16 @@ class Installation:
 
 
 @asynccontextmanager
-async def installation(name: str, *, rate: float, apps: Collection[str] = ()) -> AsyncIterator[Installation]:
+async def installation(
+    name: str, *, rate: float, apps: Collection[str] = (), store: Path | None = None
+) -> AsyncIterator[Installation]:
     """Run an installation; it has ended after the block.
 
     Args:
         name: The scrape job.
         rate: Events a second.
         apps: Only these apps; empty for all.
+        store: The verdict store's file; None without one.
     """
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(
@@ -83,10 +88,18 @@ async def installation(name: str, *, rate: float, apps: Collection[str] = ()) ->
             bootstrap_servers=broker.bootstrap_servers,
             endpoint=EndpointSettings(name="offline", base_url=judge.base_url, model=OFFLINE_MODEL),
         )
+        agents = AGENTS
+        if store is not None:
+            settings = settings.model_copy(
+                update={"store": settings.store.model_copy(update={"path": store})}
+            )
+            agents = (*AGENTS, "store")
         stop = asyncio.Event()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         worker = asyncio.create_task(
-            run_worker(settings, stop=stop, registry=CollectorRegistry(), on_ready=ready.set_result)
+            run_worker(
+                settings, stop=stop, agents=agents, registry=CollectorRegistry(), on_ready=ready.set_result
+            )
         )
         stack.push_async_callback(_end, worker, stop)
         await until(lambda: ready.done() or worker.done(), "a worker that reads", deadline_seconds=45)

@@ -253,7 +253,7 @@ async def look_at_everything(scan: Scan, url: str) -> None:
             for path in (
                 "/",
                 "/status.js",
-                "/status.css",
+                "/assets/style.css",
                 "/status.json",
                 "/metrics",
                 "/healthz",

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -13,7 +14,10 @@ from streams.cli.errors import BadUsageError
 from streams.cli.session import BootstrapOption, ConfigOption, Session, session
 
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
     from streams.cli.record_filter import RecordFilter
+    from streams.cli.texts import TaskTexts
 
 
 def tail(
@@ -45,6 +49,9 @@ def tail(
         str | None,
         typer.Option("--since", help="Start time: 15m, 24h, 2026-03-14, or RFC 3339."),
     ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Show each result's question and answer, from the tasks' topics.")
+    ] = False,
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
     as_json: Annotated[
@@ -62,8 +69,10 @@ def tail(
     call = session(config, bootstrap_servers)
     wanted = _wanted(metric, label or [], max_score, event_id, status, since)
     followed, start = topic or call.settings.topics.scores, "earliest" if from_beginning else "latest"
+    if texts and (as_json or followed != call.settings.topics.scores):
+        raise BadUsageError("--texts is for the results' topic without --json; drop one of them")
     show = _printer(as_json, call)
-    call.run(lambda stop: _follow(call, followed, wanted, start, show, stop))
+    call.run(lambda stop: _follow(call, followed, wanted, start, show, stop, texts=texts))
 
 
 def _wanted(
@@ -103,12 +112,19 @@ async def _follow(
     start: str,
     show: Callable[[Any], str],
     stop: asyncio.Event,
+    *,
+    texts: bool,
 ) -> None:
+    from contextlib import AsyncExitStack
+
     from streams.kafka.topics.grants import tail_grants
 
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with call.consumer(tail_grants(topic), auto_offset_reset=start) as consumer:
+        async with (
+            AsyncExitStack() as stack,
+            call.consumer(tail_grants(topic), auto_offset_reset=start) as consumer,
+        ):
             known = await consumer.topics()
             if topic not in known:
                 raise call.no_topic(topic, known)
@@ -116,6 +132,10 @@ async def _follow(
                 consumer.subscribe([topic])  # without a group: all partitions, including later ones
             else:
                 await _begin(consumer, topic, wanted.since)
+            found = None
+            if texts:
+                begin = 0 if start == "earliest" else wanted.since or round(time.time() * 1000)
+                found = await _texts(call, known, begin, stack)
             while not stop.is_set():
                 fetching = asyncio.create_task(consumer.getmany(timeout_ms=1000))
                 await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -125,8 +145,28 @@ async def _follow(
                 for record in (one for records in fetching.result().values() for one in records):
                     if wanted.fits(record):
                         typer.echo(show(record))
+                        if found is not None:
+                            typer.echo(await found.lines(_result_id(record)))
     finally:
         stopping.cancel()
+
+
+async def _texts(call: Session, known: Collection[str], since: int, stack: AsyncExitStack) -> TaskTexts:
+    from streams.cli.texts import TaskTexts
+    from streams.kafka.topics.flow import message_of
+    from streams.kafka.topics.grants import tail_grants
+
+    topics = sorted(one for one in known if message_of(call.settings.topics, one) == "judge_task")
+    grants = [grant for topic in topics for grant in tail_grants(topic)]
+    consumer = await stack.enter_async_context(call.consumer(grants, auto_offset_reset="earliest"))
+    found = TaskTexts(consumer)
+    await found.begin(topics, since)
+    return found
+
+
+def _result_id(record: Any) -> str:
+    header = next((value for name, value in record.headers if name == "result_id"), None)
+    return (header or b"").decode(errors="replace")
 
 
 async def _begin(consumer: Any, topic: str, since: int) -> None:

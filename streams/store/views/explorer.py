@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,13 +16,18 @@ from streams.settings import Settings
 from streams.store import charts, verdicts
 from streams.store.database import Reader, Snapshot
 from streams.store.query import Filter, parse
+from streams.store.views.card import card
 from streams.store.views.evidence import Links, line_of, verdict_of
-from streams.store.views.incidents import find, known_incidents, summary_of
-from streams.store.views.report import markdown, report_on, values_of
+from streams.store.views.incidents import Incident, find, known_incidents, summary_of
+from streams.store.views.report import Report, commands, markdown, report_on, values_of
 from streams.web.port import add_assets, json_response
 
 PAGE_LINES: Final = 50
 MAX_INCIDENTS: Final = 200
+MAX_CAUSES: Final = 10
+"""Latest incidents whose causes a list names."""
+REPORT_SECONDS: Final = 30
+"""How long the causes of an open incident stand."""
 AT_ONCE: Final = 4
 """Maximum concurrent queries of the store; further ones wait."""
 
@@ -33,8 +38,7 @@ _PAGES: Final = {
     "/explore/incident/{key}": "incident.html",
 }
 _FILES: Final = (
-    "explorer.css", "dom.js", "charts.js", "evidence.js", "explore.js", "verdict.js", "incidents.js",
-    "incident.js",
+    "evidence.js", "explore.js", "verdict.js", "incidents.js", "incident.js",
 )  # fmt: skip
 
 Answer = Callable[[Snapshot, web.Request], Any]
@@ -66,6 +70,7 @@ class Explorer:
         self._product_labels = tuple(product_labels)
         self._now = now
         self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._reports: dict[str, tuple[Any, Report]] = {}
 
     def add_to(self, app: web.Application, *, refusal: str | None = None) -> None:
         """Add the pages to an application.
@@ -180,6 +185,10 @@ class Explorer:
                 metric: self._distribution(snapshot, metric, found) for metric in sorted(found.statuses)
             },
             "labels": sorted(labels, key=lambda row: (row[0], row[1], row[3] or 0, row[2])),
+            "changes": [
+                {"at": at, "text": f"{name}={value}"}
+                for name, value, at in charts.changes(snapshot, wanted, found, self._product_labels, step)
+            ],
             "cost": [(day, *spent) for day, spent in sorted(found.costs.items())][-charts.MAX_DAYS :],
         }
 
@@ -205,20 +214,57 @@ class Explorer:
             return None, None, None, sums.count
         return round(sums.mean, 4), round(ends[0], 4), round(ends[1], 4), sums.count
 
+    async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the lines of a list by result id, of the results that the store has by now."""
+
+        def read() -> dict[str, dict[str, Any]]:
+            with self._reader.snapshot() as snapshot:
+                return {key: line_of(row) for key, row in verdicts.lines(snapshot, result_ids).items()}
+
+        try:
+            async with self._at_once:
+                return await asyncio.to_thread(read)
+        except StoreError:
+            return {}
+
     def _incidents(self, snapshot: Snapshot, _: web.Request) -> Any:
-        return {"incidents": [summary_of(one) for one in known_incidents(snapshot)[:MAX_INCIDENTS]]}
+        known = known_incidents(snapshot)[:MAX_INCIDENTS]
+        for one in known[:MAX_CAUSES]:
+            self._report(snapshot, one)
+        return {
+            "incidents": [
+                summary_of(one) | {"card": card(one, self._reports.get(one.incident_id, (None,))[-1])}
+                for one in known
+            ]
+        }
+
+    def _report(self, snapshot: Snapshot, incident: Incident) -> Report:
+        """Return the report of an incident; an open one changes with its answers."""
+        age = None if incident.ended_at else int(self._now().timestamp() / REPORT_SECONDS)
+        key = (len(incident.alert_ids), age)
+        known = self._reports.get(incident.incident_id)
+        if known is not None and known[0] == key:
+            return known[1]
+        report = report_on(snapshot, incident, ranges=self._ranges, product_labels=self._product_labels)
+        self._reports[incident.incident_id] = key, report
+        return report
 
     def _incident(self, snapshot: Snapshot, request: web.Request) -> Any:
         found = find(known_incidents(snapshot), request.match_info["key"], metric=request.query.get("metric"))
         if found is None:
             return None
-        report = report_on(snapshot, found, ranges=self._ranges, product_labels=self._product_labels)
+        report = self._report(snapshot, found)
         values = values_of(report)
         for one in values["reports"]:
             for name in ("worst", "examples_before"):
                 one[name] = [line_of(row) for row in one[name]]
             one["range"] = self._range(snapshot, one["metric"])
-        return values | {"markdown": markdown(report), "extent": charts.extent(snapshot)}
+        return values | {
+            "card": card(found, report),
+            "markdown": markdown(report),
+            "commands": commands(found.incident_id),
+            "extent": charts.extent(snapshot),
+        }
 
 
 def _refusing(reason: str) -> Callable[[web.Request], Any]:

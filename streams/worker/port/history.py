@@ -90,6 +90,7 @@ class History:
         names = list(dict.fromkeys(name for point in self._points for name in point.lines))[:MAX_LINES]
         outcomes = sorted({name for point in self._points for name in point.events})
         return {
+            "step": self.step_seconds,
             "at": [round(point.at, 1) for point in self._points],
             "lag": [point.lag for point in self._points],
             "events": {name: [point.events.get(name, 0) for point in self._points] for name in outcomes},

@@ -22,7 +22,6 @@ _log = structlog.stdlib.get_logger(__name__)
 _ASSETS: Final = {
     "/": "status.html",
     "/status.js": "status.js",
-    "/status.css": "status.css",
 }
 _FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
@@ -123,8 +122,12 @@ class WebServer:
         return _answer(self._health.ready())
 
     async def _status_json(self, _: web.Request) -> web.Response:
-        shown = dict(self._status()) | {"explorer": self._explorer is not None}
-        return json_response(shown)
+        shown = dict(self._status())
+        explorer = None if self._open else self._explorer
+        if explorer is not None and shown.get("verdicts"):
+            known = await explorer.lines([one["result_id"] for one in shown["verdicts"]])
+            shown["verdicts"] = [one | known.get(one["result_id"], {}) for one in shown["verdicts"]]
+        return json_response(shown | {"explorer": explorer is not None})
 
 
 def _answer(report: Report) -> web.Response:

@@ -8,6 +8,8 @@ from typing import Any
 
 from schemas import Alert
 from streams.monitoring.snapshot import LastVerdict, MonitorSnapshot, SeriesSnapshot
+from streams.store.views.card import card
+from streams.store.views.incidents import group, summary_of
 from streams.telemetry.partitions import PartitionState
 from streams.worker.health import Report
 from streams.worker.port.history import History, line_name
@@ -60,6 +62,7 @@ def status_of(
         "verdicts": []
         if monitor is None
         else [_verdict(one) for one in monitor.last_verdicts[:SHOWN_VERDICTS]],
+        "incidents": [] if monitor is None else _incidents(monitor.last_alerts),
         "alerts": [] if monitor is None else [_alert(one) for one in _foremost(monitor.last_alerts)],
         "alerts_left_out": 0 if monitor is None else max(len(monitor.last_alerts) - SHOWN_ALERTS, 0),
         "ranges": {name: list(ends) for name, ends in ranges.items()},
@@ -109,6 +112,11 @@ def _foremost(alerts: Sequence[Alert]) -> list[Alert]:
     return sorted(alerts, key=lambda one: bool(one.labels))[:SHOWN_ALERTS]
 
 
+def _incidents(alerts: Sequence[Alert]) -> list[dict[str, Any]]:
+    """Return the incidents of the latest alerts, the latest first."""
+    return [summary_of(one) | {"card": list(card(one))} for one in reversed(group(alerts))]
+
+
 def _alert(one: Alert) -> dict[str, Any]:
     return {
         "alert_id": one.alert_id,
@@ -122,10 +130,13 @@ def _alert(one: Alert) -> dict[str, Any]:
 
 def _verdict(one: LastVerdict) -> dict[str, Any]:
     return {
+        "result_id": one.result_id,
         "event_id": one.event_id,
         "metric": one.metric,
         "status": one.status,
         "score": one.score,
         "reason": one.reason,
+        "labels": dict(one.labels),
+        "at": round(one.judged_at.timestamp() * 1000),
         "judged_at": one.judged_at.isoformat(),
     }

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from streams.embedded.broker import EmbeddedBroker
 from tests.streams.cli.processes import Service, judgestream, running
 from tests.streams.cli.test_main import call
+from tests.streams.results import scored, task_of
 
 HOSTILE = "\x1b[2J\x1b[31m[bold]\u202eevil\x07"
 
@@ -67,6 +69,29 @@ async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(l
         assert shown[1].endswith("not json")
         assert r"A: \x1b[2J\x1b[31m[bold]\u202eevil\x07" in shown[2]
         assert all(line.isprintable() for line in shown)
+
+
+async def test_tail_shows_the_texts_of_results() -> None:
+    """`tail --texts` shows question and answer from the tasks, or that they are not kept."""
+    known, lost = scored(1, 4), scored(2, 2)
+    async with EmbeddedBroker(topics={"qa.scores": 1, "judge.tasks.relevance": 1}) as broker:
+        at = ("--bootstrap-servers", broker.bootstrap_servers)
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        await producer.start()
+        task = task_of(known, question="Where is\nthe key?", answer="In the cupboard.")
+        await producer.send_and_wait("judge.tasks.relevance", task.model_dump_json().encode())
+        for one in (known, lost):
+            headers = [("result_id", one.result_id.encode())]
+            await producer.send_and_wait("qa.scores", one.model_dump_json().encode(), headers=headers)
+        await producer.stop()
+        async with running("tail", *at, "--texts", "--from-beginning") as tail:
+            shown = await next_lines(tail, 5)
+            assert (await tail.stop(signal.SIGINT)).code == 0
+    assert "relevance 4 e1" in shown[0]
+    assert shown[1:3] == ["    Q: Where is the key?", "    A: In the cupboard."]
+    assert shown[4] == "    text not kept"
+    refused = await judgestream("tail", "-b", "127.0.0.1:9", "--texts", "--json")
+    assert "--texts is for the results' topic" in refused.err
 
 
 @pytest.mark.slow

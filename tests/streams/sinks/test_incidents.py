@@ -7,18 +7,19 @@ import hmac
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from schemas import Alert
+from schemas import Alert, Scored
 from streams.sinks import delivery
 from streams.sinks.delivery import Delivery, Http
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, IncidentWebhook, Notice
 from tests.loopback import on_loopback
-from tests.streams.results import alert, at
+from tests.streams.results import alert, at, scored
 
 
 def record_of(alert: Alert) -> Any:
@@ -31,12 +32,24 @@ class Topic:
 
     alerts: list[Alert]
     readings: int = 0
+    results: list[Scored] = field(default_factory=list)
 
     async def read(self, topic: str) -> AsyncIterator[Any]:
         assert topic == "qa.alerts"
         self.readings += 1
         for one in self.alerts:
             yield record_of(one)
+
+    async def between(self, topic: str, since: datetime, until: None) -> dict[int, tuple[int, int]]:
+        assert (topic, until) == ("qa.scores", None)
+        begin = sum(one.times.occurred_at < since for one in self.results)
+        return {0: (begin, len(self.results))} if self.results else {}
+
+    async def read_stretch(self, topic: str, stretch: dict[int, tuple[int, int]]) -> AsyncIterator[Any]:
+        assert topic == "qa.scores"
+        for one in self.results[slice(*stretch.get(0, (0, 0)))]:
+            yield SimpleNamespace(value=one.model_dump_json().encode())
+        yield SimpleNamespace(value=b"not a result")
 
 
 @dataclass
@@ -91,8 +104,9 @@ async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float 
         )
         past: Any = topic
         agent = IncidentAgent(
-            [way], outbox, past, topic="qa.alerts", explorer="https://x.org/", now=lambda: clock, wait=wait
-        )
+            [way], outbox, past, topic="qa.alerts", scores="qa.scores", product_labels=("prompt_version",),
+            explorer="https://x.org/", now=lambda: clock, wait=wait,
+        )  # fmt: skip
         try:
             for one in alerts:
                 await agent.handle(record_of(one))
@@ -116,6 +130,25 @@ async def test_an_incident_gives_a_request_at_start_and_end() -> None:
     assert began["text"].startswith("coverage and relevance fell, 2 parts affected. summary of a1")
     assert began["url"] == "https://x.org/explore/incident/a1"
     assert (began["ended_at"], bodies[1]["ended_at"] is None) == (None, False)
+
+
+async def test_the_request_names_the_cause() -> None:
+    """From the results around the start: a new prompt explains all of the fall from 5 to 1."""
+    server = Server()
+    labels = [{"prompt_version": "v8" if number >= 60 else "v7"} for number in range(120)]
+    results = [
+        scored(number, 1 if number >= 60 else 5, labels=one, seconds=number - 120.0)
+        for number, one in enumerate(labels)
+    ]
+    drop = alert("a1", labels={}, fingerprint="f1", started_at=at(-60))
+    await told([drop], Topic([drop, PART], results=results), server)
+    body = json.loads(server.asked[0][1])
+    assert body["card"] == [
+        "summary of a1",
+        "cause: prompt_version=v8 is new (100% of the fall of 4.00)",
+        "also: coverage of app=docs",
+    ]
+    assert "prompt_version=v8 is new" in body["text"]
 
 
 async def test_a_request_is_signed_over_time_and_body() -> None:

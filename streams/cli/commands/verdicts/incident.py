@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import shutil
+import sys
+from typing import Annotated, Any
 
 import typer
 
 from streams.cli.commands.verdicts.explore import StoreConfigOption, StorePathOption, settings_with_store
 from streams.cli.errors import BadUsageError, CommandError
+
+NO_TERMINAL_COLUMNS = 200
 
 
 def incident(
@@ -26,9 +30,12 @@ def incident(
         str | None,
         typer.Option("--link", metavar="URL", help="Address of the explorer, for links to examples."),
     ] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown, for a ticket or a chat.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print an incident as Markdown: what fell, the likely cause, and examples.
+    """Print an incident: what fell, the likely cause, examples, and what to do next.
 
     Drops that started together form one incident. Reads the verdict store (judgestream worker --agents
     store).
@@ -37,9 +44,10 @@ def incident(
     from streams.cli.settings import settings_for_command
     from streams.errors import StoreError
     from streams.store.database import Reader
+    from streams.store.views.card import card
     from streams.store.views.explorer import score_ranges
     from streams.store.views.incidents import find, known_incidents, summary_of
-    from streams.store.views.report import markdown, report_on, values_of
+    from streams.store.views.report import markdown, plain, report_on, values_of
 
     settings = settings_with_store(settings_for_command(config), store)
     reader = Reader(settings.store.path)
@@ -47,7 +55,7 @@ def incident(
         with reader.snapshot() as snapshot:
             known = known_incidents(snapshot)
             if incident_id is None:
-                _list([summary_of(one) for one in known], as_json=as_json)
+                _list([summary_of(one) | {"card": card(one)} for one in known], as_json=as_json)
                 return
             found = find(known, incident_id)
             if found is None:
@@ -58,12 +66,16 @@ def incident(
             )
     except StoreError as error:
         raise CommandError(str(error)) from error
-    typer.echo(
-        json.dumps(values_of(report), default=str) if as_json else markdown(report, link=link), nl=as_json
-    )
+    if as_json:
+        typer.echo(json.dumps(values_of(report) | {"card": card(found, report)}, default=str))
+    elif as_markdown:
+        typer.echo(markdown(report, link=link), nl=False)
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_TERMINAL_COLUMNS
+        typer.echo(plain(report, link=link, width=max(width, 40)), nl=False)
 
 
-def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
+def _list(incidents: list[dict[str, Any]], *, as_json: bool) -> None:
     from datetime import UTC, datetime
 
     from streams.store.views.incidents import counted_alerts
@@ -75,7 +87,7 @@ def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
         since = datetime.fromtimestamp(int(str(one["started"])) / 1000, UTC)
         state = "open" if one["ended"] is None else "over"
         typer.echo(
-            f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {one['title']} "
+            f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {one['card'][0]} "
             f"({counted_alerts(int(str(one['alerts'])))})"
         )
     if not incidents and not as_json:

@@ -10,6 +10,7 @@ import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlencode
 
 import typer
 
@@ -38,6 +39,13 @@ def review(
             "--port", "-p", min=0, max=65535, help="Port; default: review.port (8082). 0 picks a free one."
         ),
     ] = None,
+    incident: Annotated[
+        str | None,
+        typer.Option("--incident", metavar="ID", help="Begin with the worst answers of this incident."),
+    ] = None,
+    size: Annotated[
+        int, typer.Option("--size", metavar="N", min=1, max=500, help="Number of answers of --incident.")
+    ] = 10,
     who: Annotated[
         str | None,
         typer.Option(
@@ -62,10 +70,13 @@ def review(
             "name it with --store"
         )
     chosen = settings.review.port if port is None else port
-    where.run(lambda stop: _serve(where, settings, chosen, who, stop))
+    page = "/review" if incident is None else f"/review?{urlencode({'incident': incident, 'size': size})}"
+    where.run(lambda stop: _serve(where, settings, chosen, who, stop, page=page))
 
 
-async def _serve(where: Session, settings: Settings, port: int, who: str | None, stop: asyncio.Event) -> None:
+async def _serve(
+    where: Session, settings: Settings, port: int, who: str | None, stop: asyncio.Event, *, page: str
+) -> None:
     from streams.store.database import Reader
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
@@ -96,7 +107,7 @@ async def _serve(where: Session, settings: Settings, port: int, who: str | None,
         taking.add_to(app)
         await listening.start(app)
         try:
-            typer.echo(f"review: {listening.url}/review (labels by {name}; stop with Ctrl-C)")
+            typer.echo(f"review: {listening.url}{page} (labels by {name}; stop with Ctrl-C)")
             await stop.wait()
         finally:
             await listening.stop()

@@ -1,32 +1,23 @@
-// Everything from events goes in as text nodes: judged text is hostile, and never becomes markup.
-const SVG = "http://www.w3.org/2000/svg";
+import { id, make, words, number, count, ask, row, table, columns, incidentCard } from "/assets/dom.js";
+import { timeChart, bars } from "/assets/charts.js";
+
 const EVERY_MILLISECONDS = 2000;
 const STALE_MILLISECONDS = 10000;
+const INCIDENTS_MILLISECONDS = 10000;
+const SHOWN_INCIDENTS = 3;
+const DAY = 86400000;
+const narrow = matchMedia("(max-width: 50rem)");
 let received = null;
+let told = { at: 0, incidents: null };
+let drawn = "";
 
-const id = (name) => document.getElementById(name);
-const number = (value, digits) => (value === null || value === undefined ? "–" : value.toFixed(digits));
-const count = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
 const total = (counts) => Object.values(counts).reduce((sum, one) => sum + one, 0);
 const traffic = (labels) => Object.entries(labels).map(([name, value]) => `${name}=${value}`).join(" ") || "all";
 
-function element(name, text, className) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
-
-function shape(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
 function breakable(name) {
   // Long names may break after a dot or an underscore, and nowhere else.
-  const made = element("dt");
-  name.split(/(?<=[._])/).forEach((part, index) => made.append(...(index ? [element("wbr")] : []), part));
+  const made = make("dt");
+  name.split(/(?<=[._])/).forEach((part, index) => made.append(...(index ? [make("wbr")] : []), part));
   return made;
 }
 
@@ -35,107 +26,30 @@ function say(place, text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
-function fill(place, rows, columns) {
-  const lines = rows.map(([head, ...cells]) => {
-    const line = element("tr");
-    const first = element("th", head, "name");
-    first.scope = "row";
-    first.title = head;
-    line.append(first, ...cells.map(([text, className]) => {
-      const cell = element("td", text, className);
-      if (className === "name") cell.title = text;
-      return cell;
-    }));
-    return line;
-  });
-  if (!lines.length) {
-    const empty = element("td", "no data yet");
-    empty.colSpan = columns;
-    lines.push(element("tr"));
-    lines[0].append(empty);
-  }
-  id(place).replaceChildren(...lines);
-}
-
 function duration(seconds) {
   return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
 }
 
-function plot(one, history, [lowest, highest]) {
-  const points = history.lines[one.line] ?? [];
-  const first = history.at[0];
-  const span = Math.max(history.at[history.at.length - 1] - first, 1);
-  const x = (index) => ((history.at[index] - first) / span) * 100;
-  const y = (value) => 100 - ((value - lowest) / (highest - lowest)) * 100;
-  const svg = shape("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" });
-  svg.setAttribute("aria-label", `${one.metric}: mean ${number(one.recent, 2)}, over the last ${duration(span)}`);
-  for (let value = lowest; value <= highest; value += 1) {
-    svg.append(shape("line", { class: "rule", x1: 0, x2: 100, y1: y(value), y2: y(value) }));
-  }
-  if (one.baseline !== null) {
-    svg.append(shape("line", { class: "normal", x1: 0, x2: 100, y1: y(one.baseline), y2: y(one.baseline) }));
-  }
-  const known = points.map((point, index) => [point, index]).filter(([point]) => point !== null);
-  if (known.length) {
-    const upper = known.map(([point, index]) => `${x(index)},${y(point[2])}`);
-    const lower = known.map(([point, index]) => `${x(index)},${y(point[1])}`).reverse();
-    svg.append(
-      shape("polygon", { class: "band", points: [...upper, ...lower].join(" ") }),
-      shape("polyline", { class: "mean", points: known.map(([point, index]) => `${x(index)},${y(point[0])}`).join(" ") }),
-    );
-  }
-  const ends = element("div", undefined, "ends");
-  ends.append(element("span", String(highest)), element("span", String(lowest)));
-  const axis = element("div", undefined, "span");
-  axis.append(element("span", `${duration(span)} ago`), element("span", "now"));
-  const made = element("div", undefined, "plot");
-  made.append(ends, svg, axis);
-  return made;
-}
-
-function card(title, ...parts) {
-  const made = element("div", undefined, "card");
-  made.append(element("h3", title), ...parts);
-  return made;
-}
-
 function charts(status) {
+  const { history } = status;
+  const times = history.at.map((one) => one * 1000);
+  const [since, until] = [times[0] ?? 0, times.at(-1) ?? 1];
+  const marks = (told.incidents ?? status.incidents).map((one) => ({ at: one.started, text: one.title }));
   const whole = status.series.filter((one) => !Object.keys(one.labels).length);
   const made = whole.map((one) => {
-    const now = element("p");
-    now.append(element("b", number(one.recent, 2)), `judged by ${one.model}, ${one.state}`);
-    if (one.state === "dropped") now.className = "dropped";
-    return card(one.metric, now, plot(one, status.history, status.ranges[one.metric] ?? [0, 5]));
+    const points = (history.lines[one.line] ?? []).map((point, index) => (point ? [times[index], ...point, null] : [times[index], null]));
+    const line = { metric: one.metric, model: one.model, range: status.ranges[one.metric] ?? [0, 5], points };
+    return timeChart(line, { since, until: Math.max(until, since + 1000), step: history.step * 1000, marks, normal: one.baseline, note: `, ${one.state}` });
   });
-  id("charts").replaceChildren(...(made.length ? made : [element("p", "no data yet", "hint")]));
-}
-
-// The scores of a scale of whole numbers, all of them; labels, and tenths of other scales, as far as they were given.
-function steps(counts, lowest, highest) {
-  const given = Object.keys(counts);
-  if (Number.isInteger(lowest) && given.every((one) => /^-?\d+$/.test(one))) {
-    return Array.from({ length: highest - lowest + 1 }, (_, place) => String(highest - place));
+  // A chart under the pointer is not replaced.
+  if (!id("charts").matches(":hover") || !id("charts").children.length) {
+    id("charts").replaceChildren(...(made.length ? made : [make("p", { className: "hint", text: "no data yet" })]));
   }
-  return given.sort((one, other) => Number(other) - Number(one) || counts[other] - counts[one]);
 }
 
 function scores(status) {
-  const made = Object.entries(status.scores).map(([metric, counts]) => {
-    const [lowest, highest] = status.ranges[metric] ?? [0, 5];
-    const all = total(counts);
-    const bars = element("div", undefined, "bars");
-    for (const score of steps(counts, lowest, highest)) {
-      const value = counts[score] ?? 0;
-      const bar = element("progress");
-      bar.max = all || 1;
-      bar.value = value;
-      bar.setAttribute("aria-label", `score ${score}`);
-      bars.append(element("span", score), bar, element("span", `${count(value)} (${Math.round((100 * value) / (all || 1))}%)`));
-    }
-    const statuses = Object.entries(status.results[metric] ?? {}).map(([name, value]) => `${count(value)} ${name}`);
-    return card(metric, bars, element("p", statuses.join(", "), "hint"));
-  });
-  id("scores").replaceChildren(...(made.length ? made : [element("p", "no data yet", "hint")]));
+  const made = Object.entries(status.scores).map(([metric, counts]) => bars(metric, { range: status.ranges[metric] ?? [0, 5], weights: counts, scores: counts, statuses: status.results[metric] ?? {} }));
+  id("scores").replaceChildren(...(made.length ? made : [make("p", { className: "hint", text: "no data yet" })]));
 }
 
 function rate(history, name) {
@@ -156,27 +70,22 @@ function flow(status) {
     ...Object.entries(status.corrections).map(([kind, value]) => [`corrected: ${kind}`, count(value)]),
     ...Object.entries(status.suspicions).map(([kind, value]) => [`suspected: ${kind}`, count(value)]),
   ];
-  id("flow").replaceChildren(...facts.map(([name, value]) => {
-    const box = element("div");
-    box.append(breakable(name), element("dd", value));
-    return box;
-  }));
+  id("flow").replaceChildren(...facts.map(([name, value]) => make("div", {}, breakable(name), make("dd", { text: value }))));
 }
 
-function alerts(status) {
-  const texts = status.alerts.map((one) => [`${one.raised_at.slice(11, 19)} UTC: ${one.kind === "drop" ? "DROP" : "RECOVERED"} ${one.summary}`, one.kind, one.alert_id]);
-  if (status.alerts_left_out) texts.push([`and ${status.alerts_left_out} more of late, all on the alerts topic`, "", null]);
-  if (!texts.length) texts.push([status.agents.includes("monitor") ? "no drop since the start" : "no monitor runs in this worker", "", null]);
-  const place = id("alerts");
-  if ([...place.children].map((one) => one.textContent).join("\n") === texts.map(([text]) => text).join("\n")) return;
-  place.replaceChildren(...texts.map(([text, kind, key]) => {
-    if (!status.explorer || key === null) return element("li", text, kind);
-    const line = element("li", "", kind);
-    const link = element("a", text);
-    link.href = `/explore/incident/${key}`;
-    line.append(link);
-    return line;
-  }));
+function incidents(status) {
+  // The store knows causes, and the incidents from before this worker's start.
+  const known = told.incidents ?? status.incidents;
+  const recent = known.filter((one) => one.ended === null || Date.now() - one.ended < DAY).slice(0, SHOWN_INCIDENTS);
+  const none = status.agents.includes("monitor") ? "no drop since the start" : "no monitor runs in this worker";
+  const written = JSON.stringify([recent, status.alerts]);
+  if (written === drawn) return;
+  drawn = written;
+  id("incidents").replaceChildren(...(recent.length ? recent.map((one) => incidentCard(one, status.explorer ? `/explore/incident/${one.incident_id}` : null)) : [make("p", { text: none })]));
+  id("alertsbox").hidden = !status.alerts.length;
+  const texts = status.alerts.map((one) => `${one.raised_at.slice(11, 19)} UTC: ${one.kind === "drop" ? "DROP" : "RECOVERED"} ${one.summary}`);
+  if (status.alerts_left_out) texts.push(`and ${status.alerts_left_out} more of late, all on the alerts topic`);
+  id("alerts").replaceChildren(...texts.map((text) => make("li", {}, ...words(text))));
 }
 
 // What a reader can expect: how long a drop of 0.44 points of five would take.
@@ -189,29 +98,41 @@ function patience(one, ranges) {
 
 function means(status) {
   const gap = (one) => (one.recent === null || one.baseline === null ? 0 : one.baseline - one.recent);
-  const ordered = [...status.series].sort((a, b) => gap(b) - gap(a)).slice(0, 30);
-  fill("means", ordered.map((one) => [
+  const ordered = [...status.series].sort((a, b) => gap(b) - gap(a)).slice(0, narrow.matches ? 8 : 30);
+  const headings = columns("Traffic", "Metric", "#Latest 50", "#95% interval of these", "#Last hour", "#Normal", "#Scored", "#No score", "State");
+  id("means").replaceChildren(table("Means by traffic", headings, ordered.map((one) => [
+    make("span", { className: "name" }, ...words(traffic(one.labels))),
     one.metric,
-    [traffic(one.labels), "name"],
-    [number(one.recent, 2), "number"],
-    [one.recent === null ? "–" : `${number(one.recent_low, 2)} to ${number(one.recent_high, 2)}`, "number"],
-    [number(one.mean, 2), "number"],
-    [number(one.baseline, 2), "number"],
-    [count(one.scored), "number"],
-    [count(one.unscored + one.failed), "number"],
-    [one.state + patience(one, status.ranges), one.state === "dropped" ? "dropped" : ""],
-  ]), 9);
+    number(one.recent),
+    one.recent === null ? "–" : `${number(one.recent_low)} to ${number(one.recent_high)}`,
+    number(one.mean),
+    number(one.baseline),
+    count(one.scored),
+    count(one.unscored + one.failed),
+    make("span", { className: one.state === "dropped" ? "dropped" : "", text: one.state + patience(one, status.ranges) }),
+  ])));
 }
 
-function explorer(status) {
-  // Where the verdict store runs, each answer leads to its page.
-  id("pages").hidden = !status.explorer;
-  if (!status.explorer) return;
-  for (const name of document.querySelectorAll("#verdicts td.name")) {
-    const link = element("a", name.textContent);
-    link.href = `/explore?${new URLSearchParams({ event: name.textContent, order: "newest" })}`;
-    name.replaceChildren(link);
-  }
+function judges(status) {
+  const headings = columns("Endpoint", "Model", "#Calls", "#Failed", "#Mean s", "#95% below s", "#Tokens in", "#Cached", "#Tokens out", "#Cost $");
+  id("judges").replaceChildren(table("Judge", headings, status.judges.map((one) => [
+    one.endpoint,
+    make("span", { className: "name" }, ...words(one.model)),
+    count(one.calls),
+    count(one.failed),
+    number(one.mean_seconds, 3),
+    one.p95_below_seconds === null ? "–" : String(one.p95_below_seconds),
+    count(one.tokens.input),
+    count(one.tokens.cached),
+    count(one.tokens.output),
+    number(one.cost_usd, 4),
+  ])));
+}
+
+function verdicts(status) {
+  id("texts").hidden = status.explorer || !status.verdicts.length;
+  const link = (one) => (status.explorer ? `/explore/verdict/${one.result_id}` : null);
+  id("rows").replaceChildren(...(status.verdicts.length ? status.verdicts.slice(0, narrow.matches ? 8 : 20).map((one) => row(one, status.ranges, link)) : [make("li", { className: "hint", text: "no data yet" })]));
 }
 
 function show(status) {
@@ -221,30 +142,11 @@ function show(status) {
     status.ready ? `ready, group ${status.group_id}` : status.reasons.join("; "),
     ...status.notes,
   ].join("; "));
-  alerts(status);
-  charts(status);
-  means(status);
-  scores(status);
-  flow(status);
-  fill("judges", status.judges.map((one) => [
-    one.endpoint,
-    [one.model, "name"],
-    [count(one.calls), "number"],
-    [count(one.failed), "number"],
-    [number(one.mean_seconds, 3), "number"],
-    [one.p95_below_seconds === null ? "–" : String(one.p95_below_seconds), "number"],
-    [count(one.tokens.input), "number"],
-    [count(one.tokens.cached), "number"],
-    [count(one.tokens.output), "number"],
-    [number(one.cost_usd, 4), "number"],
-  ]), 10);
-  fill("verdicts", status.verdicts.map((one) => [
-    one.metric,
-    [one.score === null ? one.status : String(one.score), "number"],
-    [one.event_id, "name"],
-    [one.reason, "text"],
-  ]), 4);
-  explorer(status);
+  const cause = status.judge?.trouble ?? status.judge?.deferred;
+  id("trouble").hidden = !cause;
+  say(id("trouble"), cause ? `No verdicts at present: ${cause}.${status.judge.trouble ? " Check base_url, key and model of judge.endpoints; judgestream doctor tries each of them." : ""} Answers wait on the topics; none is lost.` : "");
+  id("pages").hidden = !status.explorer;
+  for (const part of [incidents, charts, verdicts, means, scores, judges, flow]) part(status);
 }
 
 function age() {
@@ -256,8 +158,12 @@ function age() {
 
 async function refresh() {
   try {
-    const answer = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(8000) });
-    show(await answer.json());
+    const status = await ask("/status.json");
+    if (status.explorer && Date.now() - told.at > INCIDENTS_MILLISECONDS) {
+      const found = await ask("/explore/api/incidents").catch(() => ({ incidents: null }));
+      told = { at: Date.now(), incidents: found.incidents };
+    }
+    show(status);
     received = Date.now();
   } catch {
     const state = id("state");

@@ -7,38 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-VIEWS = {
-    "wide-light": (1040, 1000, "light"),
-    "wide-dark": (1040, 1000, "dark"),
-    "narrow-light": (360, 900, "light"),
-}
+sys.path.insert(0, str(Path(__file__).parents[4]))
+from tests.browser import FLAGS, VIEWS, faults
 
-# The lowest contrast of any text with its background (WCAG 2); all colours are opaque.
-CONTRAST = """() => {
-  const light = (text) => {
-    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
-      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = (one) => {
-    for (let at = one; at; at = at.parentElement) {
-      const color = getComputedStyle(at).backgroundColor;
-      if (color !== "rgba(0, 0, 0, 0)") return color;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const texts = [...document.querySelectorAll("h1,h2,h3,p,a,th,td,dt,dd,li,span,b")].filter((one) => one.innerText);
-  return Math.min(...texts.map((one) => {
-    const [a, b] = [light(getComputedStyle(one).color), light(ground(one))];
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  }));
-}"""  # noqa: E501
 BROKEN_WORDS = """() => [...document.querySelectorAll("tbody th, td.number, thead th")].filter((one) => {
   const range = document.createRange();
   range.selectNodeContents(one);
@@ -59,7 +33,7 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     page.on("dialog", lambda dialog: said.append(dialog.message))
     page.on("request", lambda request: asked.append(request.url))
     answer = page.goto(address)
-    page.wait_for_selector("#verdicts tr:nth-child(5)")
+    page.wait_for_selector("#rows li:nth-child(5)")
     page.wait_for_selector("#charts svg .mean")
     page.keyboard.press("Tab")
     seen = {
@@ -68,9 +42,8 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
         "first_focus": page.evaluate("document.activeElement.textContent"),
         "text": page.inner_text("body"),
         "ground": page.evaluate("getComputedStyle(document.body).backgroundColor"),
-        "contrast": page.evaluate(CONTRAST),
+        "faults": faults(page),
         "broken_words": page.evaluate(BROKEN_WORDS),
-        "overflow": page.evaluate("document.documentElement.scrollWidth - window.innerWidth"),
         "hacked": page.evaluate("window.hacked ?? null"),
         "foreign_elements": page.evaluate(
             "document.querySelectorAll('main img, main script, main iframe').length"
@@ -85,7 +58,7 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     }
     page.evaluate("document.activeElement.blur()")
     page.screenshot(path=f"{folder}/page-{name}.png")
-    if name == "wide-light":
+    if name == "light":
         page.route("**/status.json", lambda route: route.abort())
         page.wait_for_selector("#state:has-text('does not answer')")
         page.wait_for_selector("body[data-stale='true']", timeout=20000)

@@ -18,6 +18,7 @@ def test_points_come_at_even_distances() -> None:
     for at in (100.0, 100.5, 102.0, 103.0, 104.0):
         history.add(_point(at))
     assert history.as_values() == {
+        "step": 2.0,
         "at": [100.0, 102.0, 104.0],
         "lag": [1, 1, 1],
         "events": {"sampled": [100, 102, 104]},

@@ -24,7 +24,7 @@ from streams.worker.health import Health
 from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority
 
-PATHS = ("/", "/status.js", "/status.css", "/status.json", "/metrics", "/healthz", "/readyz")
+PATHS = ("/", "/status.js", "/assets/style.css", "/status.json", "/metrics", "/healthz", "/readyz")
 PASSWORD = "correct horse"
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from pydantic import SecretStr
 
 from streams.settings import BasicAuthSettings
 from streams.store.database import Reader
+from streams.store.records import milliseconds
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
 from streams.store.writer import Writer
@@ -25,7 +27,7 @@ _RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
 
 @asynccontextmanager
 async def explorer(
-    path: Path, *, auth: BasicAuth | None = None, refusal: str | None = None
+    path: Path, *, auth: BasicAuth | None = None, refusal: str | None = None, product_labels: Any = ()
 ) -> AsyncIterator[tuple[ClientSession, str]]:
     """Serve a store on loopback; yield a client and the address."""
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
@@ -33,6 +35,7 @@ async def explorer(
         Reader(path),
         ranges={"relevance": (1, 5)},
         links=Links(_TRACES, _RECORDS, "qa.scores"),
+        product_labels=product_labels,
         now=lambda: START + timedelta(hours=2),
     )
     app = port.application()
@@ -108,6 +111,48 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
         assert sum(judged for _, _, judged in found["cost"]) == count
 
 
+async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
+    """Each line has question and answer on one line, None where the store keeps no text, and the reason."""
+    writer = Writer(tmp_path / "s")
+    claim = {"claim_span": "It floats.", "supported": False, "relevant": True}
+    first, second = scored(1, 1), scored(2, 2)
+    records = [
+        result_record(first, 1, evidence={"claims": [claim]}), result_record(second, 2),
+        task_record(first, question="Does\nit float?", answer="Yes.\n\nIt floats. " + "x" * 500),
+    ]  # fmt: skip
+    writer.write(batch_of(*records))
+    writer.close()
+    async with explorer(tmp_path / "s") as (session, url):
+        rows = (await _get(session, url, "/explore/api/verdicts"))["rows"]
+    assert [row["question"] for row in rows] == ["Does it float?", None]
+    assert rows[0]["answer"] == "Yes. It floats. " + "x" * 184  # 200 characters
+    assert rows[1]["answer"] is None
+    assert rows[0]["reason"].startswith("not supported: It floats")
+
+
+async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
+    """v8, which comes 60 minutes after v7, is marked; v7, an app, and what was there before are not."""
+    writer = Writer(tmp_path / "s")
+    labels = [{"prompt_version": f"v{7 + (number >= 60)}", "app": f"a{number}"} for number in range(90)]
+    results = [scored(number, 3, labels=one, seconds=60.0 * number) for number, one in enumerate(labels)]
+    writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
+    writer.close()
+    marked = [{"at": milliseconds(at(3600)), "text": "prompt_version=v8"}]
+    async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
+        for query, changes in (
+            ("", marked), ("since=2025-03-14T14:30:00Z", marked), ("since=2025-03-14T15:10:00Z", []),
+        ):  # fmt: skip
+            assert (await _get(session, url, f"/explore/api/charts?{query}"))["changes"] == changes
+    # A value that pauses and returns within the chart's time is not new.
+    back = scored(99, 3, labels={"prompt_version": "v7", "app": "a"}, seconds=6_000.0)
+    writer = Writer(tmp_path / "s")
+    writer.write(batch_of(result_record(back, 99)))
+    writer.close()
+    async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
+        found = await _get(session, url, "/explore/api/charts?since=2025-03-14T15:01:00Z")
+    assert found["changes"] == []
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [
@@ -172,7 +217,7 @@ async def test_access_is_controlled(tmp_path: Path) -> None:
     Writing methods are not allowed.
     """
     fill(tmp_path / "s")
-    auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": "p"}), {})
+    auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": SecretStr("p")}), {})
     async with explorer(tmp_path / "s", auth=auth) as (session, url):
         for path in ("/explore", "/explore/explore.js", "/explore/api/verdicts"):
             async with session.get(url + path) as answer:

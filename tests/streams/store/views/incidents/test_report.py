@@ -3,13 +3,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pytest
 
 from streams.store.database import Reader
+from streams.store.views import report as report_module
 from streams.store.views.incidents import known_incidents
-from streams.store.views.report import headline, markdown, report_on, values_of
+from streams.store.views.report import headline, markdown, plain, report_on, values_of
 from streams.store.writer import Writer
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, batch_of, result_record
+from tests.streams.store.views.explorer.test_api import explorer
 from tests.streams.store.views.incidents.test_grouping import alert
 
 _EVIL = "[x](javascript:alert(1)) <script> `"
@@ -65,6 +68,55 @@ def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
     orjson.dumps(values_of(report))
 
 
+async def test_the_list_leads_with_the_card_of_each_incident(tmp_path: Path) -> None:
+    """List and page say what fell, why, what else, and which commands come next."""
+    fill(tmp_path / "s")
+    async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
+        async with session.get(f"{url}/explore/api/incidents") as answer:
+            [one] = (await answer.json())["incidents"]
+        # Another worker took the second alert for the first one.
+        async with session.get(f"{url}/explore/api/incident/b00000000000") as answer:
+            found = await answer.json()
+    assert one["card"] == [
+        "summary of " + f"{'a':0<32}",
+        "cause: prompt_version=v8 is new (100% of the fall of 4.00)",
+        "also: relevance of app=x",
+    ]
+    assert found["card"] == one["card"]
+    assert found["commands"]["review ten of these"].endswith(f"--incident {one['incident_id']} --size 10")
+    assert found["commands"]["replay these"].endswith(f"--incident {one['incident_id']}")
+
+
+def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit on compared answers counts those of the incident's evaluator alone."""
+    monkeypatch.setattr(report_module, "COMPARED", 150)
+    fill(tmp_path / "s")
+    other = [scored(1_000 + number, 5, seconds=99.5, fingerprint="other") for number in range(300)]
+    writer = Writer(tmp_path / "s")
+    writer.write(batch_of(*(result_record(one, 1_000 + number) for number, one in enumerate(other))))
+    writer.close()
+    with Reader(tmp_path / "s").snapshot() as snapshot:
+        report = report_on(snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=())
+    assert report.metrics[0].judged == (100, 100)
+
+
+def test_a_report_for_a_terminal_has_no_markup_and_fits(tmp_path: Path) -> None:
+    """Lines for a terminal are cut to its width and have no Markdown."""
+    fill(tmp_path / "s")
+    with Reader(tmp_path / "s").snapshot() as snapshot:
+        report = report_on(
+            snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
+        )
+    told = plain(report, width=72)
+    assert max(map(len, told.splitlines())) == 72
+    assert told.startswith("relevance fell, 2 parts affected: prompt_version=v8 is new\n")
+    assert "text not kept" in told
+    assert "#" not in told
+    assert "\\" not in told
+
+
 def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
     """Markdown escapes links, markup and code of events, and links to the explorer."""
     fill(tmp_path / "s")
@@ -79,3 +131,4 @@ def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
     assert "\\]\\(javascript" in told
     assert "<script>" not in told.replace("\\<script\\>", "")
     assert "relevance of app=x" in told
+    assert "`judgestream replay --config judgestream.yaml --incident" in told

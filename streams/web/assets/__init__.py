@@ -1,0 +1,1 @@
+"""Styles and scripts that all pages share."""
