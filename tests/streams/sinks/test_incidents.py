@@ -145,10 +145,10 @@ async def test_the_request_names_the_cause() -> None:
     body = json.loads(server.asked[0][1])
     assert body["card"] == [
         "summary of a1",
-        "cause: prompt_version=v8 is new (100% of the fall of 4.00)",
+        "cause: at the same time as prompt_version=v8 replaced all others (100% of the fall of 4.00)",
         "also: coverage of app=docs",
     ]
-    assert "prompt_version=v8 is new" in body["text"]
+    assert "prompt_version=v8 replaced all others" in body["text"]
 
 
 async def test_a_request_is_signed_over_time_and_body() -> None:

@@ -79,7 +79,7 @@ async def test_the_list_leads_with_the_card_of_each_incident(tmp_path: Path) -> 
             found = await answer.json()
     assert one["card"] == [
         "summary of " + f"{'a':0<32}",
-        "cause: prompt_version=v8 is new (100% of the fall of 4.00)",
+        "cause: at the same time as prompt_version=v8 replaced all others (100% of the fall of 4.00)",
         "also: relevance of app=x",
     ]
     assert found["card"] == one["card"]
@@ -111,7 +111,7 @@ def test_a_report_for_a_terminal_has_no_markup_and_fits(tmp_path: Path) -> None:
         )
     told = plain(report, width=72)
     assert max(map(len, told.splitlines())) == 72
-    assert told.startswith("relevance fell, 2 parts affected: prompt_version=v8 is new\n")
+    assert told.startswith("relevance fell, 2 parts affected: at the same time as prompt_version=v8…\n")
     assert "text not kept" in told
     assert "#" not in told
     assert "\\" not in told
