@@ -19,7 +19,6 @@ DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
 _WITHOUT_KAFKA: Final = {
     "JUDGESTREAM_SAMPLING__KEY": "record_key",
-    "JUDGESTREAM_KAFKA__REBALANCE_TIMEOUT_SECONDS": "3600",
 }
 """Values that meet each condition which other settings put on Kafka's."""
 
