@@ -100,7 +100,7 @@ def _records() -> tuple[list[Record], int]:
     return records, spans
 
 
-def _sampled(records: list[Record], rate: float, *, mapped: bool = True) -> int:
+def _sampled(records: list[Any], rate: float, *, mapped: bool = True) -> int:
     policy = SamplingPolicy(default_rate=rate, upstream="equalize")
     reader = OtlpReader(unit="trace", max_event_bytes=10_000_000)
     keep, sampler, join = (

@@ -8,7 +8,7 @@ these fields can be read and decide to skip it: at a rate of 1%, one in a hundre
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,30 +23,15 @@ from streams.intake.randomness import (
 )
 from streams.intake.reading import Ingest
 from streams.intake.reading.decode import normal_label
-from streams.intake.reading.envelope import Headers, parts_of, strip_confluent
+from streams.intake.reading.envelope import parts_of, strip_confluent
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Head
-from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
+from streams.intake.reading.trace import normal_id, normal_tracestate, trace_from_headers
 from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
+from streams.kafka.letters import Incoming
 
 _ABSENT: Final = msgspec.Raw()
 _Text = str | UnsetType | None
-
-
-class Record(Protocol):
-    """The used part of aiokafka's ConsumerRecord."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The encoded key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The encoded value."""
-
-    @property
-    def headers(self) -> Headers:
-        """Names and values, in order."""
 
 
 def _decoder(label_names: Sequence[str]) -> msgspec.json.Decoder[Any] | None:
@@ -88,7 +73,7 @@ class PushDown:
         self._labels = tuple((f"label_{index}", name) for index, name in enumerate(policy.label_names))
         self._decoder = None if ingest.maps else _decoder(policy.label_names)
 
-    def __call__(self, record: Record) -> bool:
+    def __call__(self, record: Incoming) -> bool:
         """Return whether to deliver a record; count it if not."""
         randomness = self._policy.key_randomness(record.key)
         if randomness is None and record.headers:
@@ -106,7 +91,7 @@ class PushDown:
         self.skipped[stratum.skip_reason] += 1
         return False
 
-    def _read(self, record: Record, randomness: int | None) -> tuple[int, Stratum] | None:
+    def _read(self, record: Incoming, randomness: int | None) -> tuple[int, Stratum] | None:
         """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
         value = record.value
         if not value or (len(value) > self._surely_read and self._is_large(value)):
@@ -116,7 +101,7 @@ class PushDown:
             if body is None:
                 return self._decode(record, randomness)
             if randomness is None:
-                trace_id = normal_trace_id(body.trace_id) if body.trace_id else None
+                trace_id = normal_id(body.trace_id) if body.trace_id else None
                 tracestate = normal_tracestate(body.tracestate) if trace_id and body.tracestate else None
                 randomness = event_randomness(body.event_id, trace_id, tracestate)
             return randomness, self._only_stratum or self._stratum(body.labels)
@@ -147,7 +132,7 @@ class PushDown:
                     labels[name] = normal_label(label)
         return self._policy.stratum(labels)
 
-    def _decode(self, record: Record, randomness: int | None) -> tuple[int, Stratum]:
+    def _decode(self, record: Incoming, randomness: int | None) -> tuple[int, Stratum]:
         event = self._ingest.decode(record.value, record.headers)
         if randomness is None:
             randomness = event_randomness(event.event_id, event.trace_id, event.tracestate)
@@ -185,7 +170,6 @@ class TraceSampler:
         return Split(frozenset(kept), skipped)
 
     def keeps(self, head: Head, record_key: bytes | None) -> bool:
-        """Return whether one trace is kept."""
         randomness = self._policy.key_randomness(record_key)
         if randomness is None:
             trace_id, tracestate, _ = head
@@ -204,7 +188,7 @@ class TracePushDown:
         self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
         """Traces skipped so far, by reason."""
 
-    def __call__(self, record: Record) -> bool:
+    def __call__(self, record: Incoming) -> bool:
         """Return whether to deliver a record; count its traces if not."""
         try:
             split = self._sampler.split(self._reader.heads(record.value), record.key)

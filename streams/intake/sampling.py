@@ -48,7 +48,6 @@ class Before:
     """Whether it decided by another randomness than our R."""
 
     def apply(self, rate: Fraction) -> int:
-        """Return the threshold for R at our rate."""
         share = probability(self.threshold)
         if self.mode == "proportional":
             return threshold(rate if self.independent else rate * share)
@@ -82,7 +81,6 @@ class Decision:
 
     @property
     def keep(self) -> bool:
-        """Whether the event is judged."""
         return self.randomness >= self.threshold
 
     @property
@@ -141,12 +139,10 @@ class LabelsCondition:
 
     @classmethod
     def of(cls, labels: Mapping[str, Iterable[str]]) -> LabelsCondition:
-        """Build a condition from label names and their accepted values."""
         return cls(tuple((name, frozenset(values)) for name, values in labels.items()))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The labels of the condition."""
         return tuple(name for name, _ in self.values)
 
     def fits(self, labels: Mapping[str, str]) -> bool:
@@ -215,19 +211,16 @@ class SamplingPolicy:
 
     @property
     def least_threshold(self) -> int:
-        """The lowest T of all strata."""
         return min(stratum.threshold for stratum in self._strata())
 
     @property
     def keeps_all(self) -> bool:
-        """Whether every event is kept."""
         return all(stratum.threshold == 0 for stratum in self._strata())
 
     def _strata(self) -> Iterable[Stratum]:
         return (self._default, *(stratum for _, stratum in self._rules))
 
     def stratum(self, labels: Mapping[str, str]) -> Stratum:
-        """Return the stratum of an event by its labels."""
         for when, stratum in self._rules:
             if when.fits(labels):
                 return stratum
@@ -287,12 +280,6 @@ class SamplingPolicy:
         return None if limit is None or limit > self._highest_limit else limit
 
     def decide_event(self, event: QAEvent, record_key: bytes | None) -> Decision:
-        """Decide on one decoded event.
-
-        Args:
-            event: The event.
-            record_key: Key of its record.
-        """
         return self.decide(
             event_id=event.event_id,
             trace_id=event.trace_id,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from judge.metric import Metric
 from judge.task import build_task, reading_size
@@ -19,30 +19,10 @@ from schemas import JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
 from streams.intake.reading.trace import is_plausible
 from streams.intake.sampling import Before, Decision, LabelsCondition, SamplingPolicy, inclusion
-from streams.kafka.letters import moment
+from streams.kafka.letters import Incoming, moment
 
 NoTaskReason = Literal["filtered", "not_sampled", "unroutable"]
 """Why an event has no task: its rate is 0, it is not in the sample, or no metric's conditions match."""
-
-
-class Place(Protocol):
-    """Where an event was read: the record with it, or the first of several."""
-
-    @property
-    def topic(self) -> str:
-        """Topic, or name of the file."""
-
-    @property
-    def partition(self) -> int:
-        """Partition; 0 for a file."""
-
-    @property
-    def offset(self) -> int:
-        """Offset, or position in the file."""
-
-    @property
-    def timestamp(self) -> float | None:
-        """Seconds since the epoch; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +103,6 @@ class Selector:
         self._now = now
 
     def select(self, event: QAEvent, record_key: bytes | None) -> Selection:
-        """Decide on one event."""
         decision = lowered = self.policy.decide_event(event, record_key)
         if decision.keep and self._rate_factor is not None:
             lowered = decision.lowered(self._rate_factor())
@@ -139,18 +118,18 @@ class Selector:
             skipped = lowered.skip_reason or ("not_sampled" if fitting else "unroutable")
         return Selection(decision, tuple(route.metric for route in fitting), assignments, skipped)
 
-    async def tasks(self, place: Place, event: QAEvent, selection: Selection) -> list[JudgeTask]:
+    async def tasks(self, record: Incoming, event: QAEvent, selection: Selection) -> list[JudgeTask]:
         """Build the task of each assignment.
 
         Raises:
             EventError: Reading the texts exceeds the limit.
         """
         now = self._now()
-        recorded_at = moment(place.timestamp) or now
+        recorded_at = moment(record.timestamp) or now
         if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):
             event = event.model_copy(update={"occurred_at": None})  # the time of a span
         size = reading_size(event)
-        source = Source(topic=place.topic, partition=place.partition, offset=place.offset)
+        source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
             await aside.read(
                 size,

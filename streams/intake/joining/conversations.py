@@ -58,7 +58,6 @@ class ConversationIntake:
         await asyncio.gather(self._gathering.add(record, {event.conversation_id: [event]}), of_event)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Write a dead letter for a record after an unexpected error."""
         await self._events.on_surprise(record, error)
 
     def release(self) -> None:

@@ -122,11 +122,9 @@ class Join(Generic[T]):
 
     @property
     def size(self) -> int:
-        """Bytes of open groups' records."""
         return self._size
 
     def clock(self, partition: Partition) -> StreamClock:
-        """Return the clock of a partition."""
         return self.clocks.setdefault(partition, StreamClock())
 
     def add(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> Group[T] | None:

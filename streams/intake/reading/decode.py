@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,12 +15,11 @@ from streams.intake.reading.envelope import Headers, Opened, bounded, open_recor
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.trace import (
     is_plausible,
-    normal_span_id,
-    normal_trace_id,
+    normal_id,
     normal_tracestate,
     trace_from_headers,
 )
-from streams.kafka.letters import moment
+from streams.kafka.letters import Incoming, moment
 from streams.settings.problems import describe, explain
 
 MAX_DETAIL_CHARS = 1_000
@@ -30,7 +29,7 @@ PROBABILITY_HEADER = "sampling-probability"
 
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
 _TRACE_FIELDS = ("trace_id", "span_id", "tracestate")
-_NORMAL = {"trace_id": normal_trace_id, "span_id": normal_span_id, "tracestate": normal_tracestate}
+_NORMAL = {"trace_id": normal_id, "span_id": normal_id, "tracestate": normal_tracestate}
 _DATETIME = TypeAdapter(datetime)
 
 
@@ -40,22 +39,6 @@ Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
 
 Beside = Callable[..., Awaitable[Any]]
 """Call a function with a size and arguments: `streams.intake.reading.beside.read_beside`."""
-
-
-class Readable(Protocol):
-    """The used part of a record."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The encoded value."""
-
-    @property
-    def headers(self) -> Headers:
-        """Names and values, in order."""
-
-    @property
-    def timestamp(self) -> float | None:
-        """Seconds since the epoch."""
 
 
 class Ingest:
@@ -88,18 +71,14 @@ class Ingest:
 
     @property
     def maps(self) -> bool:
-        """Whether a mapping defines the fields."""
         return self._mapper is not None
 
     async def read(
-        self, record: Readable, unpack: Unpack | None = None, beside: Beside | None = None
+        self, record: Incoming, unpack: Unpack | None = None, beside: Beside | None = None
     ) -> QAEvent:
         """Decode the event of a record, by its schema if there is a registry.
 
-        Args:
-            record: The record.
-            unpack: Decodes it by its schema.
-            beside: Reads records of many parts in a child process (`read_beside`); None to read them here.
+        With `beside`, records of many parts are read in a child process.
 
         Raises:
             DecodeError: The record is not an event.
@@ -120,18 +99,14 @@ class Ingest:
         """Decode the event of a record.
 
         Args:
-            value: The record's value.
-            headers: The record's headers.
             timestamp_ms: The record's timestamp in Unix milliseconds; None or negative for none.
-
-        Returns:
-            The event. Its `occurred_at` is None only if neither event nor record has a time.
 
         Raises:
             DecodeError: The record is not an event; no bytes raise another exception.
         """
         headers = headers or ()
-        opened = self._open(value, headers)
+        found = bounded(value, self.max_event_bytes, send="an event as JSON", remedy="send fewer pages")
+        opened = open_record(found, headers)
         document = opened.document
         fields = (
             {name: document[name] for name in _EVENT_FIELDS if name in document}
@@ -150,24 +125,14 @@ class Ingest:
         except ValidationError as error:
             raise DecodeError("undecodable", problem_detail(error)) from None
 
-    def _open(self, value: bytes | None, headers: Headers) -> Opened:
-        found = bounded(value, self.max_event_bytes, send="an event as JSON", remedy="send fewer pages")
-        return open_record(found, headers)
-
 
 def normal_label(value: str) -> str:
     """Truncate a label's value to its limit; the event is kept."""
     return value if len(value) <= MAX_LABEL_VALUE_CHARS else value[:MAX_LABEL_VALUE_CHARS]
 
 
-def normal_labels(raw: object, only: Collection[str] | None = None) -> dict[str, str]:
-    """Convert the value of an event's `labels`.
-
-    Numbers become text, booleans "true" and "false"; nulls are omitted.
-
-    Args:
-        raw: The value; None for none.
-        only: Names to convert; None for all.
+def normal_labels(raw: object) -> dict[str, str]:
+    """Convert the value of an event's `labels`: numbers and booleans to texts; nulls are omitted.
 
     Raises:
         DecodeError: It is not a mapping, or a label's value is a list or mapping.
@@ -181,7 +146,7 @@ def normal_labels(raw: object, only: Collection[str] | None = None) -> dict[str,
         )
     labels: dict[str, str] = {}
     for name, value in raw.items():
-        if value is None or (only is not None and name not in only):
+        if value is None:
             continue
         if isinstance(value, str):
             labels[name] = normal_label(value)
@@ -216,11 +181,7 @@ def _event_id(fields: Mapping[str, Any], opened: Opened) -> Any:
 def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[str, Any]:
     outside = (trace_from_headers(headers) if headers else None) or opened.trace
     if outside is not None:
-        return {
-            "trace_id": outside.trace_id,
-            "span_id": outside.span_id,
-            "tracestate": outside.tracestate,
-        }
+        return {name: getattr(outside, name) for name in _TRACE_FIELDS}
     trace: dict[str, Any] = {}
     for name in _TRACE_FIELDS:
         value = fields.get(name)

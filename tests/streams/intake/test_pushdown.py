@@ -37,6 +37,10 @@ class Raw:
     value: bytes | None
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
+    topic: str = "events"
+    partition: int = 0
+    offset: int = 0
+    timestamp: float | None = None
 
 
 class Untouchable(Raw):
@@ -48,6 +52,10 @@ class Untouchable(Raw):
     @property
     def value(self) -> bytes | None:  # type: ignore[override]  # raises on access
         raise AssertionError("the body was read")
+
+
+def untouchable(key: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Any:
+    return Untouchable(key, headers)
 
 
 def body(**fields: Any) -> bytes:
@@ -86,7 +94,7 @@ def test_the_key_alone_decides_without_the_body() -> None:
     """Sampling by record key does not read the body; of a hundred keys at rate 0.5 some are kept."""
     policy = SamplingPolicy(default_rate=0.5, key="record_key")
     predicate = PushDown(policy, INGEST)
-    kept = [predicate(Untouchable(str(number).encode())) for number in range(100)]
+    kept = [predicate(untouchable(str(number).encode())) for number in range(100)]
     expected = [policy.decide(event_id="e", labels={}, record_key=str(n).encode()).keep for n in range(100)]
     assert kept == expected
     assert 0 < sum(kept) < 100
@@ -96,13 +104,13 @@ def test_the_key_alone_decides_without_the_body() -> None:
 @pytest.mark.parametrize(("trace_id", "keep"), [(LOW, False), (HIGH, True)])
 def test_a_trace_header_alone_decides_without_the_body(trace_id: str, keep: bool) -> None:
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
-    assert predicate(Untouchable(b"k", [traceparent(trace_id)])) is keep
+    assert predicate(untouchable(b"k", [traceparent(trace_id)])) is keep
 
 
 def test_explicit_randomness_in_a_header_counts_before_the_trace_id() -> None:
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
-    assert predicate(Untouchable(None, [traceparent(LOW), ("tracestate", b"ot=rv:ffffffffffffff")]))
-    assert not predicate(Untouchable(None, [traceparent(HIGH), ("tracestate", b"ot=rv:00000000000000")]))
+    assert predicate(untouchable(None, [traceparent(LOW), ("tracestate", b"ot=rv:ffffffffffffff")]))
+    assert not predicate(untouchable(None, [traceparent(HIGH), ("tracestate", b"ot=rv:00000000000000")]))
 
 
 @pytest.mark.parametrize(

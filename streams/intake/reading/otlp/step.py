@@ -110,7 +110,6 @@ class Step:
 
     @property
     def may_answer(self) -> bool:
-        """Whether the output of its kind can be the application's answer."""
         return self.kind in _ANSWERING
 
     @cached_property
@@ -132,7 +131,6 @@ class Step:
         return self.kind in _SEARCHING or (self.kind == "chain" and is_search(self.span.name))
 
     def has(self, field: Field) -> bool:
-        """Whether it carries a field."""
         return bool(self._shape.present(field))
 
     # Messages
@@ -143,12 +141,10 @@ class Step:
 
     @property
     def heard(self) -> tuple[Turn, ...]:
-        """The messages to a model or agent."""
         return self._messages[0]
 
     @property
     def said(self) -> tuple[Turn, ...]:
-        """The messages from it."""
         return self._messages[1]
 
     @cached_property
@@ -176,7 +172,6 @@ class Step:
 
     @cached_property
     def last_question(self) -> str | None:
-        """The last message of a user."""
         turns: Sequence[Turn] = self.heard
         if not turns and (given := self._values.first("given")) is not None:
             opened = loaded(given)
@@ -195,7 +190,6 @@ class Step:
 
     @property
     def question(self) -> str | None:
-        """The question, as the application set it."""
         return self._values.text("question")
 
     @property
@@ -229,12 +223,10 @@ class Step:
 
     @cached_property
     def query(self) -> str | None:
-        """The query of a retriever."""
         return question_in(self._values.first("query", "given")) if self.kind in _SEARCHING else None
 
     @cached_property
     def variables(self) -> dict[str, Any]:
-        """The variables of a prompt's template."""
         variables: dict[str, Any] = {}
         for name in self._shape.present("variables"):
             opened = loaded(self.attributes[name])
@@ -250,12 +242,10 @@ class Step:
 
     @property
     def question_in_variables(self) -> str | None:
-        """The question among the variables of a prompt's template."""
         return question_in(_first_named(self.variables, QUESTION_NAMES))
 
     @property
     def context_in_variables(self) -> Any:
-        """The context among the variables of a prompt's template."""
         return _first_named(self.variables, CONTEXT_NAMES)
 
     @property
@@ -272,7 +262,6 @@ class Step:
 
     @cached_property
     def tool(self) -> ToolUse | None:
-        """The tool that ran."""
         if self.kind != "tool":
             return None
         name = self._values.text("tool_name") or self.span.name
@@ -291,7 +280,6 @@ class Step:
 
     @property
     def conversation(self) -> str | None:
-        """The conversation's id."""
         return self._values.text("conversation")
 
     @cached_property

@@ -71,7 +71,6 @@ class Trace:
 
     @cached_property
     def models(self) -> tuple[Step, ...]:
-        """The model calls, by end time."""
         found = [step for step in self.judged if step.kind in {"model", "agent"}]
         return tuple(sorted(found, key=lambda step: step.span.end))
 
@@ -102,7 +101,6 @@ class Trace:
 
     @property
     def why_no_answer(self) -> NoAnswer:
-        """The reason why the trace has no answer."""
         if self.steps and not self.judged and any(step.is_ours for step in self.steps):
             return "ours"
         if not self.models:
@@ -116,7 +114,6 @@ class Trace:
         return tuple(dict.fromkeys(step.family for step in self.models if step.lacks_content and step.family))
 
     def of_kind(self, *kinds: Kind) -> Sequence[Step]:
-        """The judged steps of some kinds, by start time."""
         return sorted((step for step in self.judged if step.kind in kinds), key=lambda step: step.span.start)
 
 
