@@ -191,7 +191,10 @@ def trouble_of(endpoints: Sequence[Endpoint]) -> str | None:
     """Return why all of these endpoints are down; None while one is up."""
     if any(endpoint.is_up for endpoint in endpoints):
         return None
-    return "; ".join(endpoint.trouble or endpoint.name for endpoint in endpoints)
+    states = [endpoint.state for endpoint in endpoints]
+    return "; ".join(
+        one.reason if one.remedy in one.reason else f"{one.reason}. {one.remedy}" for one in states
+    )
 
 
 class RetryingJudge:

@@ -58,6 +58,20 @@ class JudgeWatch(EndpointObserver):
         if not for_verdict:
             self._book(cost_usd)
 
+    def failed_event(self, endpoint: str, tries: int) -> None:
+        """Count the tries that an endpoint failed although the event was judged later."""
+        self._counts.count_endpoint_failures(endpoint, tries)
+
+    def model_changed(self, endpoint: str, before: str, after: str) -> None:
+        """Count and log a model that answers for the first time, after another one."""
+        self._counts.count_model_change(endpoint)
+        _log.warning(
+            "another model answers; scores before and after are not comparable",
+            endpoint=endpoint,
+            before=before,
+            after=after,
+        )
+
     def cache_failed(self) -> None:
         """Count a failed read or write of the verdict cache, which logs the reason."""
         self._counts.count_cache_failure()
@@ -65,6 +79,9 @@ class JudgeWatch(EndpointObserver):
     def down(self, endpoint: str, reason: str | None) -> None:
         """Record that an endpoint's breaker opened, with the reason, or closed (None)."""
         self._counts.set_breaker(endpoint, is_open=reason is not None)
+        # A counter that begins at 0 shows its first increase.
+        self._counts.count_endpoint_failures(endpoint, 0)
+        self._counts.count_model_change(endpoint, 0)
         if reason is not None:
             self._down_since.setdefault(endpoint, self._now())
             _log.error("judge endpoint down", endpoint=endpoint, error=reason)

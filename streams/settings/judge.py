@@ -134,7 +134,7 @@ class JudgeSettings(Section):
     max_in_flight: int = Field(default=64, ge=1, le=10_000)
     """Maximum concurrent judge calls per worker."""
     timeout_seconds: float = Field(default=30, gt=0, le=3600)
-    """Time limit of one verdict, retries included."""
+    """Time limit of one call."""
     retry: RetrySettings = Field(default_factory=RetrySettings)
     breaker: BreakerSettings = Field(default_factory=BreakerSettings)
     repair_attempts: int = Field(default=2, ge=0, le=5)

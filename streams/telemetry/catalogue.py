@@ -92,6 +92,16 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         ("endpoint",),
     ),
     Spec(
+        "judgestream_judge_endpoint_failures_total", "counter", "calls",
+        "Tries that an endpoint failed although the event was judged later.",
+        ("endpoint",),
+    ),
+    Spec(
+        "judgestream_judge_model_changes_total", "counter", "changes",
+        "Models that answered for the first time at an endpoint where another one had answered.",
+        ("endpoint",),
+    ),
+    Spec(
         "judgestream_judge_budget_spent_ratio", "gauge", "1",
         "Share of this worker's judging budget that is spent, for the limit nearest to exhaustion; only "
         "with a budget.",

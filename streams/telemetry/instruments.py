@@ -190,6 +190,14 @@ class Metrics:
         """Set whether an endpoint's breaker is open."""
         self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
 
+    def count_endpoint_failures(self, endpoint: str, tries: int) -> None:
+        """Count tries that an endpoint failed although the event was judged later."""
+        self._child("judgestream_judge_endpoint_failures_total", endpoint).inc(tries)
+
+    def count_model_change(self, endpoint: str, count: int = 1) -> None:
+        """Count a model that answered for the first time, after another one."""
+        self._child("judgestream_judge_model_changes_total", endpoint).inc(count)
+
     def count_cache_failure(self) -> None:
         """Count a failed cache access."""
         self._child("judgestream_verdict_cache_failures_total").inc()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
+from judge.endpoints.endpoint import EndpointState
 from judge.text.causes import NO_DESCRIPTORS
 from streams.worker.pipeline import Pipeline
 
@@ -18,6 +20,10 @@ STUCK_AGENT_SECONDS: Final = 900.0
 
 SILENT_SECONDS: Final = 12.0
 """Four heartbeats of 3 s, the default; `/readyz` reports within 15 s of the coordinator's last response."""
+
+
+TOLD_FOR: Final = timedelta(days=1)
+"""How long a note names a changed model."""
 
 
 class Loop(Protocol):
@@ -54,6 +60,7 @@ class Health:
         loop: Returns the delivery loop; None before it exists.
         agents: The agents.
         judge_trouble: Returns why the judge is unavailable; None if it is available or not used here.
+        endpoints: Returns the states of the judge's endpoints.
         broker_trouble: Returns the current failures of brokers, sinks and registry.
         silent_seconds: A group coordinator that has not answered for this long is unavailable.
         deferred: Returns why tasks are deferred; None if they are not.
@@ -69,6 +76,7 @@ class Health:
         agents: Sequence[Pipeline],
         judge_trouble: Callable[[], str | None],
         broker_trouble: Callable[[], Sequence[str]],
+        endpoints: Callable[[], Sequence[EndpointState]] = tuple,
         silent_seconds: float = SILENT_SECONDS,
         deferred: Callable[[], str | None] = lambda: None,
         store_trouble: Callable[[], str | None] = lambda: None,
@@ -79,6 +87,7 @@ class Health:
         self._agents = agents
         self.judge_trouble = judge_trouble
         self._broker_trouble = broker_trouble
+        self.endpoints = endpoints
         self._silent_seconds = silent_seconds
         self.deferred = deferred
         self._store_trouble = store_trouble
@@ -126,8 +135,18 @@ class Health:
             reasons.append(silent)
         reasons += self._broker_trouble()
         # Notes do not affect readiness: answers are judged without budget, store or citations.
-        notes = (self.deferred(), self._store_trouble(), self._citations())
+        notes = (self.deferred(), self._store_trouble(), self._citations(), *self._about_endpoints())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
+
+    def _about_endpoints(self) -> Iterator[str]:
+        for one in self.endpoints():
+            if one.is_unwell:
+                what = f"fails {one.failed_share:.0%} of its events at the first try"
+                yield f"judge endpoint {one.name} {what}; one of its replicas may be broken"
+            changed_at = one.model_changed_at
+            if changed_at is not None and datetime.now(UTC) - changed_at < TOLD_FOR:
+                what = f"{one.model} answers instead of {one.earlier_model} since {changed_at:%F %H:%M} UTC"
+                yield f"judge endpoint {one.name}: {what}; scores before and after are not comparable"
 
     def _coordinator_silent(self) -> str | None:
         """Return a message if the group coordinator, which gets regular heartbeats, does not answer."""

@@ -135,6 +135,7 @@ class Wiring:
             loop=self._loop,
             agents=self.pipelines,
             judge_trouble=self._judge_trouble,
+            endpoints=lambda: () if self._judging is None else self._judging.pool.states,
             broker_trouble=self._broker_trouble,
             silent_seconds=max(SILENT_SECONDS, 3 * settings.kafka.heartbeat_interval_seconds),
             deferred=lambda: self._spending.deferring,

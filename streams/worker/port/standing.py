@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from streams.kafka.topics.flow import AgentName
@@ -70,7 +71,13 @@ class Standing:
             ranges=self._ranges,
             history=self._history,
             totals=totals_of(self._metrics.registry.collect()),
-        ) | {"judge": {"trouble": self._health.judge_trouble(), "deferred": self._health.deferred()}}
+        ) | {
+            "judge": {
+                "trouble": self._health.judge_trouble(),
+                "deferred": self._health.deferred(),
+                "endpoints": [asdict(one) for one in self._health.endpoints()],
+            }
+        }
 
     async def remember(self) -> None:
         """Add a point to the history every few seconds."""

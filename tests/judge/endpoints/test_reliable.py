@@ -79,6 +79,8 @@ class Notes(EndpointObserver):
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.downs: list[tuple[str, bool]] = []
         self.tokens: Counter[tuple[str, bool]] = Counter()
+        self.models: list[tuple[str, str, str]] = []
+        self.failed: Counter[str] = Counter()
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         assert model
@@ -91,6 +93,12 @@ class Notes(EndpointObserver):
 
     def down(self, endpoint: str, reason: str | None) -> None:
         self.downs.append((endpoint, reason is not None))
+
+    def model_changed(self, endpoint: str, before: str, after: str) -> None:
+        self.models.append((endpoint, before, after))
+
+    def failed_event(self, endpoint: str, tries: int) -> None:
+        self.failed[endpoint] += tries
 
 
 def task(text: str = "a") -> JudgeTask:
@@ -138,6 +146,65 @@ async def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
 
 
 @virtually
+async def test_another_model_is_noticed_once() -> None:
+    """A model that answers for the first time, after another one, is told once; the state names both."""
+    server = Server(lambda *_: 0.1)
+    judge, pool, notes = pooled(server)
+    for model in ("m-1", "m-1", "m-2", "m-1", "m-2"):
+        server.model = model
+        await judge.judge(task())
+    assert notes.models == [("primary", "m-1", "m-2")]
+    (state,) = pool.states
+    assert (state.model, state.earlier_model) == ("m-2", "m-1")
+    assert state.model_changed_at is not None
+
+
+@virtually
+async def test_the_share_of_events_that_an_endpoint_fails_is_stated() -> None:
+    """Each second event fails at its first try: the endpoint is up and unwell, and the tries are counted."""
+    seen: set[str] = set()
+
+    def reply(_: Server, text: str) -> Any:
+        fails = text != NEUTRAL and int(text) % 2 and text not in seen
+        seen.add(text)
+        return EventError("rejected_request", "answered 400") if fails else 0.1
+
+    judge, pool, notes = pooled(Server(reply))
+    for number in range(40):
+        await judge.judge(task(str(number)))
+    (state,) = pool.states
+    assert (state.up, state.failed_share, state.is_unwell) == (True, 0.5, True)
+    assert notes.failed == {"primary": 20}
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (DOWN, "Check that it runs"),
+        (JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=600), "Raise its quota"),
+        (JudgeConfigurationError("answered 401", "Check the API key"), "Check the API key"),
+    ],
+)
+@virtually
+async def test_the_state_says_why_an_endpoint_is_down_and_what_to_do(error: Exception, remedy: str) -> None:
+    """Within 5 s the state has reason, remedy and time; the pool's trouble has both."""
+    judge, pool, _ = pooled(Server(lambda *_: error))
+    tasks = [asyncio.create_task(judge.judge(task())) for _ in range(3)]
+    await asyncio.sleep(5)
+    (state,) = pool.states
+    assert not state.up
+    assert str(error) == state.reason
+    assert remedy in state.remedy
+    assert state.since is not None
+    assert pool.trouble is not None
+    assert remedy in pool.trouble
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    pool.stop()
+
+
+@virtually
 async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
     """500 events wait through an outage of an hour with few calls, and are scored within 17 s after it."""
     back = now() + 3_600
@@ -145,7 +212,7 @@ async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() 
     judge, pool, notes = pooled(server)
     judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(500)]))
     await asyncio.sleep(3_599)
-    assert pool.trouble == "connection refused"
+    assert (pool.trouble or "").startswith("connection refused. ")
     # 64 at once (after the first 4), then at most a probe and a check each 2.5 s.
     assert len(server.calls) <= 70 + 2 * 3_600 / 2.5
     assert not judging.done()
@@ -351,7 +418,7 @@ async def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_ask
     started = now()
     judging = asyncio.create_task(judge.judge(task()))
     await asyncio.sleep(300)
-    assert pool.trouble == "quota used up"
+    assert (pool.trouble or "").startswith("quota used up. ")
     assert len(lonely.calls) == 1
     await judging
     assert 600 <= now() - started <= 602

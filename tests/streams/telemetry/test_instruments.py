@@ -28,6 +28,7 @@ _NAMES = {
         judgestream_score_weighted_square_total judgestream_score_weight_square_total
         judgestream_score_weight_square_score_total judgestream_score_weight_square_score_square_total
         judgestream_judge_tokens_total judgestream_judge_cost_usd_total
+        judgestream_judge_endpoint_failures_total judgestream_judge_model_changes_total
         judgestream_verdict_cache_failures_total judgestream_verdict_corrections_total
         judgestream_verdict_suspicions_total judgestream_dead_letters_total
         judgestream_dead_letters_skipped_total judgestream_lost_records_total

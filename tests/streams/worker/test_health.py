@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, Health
+from judge.endpoints.endpoint import EndpointState
+from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, TOLD_FOR, Health
 
 
 @dataclass
@@ -31,6 +33,7 @@ def _health(
     judge: str | None = None,
     broker: Sequence[str] = (),
     deferred: str | None = None,
+    endpoints: Sequence[EndpointState] = (),
 ) -> Health:
     return Health(
         loop=lambda: loop,
@@ -38,8 +41,28 @@ def _health(
         judge_trouble=lambda: judge,
         broker_trouble=lambda: broker,
         deferred=lambda: deferred,
+        endpoints=lambda: endpoints,
         now=lambda: now,
     )
+
+
+def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
+    """An endpoint that fails over a tenth of its events and a changed model leave the worker ready."""
+    moment = datetime.now(UTC)
+    changed = EndpointState("moved", up=True, model="m-2", earlier_model="m-1", model_changed_at=moment)
+    endpoints = [
+        EndpointState("well", up=True, failed_share=0.1, model="m"),
+        EndpointState("unwell", up=True, failed_share=0.5, model="m"),
+        changed,
+        replace(changed, name="old", model_changed_at=moment - 2 * TOLD_FOR),
+    ]
+    report = _health(now=10, loop=_Loop(last_turn=10), endpoints=endpoints).ready()
+    assert report.ok
+    unwell, moved = report.notes
+    assert unwell == (
+        "judge endpoint unwell fails 50% of its events at the first try; one of its replicas may be broken"
+    )
+    assert moved.startswith(f"judge endpoint moved: m-2 answers instead of m-1 since {moment:%F %H:%M} UTC; ")
 
 
 def test_a_running_loop_is_alive() -> None:

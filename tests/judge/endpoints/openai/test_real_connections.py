@@ -1,0 +1,177 @@
+"""Connections that fail while they are made, and replies that come too late, from real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import struct
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+import uvloop
+
+from judge.chat import ChatMessage, ChatRequest
+from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.pool import EndpointPool, RetryingJudge
+from judge.errors import JudgeUnavailableError
+from judge.metrics.registry import build_metric
+from judge.verdict.evaluator import Judge
+from schemas import Scored
+from tests.judge.fake_openai import completion
+from tests.judge.tasks import make_task
+
+ASK = ChatRequest((ChatMessage("user", "hello"),))
+CALLERS = 32
+CALLS = 60
+ECHOES = 40
+
+
+@contextmanager
+def resetting() -> Iterator[int]:
+    """A server that resets every connection within its TLS handshake; yields its port."""
+    chance = random.Random(1)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+
+    def reset(connection: socket.socket) -> None:
+        with connection:
+            if chance.random() < 0.5:
+                connection.recv(2000)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Timer(chance.random() * 0.003, reset, (connection,)).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while said := await reader.read(100):
+        writer.write(said)
+        await writer.drain()
+    writer.close()
+
+
+def test_resets_within_tls_handshakes_harm_no_other_connection() -> None:
+    """On uvloop, thousands of failed TLS connections give "unavailable", and other connections stay whole."""
+
+    async def scenario(port: int) -> set[str]:
+        chat = OpenAIChat(endpoint="e", model="m", base_url=f"https://localhost:{port}/v1", timeout_seconds=5)
+        kinds = set()
+
+        async def call() -> None:
+            for _ in range(CALLS):
+                try:
+                    await chat.complete(ASK)
+                except JudgeUnavailableError as error:
+                    kinds.add(error.kind)
+
+        async def bystander(other: int) -> None:
+            for _ in range(ECHOES):
+                reader, writer = await asyncio.open_connection("127.0.0.1", other)
+                for _ in range(10):
+                    writer.write(b"hello")
+                    assert await reader.readexactly(5) == b"hello"
+                writer.close()
+                await writer.wait_closed()
+
+        echo = await asyncio.start_server(_echo, "127.0.0.1", 0)
+        other = echo.sockets[0].getsockname()[1]
+        async with echo:
+            await asyncio.gather(*(call() for _ in range(CALLERS)), *(bystander(other) for _ in range(16)))
+        await chat.close()
+        return kinds
+
+    with resetting() as port:
+        assert uvloop.run(scenario(port)) == {"unavailable"}
+
+
+def _reply(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def _verdict(answer: str) -> bytes:
+    why = "It fits the question that was asked."
+    return completion(json.dumps({"answer_span": answer, "justification": why, "score": 5}))
+
+
+@asynccontextmanager
+async def repeating(
+    respond: Callable[[int, asyncio.StreamWriter, str], None],
+) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that answers by hand; yields its address and the connection number of each request."""
+    asked: list[int] = []
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        number = connections
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+                body = (await reader.readexactly(length)).decode()
+                asked.append(number)
+                respond(len(asked), writer, "second" if "second lake" in body else "first")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", asked
+
+
+ANSWERS = {
+    name: f"The {name} lake is {length} kilometres long." for name, length in (("first", 28), ("second", 31))
+}
+
+
+@pytest.mark.parametrize("when", ["while idle", "within the next call"])
+async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
+    """A server answers the first call twice: the second event is judged by its own reply."""
+    late: list[asyncio.StreamWriter] = []
+
+    def respond(number: int, writer: asyncio.StreamWriter, name: str) -> None:
+        if number == 2 and when == "within the next call":
+            writer.write(_reply(_verdict(ANSWERS["first"])))
+        writer.write(_reply(_verdict(ANSWERS[name])))
+        if number == 1 and when == "while idle":
+            late.append(writer)
+
+    async with repeating(respond) as (url, asked):
+        chat = OpenAIChat(endpoint="e", model="m", base_url=url, timeout_seconds=5)
+        metric = build_metric("answer_relevance")
+        pool = EndpointPool([EndpointOptions(chat)])
+        judge = RetryingJudge({"e": Judge(metric, chat)}, pool)
+        for answer in ANSWERS.values():
+            result = await judge.judge(make_task("answer_relevance", question="How long?", answer=answer))
+            assert isinstance(result, Scored)
+            assert answer in str(result.evidence)
+            assert not result.corrections
+            for writer in late:
+                writer.write(_reply(_verdict(ANSWERS["first"])))
+                late.clear()
+            for _ in range(20):  # until the client has read it
+                await asyncio.sleep(0)
+        pool.stop()
+        await chat.close()
+    assert asked[0] == 1
+    assert asked[-1] == 2
