@@ -19,9 +19,10 @@ from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.plan import plan_topics
 from streams.settings import Settings
 from streams.web.access import open_access
-from streams.worker.notices import tell_start, watch_removed_metrics
+from streams.worker.agents import add_agents
+from streams.worker.notices import tell_start
 from streams.worker.port.server import WebServer
-from streams.worker.wiring import Wiring
+from streams.worker.worker import Worker
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -90,63 +91,48 @@ async def run_worker(
             crashed.
         JudgeConfigurationError: No judge call can succeed with this configuration.
     """
-    wiring = Wiring(settings, agents=agents, registry=registry, chat=chat, env=env)
-    await _Worker(settings, wiring, env).run(stop, on_ready)
+    worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
+    await _Run(worker).run(stop, on_ready)
 
 
-class _Worker:
+class _Run:
     """Starts, runs and stops one worker."""
 
-    def __init__(self, settings: Settings, wiring: Wiring, env: Mapping[str, str] | None) -> None:
-        self._settings = settings
-        self._wiring = wiring
-        self._env = env
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
 
     async def run(self, stop: asyncio.Event, on_ready: Callable[[Running], None] | None) -> None:
-        telemetry = self._settings.telemetry
-        auth, tls = open_access(telemetry, self._env)
+        worker, settings = self._worker, self._worker.settings
+        telemetry = settings.telemetry
+        auth, tls = open_access(telemetry, worker.env)
         web = WebServer(
             host=telemetry.host,
             port=telemetry.port,
-            registry=self._wiring.metrics.registry,
-            health=self._wiring.health,
-            status=self._wiring.standing.status,
+            registry=worker.metrics.registry,
+            health=worker.health,
+            status=worker.standing.status,
             auth=auth,
             tls=tls,
-            explorer=self._wiring.explorer(),
+            explorer=worker.explorer(),
             near_page=telemetry.page == "loopback",
             allowed_hosts=telemetry.allowed_hosts,
         )
         await web.start()
         try:
-            tell_start(self._settings, group_id=self._wiring.group_id, agents=self._wiring.agents)
+            tell_start(settings, group_id=worker.group_id, agents=worker.agents)
             # Report invalid settings before waiting for the broker.
-            self._wiring.wire()
+            add_agents(worker)
             topics_ready = ensure_topics(
-                self._settings.kafka,
-                plan_topics(self._settings, self._wiring.agents),
-                create=self._settings.topics.create,
-                grants=worker_grants(
-                    self._settings.topics,
-                    self._settings.metrics,
-                    self._wiring.group_id,
-                    self._wiring.agents,
-                ),
+                settings.kafka,
+                plan_topics(settings, worker.agents),
+                create=settings.topics.create,
+                grants=worker_grants(settings.topics, settings.metrics, worker.group_id, worker.agents),
             )
             if not await _ended_before(stop, topics_ready):
                 return
-            beside = [asyncio.create_task(self._wiring.standing.remember())]
-            if self._wiring.keeper is not None:
-                beside.append(asyncio.create_task(self._wiring.keeper.attend()))
-            if self._wiring.store is not None:
-                beside.append(asyncio.create_task(self._wiring.store.run()))
-            if "judge" in self._wiring.agents:
-                looking = watch_removed_metrics(self._settings, self._wiring.metrics)
-                beside.append(asyncio.create_task(looking))
-            running = Running(
-                web.url, self._wiring.group_id, self._wiring.agents, self._wiring.standing.status
-            )
-            serve = self._serve if self._wiring.agents != ("store",) else self._serve_alone
+            beside = [asyncio.create_task(run()) for run in worker.beside]
+            running = Running(web.url, worker.group_id, worker.agents, worker.standing.status)
+            serve = self._serve if worker.agents != ("store",) else self._serve_alone
             try:
                 await serve(stop, running, on_ready)
             finally:
@@ -154,7 +140,7 @@ class _Worker:
                     task.cancel()
                 await asyncio.gather(*beside, return_exceptions=True)
         finally:
-            await self._wiring.close()
+            await worker.close()
             await web.stop()
 
     async def _serve_alone(
@@ -165,12 +151,12 @@ class _Worker:
         if on_ready is not None:
             on_ready(running)
         await stop.wait()
-        self._wiring.health.stopping = True
+        self._worker.health.stopping = True
 
     async def _serve(
         self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None
     ) -> None:
-        app = self._wiring.app
+        app = self._worker.app
         asked = asyncio.create_task(stop.wait())
         crashed = asyncio.create_task(app._crashed.wait())  # noqa: SLF001 - mode has no public way to wait for it
         starting = asyncio.create_task(app.start())
@@ -199,20 +185,20 @@ class _Worker:
 
     async def _close(self, starting: asyncio.Task[Any], reason: str) -> None:
         """Take no further records, finish those in flight, commit, and leave the group."""
-        self._wiring.health.stopping = True
-        consumer = self._wiring.consumer()
-        in_flight = {one.name: one.in_hand for one in self._wiring.pipelines if one.in_hand}
+        self._worker.health.stopping = True
+        consumer = self._worker.consumer()
+        in_flight = {one.name: one.in_hand for one in self._worker.pipelines if one.in_hand}
         _log.info("stopping", reason=reason, in_flight=in_flight)
         if consumer is not None:
             consumer.stop_flow()
-            self._wiring.app.flow_control.suspend()
-            self._wiring.app.flow_control.clear()
-        self._wiring.begin_nothing()
-        await self._wiring.finish(stop_seconds(self._settings))
-        released = sum(one.released for one in self._wiring.pipelines)
+            self._worker.app.flow_control.suspend()
+            self._worker.app.flow_control.clear()
+        self._worker.begin_nothing()
+        await self._worker.finish(stop_seconds(self._worker.settings))
+        released = sum(one.released for one in self._worker.pipelines)
         starting.cancel()
         try:
-            await asyncio.wait_for(self._wiring.app.stop(), CLOSE_SECONDS)
+            await asyncio.wait_for(self._worker.app.stop(), CLOSE_SECONDS)
         except TimeoutError:
             _log.warning("leaving the group took too long; stopped without leaving", seconds=CLOSE_SECONDS)
         again = 0 if consumer is None else consumer.uncommitted

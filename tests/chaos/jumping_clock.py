@@ -45,7 +45,7 @@ class JumpingDatetime(dt.datetime, metaclass=_AnyDatetime):
 
 def _jump(number: int, _frame: object) -> None:
     _Clock.offset_seconds += FORWARD_SECONDS if number == signal.SIGUSR1 else -BACK_SECONDS
-    seen = vars(sys.modules["streams.worker.wiring"])["datetime"].now(dt.UTC)
+    seen = vars(sys.modules["streams.worker.worker"])["datetime"].now(dt.UTC)
     sys.stderr.write(f"{JUMPED} {seen.isoformat()}\n")
 
 

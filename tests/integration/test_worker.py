@@ -22,7 +22,7 @@ from schemas import Usage
 from streams.errors import TopicsError
 from streams.judging.stack import open_stack
 from streams.kafka.transport.producer import Producer
-from streams.worker import wiring
+from streams.worker import agents
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
 from tests.threaded_broker import ThreadedBroker, broker_in_thread
@@ -195,7 +195,7 @@ async def test_a_judge_that_can_never_answer_stops_the_worker(
     stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A confirmed configuration error ends the worker without a stack trace and without a commit."""
-    monkeypatch.setattr(wiring, "open_stack", partial(open_stack, confirm_seconds=0.1))
+    monkeypatch.setattr(agents, "open_stack", partial(open_stack, confirm_seconds=0.1))
     chat = Chat()
     chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
 

@@ -13,8 +13,9 @@ from judge.endpoints.clients import ScriptedChat
 from streams.errors import SettingsError
 from streams.kafka.topics.flow import AgentName
 from streams.settings import Settings
+from streams.worker.agents import add_agents
 from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds
-from streams.worker.wiring import KEEP_SECONDS, Wiring
+from streams.worker.worker import KEEP_SECONDS, Worker
 
 
 def settings(**sections: Any) -> Settings:
@@ -23,12 +24,12 @@ def settings(**sections: Any) -> Settings:
     )
 
 
-def wired(agents: Collection[AgentName], **sections: Any) -> Wiring:
-    wiring = Wiring(
+def wired(agents: Collection[AgentName], **sections: Any) -> Worker:
+    made = Worker(
         settings(**sections), agents=agents, registry=CollectorRegistry(), chat=ScriptedChat([]), env={}
     )
-    wiring.wire()
-    return wiring
+    add_agents(made)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -46,12 +47,12 @@ def wired(agents: Collection[AgentName], **sections: Any) -> Wiring:
 )
 async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[str]) -> None:
     """Each agent reads its topics with one pipeline per topic, in any order of agents."""
-    wiring = wired(agents)
-    read = {name for agent in wiring.app.agents.values() for name in agent.channel.topics}
+    worker = wired(agents)
+    read = {name for agent in worker.app.agents.values() for name in agent.channel.topics}
     assert read == topics
-    assert len(wiring.pipelines) == len(topics)
-    assert (wiring.keeper is not None) == ("monitor" in agents)
-    await wiring.close()
+    assert len(worker.pipelines) == len(topics)
+    assert (worker.keeper is not None) == ("monitor" in agents)
+    await worker.close()
 
 
 def test_a_sink_needs_a_worker_of_its_own() -> None:
@@ -63,30 +64,29 @@ def test_a_sink_needs_a_worker_of_its_own() -> None:
 def test_a_judge_without_an_endpoint_is_not_wired() -> None:
     """A judge agent without an endpoint is refused; the same settings are valid without that agent."""
     both: list[AgentName] = ["intake", "judge"]
-    wiring = Wiring(settings(), agents=both, registry=CollectorRegistry(), chat=None, env={})
     with pytest.raises(SettingsError, match="names no endpoint"):
-        wiring.wire()
-    Wiring(settings(), agents=["intake"], registry=CollectorRegistry(), chat=None, env={}).wire()
+        add_agents(Worker(settings(), agents=both, registry=CollectorRegistry(), env={}))
+    add_agents(Worker(settings(), agents=["intake"], registry=CollectorRegistry(), env={}))
 
 
 async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The monitor's state is saved at the end, within a time limit."""
-    wiring = wired(["monitor"])
-    assert wiring.keeper is not None
+    worker = wired(["monitor"])
+    assert worker.keeper is not None
     kept = []
 
     async def save() -> None:
         kept.append(True)
 
-    monkeypatch.setattr(wiring.keeper, "save", save)
-    await wiring.finish(1.0)
+    monkeypatch.setattr(worker.keeper, "save", save)
+    await worker.finish(1.0)
     assert kept == [True]
-    monkeypatch.setattr(wiring.keeper, "save", asyncio.Event().wait)
+    monkeypatch.setattr(worker.keeper, "save", asyncio.Event().wait)
     assert KEEP_SECONDS > 0.05
-    await asyncio.wait_for(wiring.finish(0.05), 60)
-    await wiring.close()
+    await asyncio.wait_for(worker.finish(0.05), 60)
+    await worker.close()
 
 
 @pytest.mark.parametrize(

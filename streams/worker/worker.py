@@ -1,0 +1,249 @@
+"""What the agents of one worker share: application, output, metrics, health, and its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from judge.chat import ChatClient
+from judge.endpoints.pool import EndpointPool
+from judge.metric import Metric
+from judge.metrics.registry import BUILT_IN
+from judge.text.printable import printable
+from streams.judging.citations import CitationWatch
+from streams.judging.from_settings import budget_limits
+from streams.judging.metrics import build_metrics
+from streams.judging.spending import Spending
+from streams.kafka.access.errors import explain
+from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.output import Output
+from streams.kafka.recent import RecentResults
+from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
+from streams.kafka.transport import Consumer, Plan, Room
+from streams.kafka.transport.ranges import Move
+from streams.monitoring.keeper import Keeper
+from streams.settings import Settings
+from streams.store.agent import StoreAgent
+from streams.store.views.explorer import Explorer, open_explorer
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.masking import settings_masker
+from streams.telemetry.partitions import PartitionState
+from streams.worker.health import SILENT_SECONDS, Health, Loop
+from streams.worker.notices import tell_move
+from streams.worker.pipeline import Pipeline
+from streams.worker.port.standing import Standing
+
+HOPELESS_SECONDS: Final = 0.5
+"""Timeout of records in flight if the judge is unavailable or its budget spent: they would not finish."""
+KEEP_SECONDS: Final = 5.0
+"""Timeout of saving the monitor's state when partitions are revoked."""
+ROOM_BYTES: Final = 32 * 1024 * 1024
+TASK_RECORDS: Final = 512
+"""Tasks in flight per topic, including those that wait for a retry, which costs nothing."""
+SHORT_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
+
+
+class Worker:
+    """The shared parts of one worker; `streams.worker.agents` adds the agents to it.
+
+    Args:
+        registry: Registry of the metrics; None for a new one with process metrics.
+        chat: The judge; None for the endpoints of the settings. The caller must close it.
+        env: Environment variables; None for those of the process.
+
+    Raises:
+        SettingsError: A secret, certificate or prompt pack cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        agents: Collection[AgentName],
+        registry: CollectorRegistry | None = None,
+        chat: ChatClient | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
+        self.group_id = group_of(settings.kafka.group_id, self.agents)
+        self.chat = chat
+        self.spending = Spending(budget_limits(settings.judge))
+        self.env = os.environ if env is None else env
+        self.metrics = Metrics(
+            _process_registry() if registry is None else registry,
+            labels=settings.telemetry.labels,
+            objectives=settings.monitor.objectives,
+        )
+        self.judged_by: Mapping[str, Metric] = build_metrics(settings)
+        self.plan = self._plan()
+        self.app: App = build_app(settings.kafka, group_id=self.group_id, plan=self.plan)
+        self.output = Output(
+            lambda: self.app.producer, self.metrics, settings.topics, policy=settings.dead_letters
+        )
+        recent = RecentResults(settings.kafka, settings.topics, self.output.counter)
+        self.plan.assigned = recent.on_assigned
+        self.pipelines: list[Pipeline] = []
+        self.before_finish: list[Callable[[], None]] = []
+        """Called first at the end: they release records that wait for others."""
+        self.closing: list[Callable[[], Awaitable[None]]] = [recent.close]
+        """Close what agents opened."""
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Run next to the agents until the end."""
+        self.troubles: list[Callable[[], Iterable[str]]] = [self._refused_trouble, self._write_trouble]
+        """Return a message for each dependency, but the judge, that fails at present."""
+        self.pool: EndpointPool | None = None
+        """The judge's endpoints; None without the judge agent."""
+        self.keeper: Keeper | None = None
+        """Holds the monitors of the owned partitions; None without the monitor agent."""
+        self.store: StoreAgent | None = None
+        """Writes the verdict store; None without the store agent."""
+        self.citations = CitationWatch([name for name, metric in BUILT_IN.items() if metric.cites])
+        self.health = Health(
+            loop=self._loop,
+            agents=self.pipelines,
+            judge_trouble=self._judge_trouble,
+            endpoints=lambda: () if self.pool is None else self.pool.states,
+            broker_trouble=self._broker_trouble,
+            silent_seconds=max(SILENT_SECONDS, 3 * settings.kafka.heartbeat_interval_seconds),
+            deferred=lambda: self.spending.deferring,
+            store_trouble=lambda: None if self.store is None else self.store.trouble,
+            citations=lambda: self.citations.note,
+        )
+        self.standing = Standing(
+            settings,
+            group_id=self.group_id,
+            agents=self.agents,
+            metrics=self.metrics,
+            health=self.health,
+            ranges={name: metric.score_range for name, metric in self.judged_by.items()},
+            partitions=self.partitions,
+            monitor=lambda: None if self.keeper is None else self.keeper.snapshot(datetime.now(UTC)),
+        )
+        """The data of the status page."""
+        self.beside.append(self.standing.remember)
+        self.metrics.watch_partitions(self.partitions, time.time)
+
+    def _plan(self) -> Plan:
+        settings, topics = self.settings, self.settings.topics
+        return Plan(
+            rooms=dict.fromkeys((topics.events, topics.scores, topics.observations), SHORT_ROOM),
+            default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
+            finish=self.finish,
+            finish_seconds=settings.judge.timeout_seconds + 5,  # long enough for a judge call
+            starts={topics.events: settings.kafka.start},
+            moved=self._note_move,
+        )
+
+    def add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any] | None = None) -> None:
+        """Add an agent that handles the records of a topic."""
+        pipeline = Pipeline(
+            name,
+            handle or part.handle,
+            on_unreadable=self._set_unreadable_aside,
+            on_surprise=part.on_surprise,
+            crash=self.app.crash,
+        )
+        self.pipelines.append(pipeline)
+        add_agent(self.app, topic, name, pipeline.run)
+
+    async def _set_unreadable_aside(self, record: Any) -> None:
+        problem = record.unreadable
+        await self.output.unreadable(record, problem)
+        if record.topic == self.settings.topics.events:
+            self.metrics.count_event("undecodable", problem.reason, count=problem.records)
+
+    def _note_move(self, move: Move) -> None:
+        self.metrics.count_move(move.topic, move.why, move.lost)
+        tell_move(move)
+
+    # State
+
+    def explorer(self) -> Explorer | None:
+        """Open the verdict explorer; None without the store agent."""
+        if "store" not in self.agents:
+            return None
+        return open_explorer(self.settings, on_damage=self._suspect_store)
+
+    def _suspect_store(self) -> None:
+        if self.store is not None:
+            self.store.suspect()
+
+    def consumer(self) -> Consumer | None:
+        """Return the consumer; None before the application has created it."""
+        consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one
+        return consumer
+
+    def partitions(self) -> tuple[PartitionState, ...]:
+        """Return the state of every assigned partition."""
+        consumer = self.consumer()
+        return () if consumer is None else tuple(consumer.partitions())
+
+    def _loop(self) -> Loop | None:
+        """Return the reading loop: the group's consumer, or the store if it runs alone."""
+        return self.store if self.agents == ("store",) else self.consumer()
+
+    def _judge_trouble(self) -> str | None:
+        return None if self.pool is None else self.pool.trouble
+
+    def _broker_trouble(self) -> list[str]:
+        found = [message for trouble in self.troubles for message in trouble()]
+        # Messages may quote the broker and need no login. Secrets may have changed since the start.
+        masker = settings_masker(self.settings, self.env) if found else None
+        return found if masker is None else [masker.mask(one) for one in found]
+
+    def _refused_trouble(self) -> Iterable[str]:
+        refused = self.app.admission.trouble
+        return () if refused is None else (f"the broker refuses new connections: {refused}",)
+
+    def _write_trouble(self) -> Iterable[str]:
+        failing = self.output.trouble
+        if failing is None:
+            return ()
+        explanation = explain(failing.error, self.settings.kafka)
+        why = repr(failing.error) if explanation is None else str(explanation)
+        seconds = time.monotonic() - failing.since
+        return (f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}",)
+
+    # The end
+
+    def begin_nothing(self) -> None:
+        """Take no further records, and send no judge call for a verdict that has not started."""
+        for pipeline in self.pipelines:
+            pipeline.close()
+        if self.pool is not None:
+            self.pool.drain(close=True)
+
+    async def finish(self, timeout_seconds: float) -> None:
+        """Wait for the records in flight, up to the timeout."""
+        waits = self.spending.deferring is not None or self._judge_trouble() is not None
+        bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
+        for release in self.before_finish:
+            release()
+        if self.pool is not None:
+            # Unsent calls would not finish in time, or would be paid for in vain.
+            self.pool.drain()
+        await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
+        if self.keeper is not None:
+            # The partition's next owner reads again what is not saved in time.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.keeper.save(), min(timeout_seconds, KEEP_SECONDS))
+
+    async def close(self) -> None:
+        """Close what agents opened: judge, sinks and registry."""
+        for close in self.closing:
+            await close()
+
+
+def _process_registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return registry
