@@ -12,7 +12,7 @@ import orjson
 
 from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import Failed, Scored, Unscored
+from schemas import Result, Scored
 from streams.batch.sources import format_of, read_lines
 from streams.errors import SettingsError
 from streams.monitoring.statistics.agreement import kappa, kappa_interval
@@ -140,7 +140,7 @@ def _label(number: int, value: bytes, problem: str, path: Path) -> HumanLabel:
 
 def agreements(
     labels: Sequence[HumanLabel],
-    results: Iterable[Scored | Unscored | Failed],
+    results: Iterable[Result],
     metrics: Mapping[str, Metric],
     path: Path,
 ) -> list[Agreement]:

@@ -16,7 +16,7 @@ from judge.endpoints.endpoint import EndpointObserver
 from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.verdict.pricing import PriceTable
-from schemas import Failed, JudgeTask, Scored, Unscored, Usage
+from schemas import JudgeTask, Result, Usage
 from streams.batch.sources import InvalidLine
 from streams.judging.agent import PatientJudge
 
@@ -24,7 +24,7 @@ End: TypeAlias = Literal["done", "stopped", "max_usd", "outage"]
 """Why a batch ended: all done, stopped by the user, budget used up, no endpoint available."""
 Work: TypeAlias = JudgeTask | InvalidLine
 """A task, or a line that is none, which is passed on in its place."""
-Outcome: TypeAlias = Scored | Unscored | Failed | InvalidLine
+Outcome: TypeAlias = Result | InvalidLine
 CONFIRM_SECONDS = 2.0
 """How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
 _LOOK_SECONDS = 0.1
@@ -54,7 +54,7 @@ class Spent:
     usd: float = 0.0
     priced: int = 0
 
-    def add(self, result: Scored | Unscored | Failed) -> None:
+    def add(self, result: Result) -> None:
         """Add one result."""
         if result.cost_usd is not None:
             self.usd += result.cost_usd
@@ -95,7 +95,7 @@ class Batch:
         limits: Limits,
         *,
         stop: asyncio.Event | None = None,
-        publish: Callable[[Scored | Unscored | Failed], Awaitable[None]] | None = None,
+        publish: Callable[[Result], Awaitable[None]] | None = None,
         spent: Spent | None = None,
         notice: Callable[[str | None], None] | None = None,
     ) -> None:

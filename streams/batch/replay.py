@@ -14,7 +14,7 @@ from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
 
 from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import Failed, JudgeTask, Scored, Unscored
+from schemas import JudgeTask, Result
 from streams.batch.comparison import Comparison, compare_scores
 from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
 from streams.batch.estimate import Estimate, Scan, estimate
@@ -303,7 +303,7 @@ class Replay:
 
     # Results
 
-    async def _publish(self, result: Scored | Unscored | Failed) -> None:
+    async def _publish(self, result: Result) -> None:
         headers, key = result_headers(result), result.event_id.encode()
         for form in result_forms(result):
             try:

@@ -14,7 +14,7 @@ from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.file_run import FileCall, FileRun
 
 if TYPE_CHECKING:
-    from schemas import Failed, Scored, Unscored
+    from schemas import Result
     from streams.batch.agreement import Agreement
     from streams.batch.comparison import Comparison
     from streams.batch.results import ResultFile, Texts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def report(
     call: FileCall,
     run: FileRun,
-    earlier: Sequence[Scored | Unscored | Failed],
+    earlier: Sequence[Result],
     agreements: Sequence[Agreement],
     results: ResultFile | None,
     *,
@@ -43,9 +43,7 @@ def report(
     _end(call, run.summary, comparisons, results, run.texts)
 
 
-def _compared(
-    call: FileCall, earlier: Sequence[Scored | Unscored | Failed], now: Sequence[Scored | Unscored | Failed]
-) -> list[Comparison]:
+def _compared(call: FileCall, earlier: Sequence[Result], now: Sequence[Result]) -> list[Comparison]:
     from streams.batch.comparison import compare
 
     return [] if call.compare is None else [compare(name, earlier, now) for name in call.metrics]
@@ -78,7 +76,7 @@ def _tell(
 def _write_page(
     html: Path,
     run: FileRun,
-    earlier: Sequence[Scored | Unscored | Failed],
+    earlier: Sequence[Result],
     comparisons: Sequence[Comparison],
     agreements: Sequence[Agreement],
 ) -> None:

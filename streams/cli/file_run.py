@@ -21,7 +21,7 @@ from streams.cli.lines import progress
 
 if TYPE_CHECKING:
     from judge.metric import Metric
-    from schemas import Failed, Scored, Unscored
+    from schemas import Result
     from streams.batch.files import FileJudge, FileWork
     from streams.batch.results import ResultFile, Texts
     from streams.batch.sources import Format, Line
@@ -79,7 +79,7 @@ class FileRun:
         from streams.batch.tally import MetricTally, Tally
 
         self.summary: Tally = Tally([MetricTally(one.name, one.score_range) for one in metrics])
-        self.kept: list[Scored | Unscored | Failed] = []
+        self.kept: list[Result] = []
         """All results, if a comparison, a page or labels need them."""
         self.texts: dict[str, Texts] = {}
         """The texts of each answer by result id, if a table or a page needs them."""
@@ -205,7 +205,7 @@ class FileRun:
             self.summary.invalid[outcome.problem.partition(":")[0][:60]] += 1
             advance()
             return
-        result: Scored | Unscored | Failed = outcome  # type: ignore[assignment] # the other kinds of outcome
+        result: Result = outcome  # type: ignore[assignment] # the other kinds of outcome
         if self._results is None:
             sys.stdout.write(result.model_dump_json() + "\n")
         else:
@@ -213,7 +213,7 @@ class FileRun:
         self._take(result)
         advance()
 
-    def _take(self, result: Scored | Unscored | Failed) -> None:
+    def _take(self, result: Result) -> None:
         texts = self.texts.get(result.result_id)
         if not self._keeps_texts:
             self.texts.pop(result.result_id, None)
@@ -241,7 +241,7 @@ class FileRun:
                     )
             yield line
 
-    def _warn_of_mixture(self, earlier: Sequence[Scored | Unscored | Failed]) -> None:
+    def _warn_of_mixture(self, earlier: Sequence[Result]) -> None:
         """Warn if earlier results are of another evaluator than all new ones."""
         before = {(one.metric, one.evaluator.fingerprint): one.evaluator.model for one in earlier}
         for metric in self.summary.metrics:
