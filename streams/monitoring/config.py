@@ -1,15 +1,27 @@
-"""The monitor's configuration as plain values."""
+"""The monitor's configuration: from the settings, and the measures and thresholds that follow from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from types import MappingProxyType
 
+from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
-from streams.monitoring.measures import MIX, Measure, Worse, lowest_third, mean_of, mix_of, share_at_most
+from streams.errors import SettingsError
+from streams.monitoring.measures import (
+    MIX,
+    SHARE_OF,
+    Measure,
+    Worse,
+    lowest_third,
+    mean_of,
+    mix_of,
+    share_at_most,
+    share_of,
+)
 from streams.monitoring.series import SeriesRules
+from streams.settings import MetricSettings, MonitorSettings
 
 FIVE_POINTS = 5.0
 """Width of the scale that `min_drop` refers to."""
@@ -23,27 +35,11 @@ BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
 class MonitorConfig:
     """Which series are monitored, and when a drop raises an alert.
 
-    Attributes:
-        labels: Event labels whose values are monitored separately, besides the whole traffic; no cross
-            product.
-        max_series: Maximum series in memory, at least 1.
-        baseline_samples: Judged answers for the first baseline of a series, which is recomputed with every
-            doubling. At least 10.
-        min_drop: Smallest relevant fall of a mean, in points of a scale five wide; proportional on others.
-            Above 0.
-        min_share_rise: Smallest relevant rise of a share; above 0 and below 1.
-        shares: By metric, levels: the share of scores at or below each is monitored. Default: the lowest
-            third of the scale.
-        expected_samples_per_false_alarm: Judged answers of a metric per allowed false alarm, over all its
-            series together; at least 100.
-        score_ranges: Lowest and highest score of each metric. Results of other metrics are ignored.
-        targets: By metric, the lowest acceptable mean in points, instead of a learned baseline.
-        label_shares: By metric, shares of labels that are also monitored.
-        rising: Metrics that get worse when they rise; their target is the highest acceptable mean.
-        explorer_url: Base URL of the explorer for links in alerts; None: no links.
+    The fields are those of the settings, which have their bounds; `score_ranges` has the scale of each
+    metric, `label_shares` the measures of labels, and `rising` the metrics that get worse when they rise.
 
     Raises:
-        ValueError: One of them is out of range.
+        ValueError: Labels, targets or levels do not fit each other or a metric's scale.
     """
 
     labels: tuple[str, ...] = ("app", "model")
@@ -60,25 +56,17 @@ class MonitorConfig:
     explorer_url: str | None = None
 
     def __post_init__(self) -> None:
-        if len(set(self.labels)) < len(self.labels):
-            raise ValueError(f"labels must be different from each other, got {list(self.labels)}")
-        _check_numbers(self)
-        _check_scales(self)
-        _check_shares(self)
+        problem = next(_problems(self), None)
+        if problem is not None:
+            raise ValueError(problem)
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
-        """Return the rules of a metric's series.
+        """Return the rules of a metric's series, of which `fixed_labels` labels have one value.
 
-        Each judged answer belongs to the series of the whole traffic and to at most one per label name, and
-        each series has a few measures. A test with threshold T has at most one false alarm in T samples. The
-        allowed rate is divided equally among the mean of the whole traffic, its shares, and all other tests
-        of an answer; each group divides its part equally again. So the total stays within the allowed rate
+        A test with threshold T has at most one false alarm in T samples. The allowed rate is divided equally
+        among the mean of the whole traffic, its shares, and all other tests of an answer (which belongs to at
+        most one series per label); each group divides its part equally again. So the total stays within it
         for any number of label values.
-
-        Args:
-            metric: The metric's name.
-            fixed_labels: Number of labels with one value in the whole series; 0 for the whole traffic.
-                Without further labels there are no parts and no mix.
         """
         measures = self.measures(metric)
         shares = sum(measure.is_share for measure in measures)
@@ -114,43 +102,92 @@ class MonitorConfig:
         )
 
 
-def _check_numbers(config: MonitorConfig) -> None:
-    at_least: tuple[tuple[str, float, float], ...] = (
-        ("max_series", config.max_series, 1),
-        ("baseline_samples", config.baseline_samples, 10),
-        ("expected_samples_per_false_alarm", config.expected_samples_per_false_alarm, 100),
-    )
-    for name, value, least in at_least:
-        if not least <= value < inf:
-            raise ValueError(f"{name} must be at least {least} and finite, got {value}")
-    if not 0 < config.min_drop < inf:
-        raise ValueError(f"min_drop must be above 0 and finite, got {config.min_drop}")
-    if not 0 < config.min_share_rise < 1:
-        raise ValueError(f"min_share_rise must be above 0 and below 1, got {config.min_share_rise}")
-
-
-def _check_scales(config: MonitorConfig) -> None:
+def _problems(config: MonitorConfig) -> Iterator[str]:
+    if len(set(config.labels)) < len(config.labels):
+        yield f"labels must be different from each other, got {list(config.labels)}"
+    for name, given in (("targets", config.targets), ("shares", config.shares)):
+        for metric in given.keys() - config.score_ranges.keys():
+            yield f"{name}.{metric} needs a range in score_ranges; add one or remove it"
     for metric, (lowest, highest) in config.score_ranges.items():
-        if not lowest < highest:
-            raise ValueError(f"score_ranges.{metric} must be [lowest, highest], got {lowest} to {highest}")
-    for metric, target in config.targets.items():
-        if metric not in config.score_ranges:
-            raise ValueError(f"targets.{metric} needs a range in score_ranges; add one or drop the target")
-        lowest, highest = config.score_ranges[metric]
-        if not lowest < target < highest:
-            raise ValueError(f"targets.{metric} must be inside the scale {lowest} to {highest}, got {target}")
-
-
-def _check_shares(config: MonitorConfig) -> None:
-    for metric, levels in config.shares.items():
-        if metric not in config.score_ranges:
-            raise ValueError(f"shares.{metric} needs a range in score_ranges; add one or drop the shares")
-        lowest, highest = config.score_ranges[metric]
+        target, levels = config.targets.get(metric), config.shares.get(metric, ())
+        if target is not None and not lowest < target < highest:
+            yield f"targets.{metric} must be inside the scale {lowest} to {highest}, got {target}"
         if len(set(levels)) < len(levels):
-            raise ValueError(f"shares.{metric} must differ from each other, got {list(levels)}")
+            yield f"shares.{metric} must differ from each other, got {list(levels)}"
         for level in levels:
             if not lowest <= level < highest:
-                raise ValueError(
+                yield (
                     f"shares.{metric} must be at least {lowest} and below {highest}, got {level}; "
                     "all scores are at most the highest"
                 )
+
+
+def monitor_config(
+    settings: MonitorSettings,
+    metrics: Mapping[str, Metric],
+    named: Mapping[str, MetricSettings] = MappingProxyType({}),
+    *,
+    explorer_url: str | None = None,
+) -> MonitorConfig:
+    """Return the configuration for settings and metrics; `named` has the direction that is worse.
+
+    Raises:
+        SettingsError: A target, a level or an objective is outside its metric's scale.
+    """
+    score_ranges = {name: metric.score_range for name, metric in metrics.items()}
+    problems = [
+        f"monitor.objectives.{metric}.at_least: must be above {scale[0]:g} and at most {scale[1]:g}, the "
+        f"scale of {metric} (got {objective.at_least:g}); choose a score on that scale"
+        for metric, objective in settings.objectives.items()
+        if (scale := score_ranges.get(metric)) is not None and not scale[0] < objective.at_least <= scale[1]
+    ]
+    measures = {
+        metric: tuple(
+            _label_share(metric, label, worse, settings, metrics, problems) for label, worse in wanted.items()
+        )
+        for metric, wanted in settings.label_shares.items()
+    }
+    if problems:
+        raise SettingsError(problems)
+    try:
+        return MonitorConfig(
+            labels=settings.labels,
+            baseline_samples=settings.baseline_samples,
+            min_drop=settings.min_drop,
+            min_share_rise=settings.min_share_rise,
+            shares=settings.shares,
+            targets=settings.targets,
+            expected_samples_per_false_alarm=settings.samples_per_false_alarm,
+            score_ranges=score_ranges,
+            label_shares=measures,
+            rising=frozenset(name for name, metric in named.items() if metric.rises),
+            explorer_url=explorer_url,
+        )
+    except ValueError as error:
+        raise SettingsError([f"monitor.{error}"]) from error
+
+
+def _label_share(
+    metric: str,
+    label: str,
+    worse: Worse,
+    settings: MonitorSettings,
+    metrics: Mapping[str, Metric],
+    problems: list[str],
+) -> Measure:
+    """Return the measure of a label's share; append errors to the problems."""
+    where, numbers = (
+        f"monitor.label_shares.{metric}.{label}",
+        metrics[metric].labels if metric in metrics else {},
+    )
+    if label not in numbers:
+        given = ", ".join(numbers) or "numbers only"
+        problems.append(f"{where}: {metric} has no such label (it gives {given}); remove it")
+    others = [one for one, number in numbers.items() if one != label and number == numbers.get(label)]
+    if others:
+        problems.append(
+            f"{where}: {others[0]} has the same number; give each label of the metric a distinct number"
+        )
+    return share_of(
+        f"{SHARE_OF}{label}", {float(numbers.get(label, 0))}, worse=worse, min_change=settings.min_share_rise
+    )

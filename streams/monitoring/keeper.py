@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from pydantic import ValidationError
@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from judge.errors import DrainingError
 from schemas import RESULT, Alert, Failed, Scored, Unscored
 from streams.errors import TooLargeError
-from streams.kafka.letters import moment
+from streams.kafka.letters import Incoming, moment
 from streams.kafka.output import Output
 from streams.kafka.stretch import StretchReader
 from streams.monitoring.alerts import SeriesKey
@@ -45,34 +45,6 @@ RETRY_SECONDS: Final = (1.0, 30.0)
 """First and longest pause before an observation is tried again, because the broker fails."""
 _STEP: Final = 200
 """Observations to read again between yields to the event loop."""
-
-
-class Record(Protocol):
-    """A record of observations, of state or of results."""
-
-    @property
-    def topic(self) -> str:
-        """The record's topic."""
-
-    @property
-    def partition(self) -> int:
-        """The record's partition."""
-
-    @property
-    def offset(self) -> int:
-        """The record's offset."""
-
-    @property
-    def timestamp(self) -> float | None:
-        """The record's time in seconds since the epoch; None if it has none."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The record's key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The record's value."""
 
 
 @dataclass(slots=True)
@@ -101,10 +73,7 @@ class Keeper:
     Args:
         config: The monitors' configuration.
         out: Writes alerts and state.
-        past: Reads stretches of topics.
-        observations: The topic of observations.
-        states: The topic of state.
-        scores: The topic of results, for a monitor without state.
+        past: Reads the topics again: observations, states, and the scores for a monitor without state.
         finished: Returns the group's committed offset of each partition of results.
         assigned: Returns the partitions of observations assigned to this worker.
         tell: Logs an alert; returns the id of its incident, None if it is not known.
@@ -142,14 +111,11 @@ class Keeper:
         held = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
         return replace(MonitorSnapshot.merged(held, now), state_problems=dict(self._problems))
 
-    async def handle(self, record: Record) -> None:
+    async def handle(self, record: Incoming) -> None:
         """Handle one observation; all earlier ones of its partition have been handled.
 
-        After an error of the broker it is tried again, from the saved state: none is acknowledged before its
-        alerts are published.
-
-        Raises:
-            DrainingError: The partition was revoked meanwhile.
+        After an error of the broker it is tried again, from the saved state, until the partition is revoked
+        (`DrainingError`): none is acknowledged before its alerts are published.
         """
         pause, longest = RETRY_SECONDS
         async with self._lock(record.partition):
@@ -170,7 +136,7 @@ class Keeper:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
-    async def _take(self, record: Record) -> None:
+    async def _take(self, record: Incoming) -> None:
         held = await self._at(record.partition, record.offset)
         if record.offset < held.next:
             return  # already in the state; its alerts were published before the state was saved
@@ -185,7 +151,7 @@ class Keeper:
             except TooLargeError as error:
                 _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
 
-    async def on_surprise(self, record: Record, error: Exception) -> None:
+    async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Do nothing: `handle` itself tries again."""
 
     async def save(self) -> None:
@@ -347,7 +313,7 @@ class Keeper:
         if before:
             _log.info("monitor has learned from earlier results", metric=metric, results=len(before))
 
-    async def _observe(self, held: _Held, record: Record) -> list[Alert]:
+    async def _observe(self, held: _Held, record: Incoming) -> list[Alert]:
         result = _result(record)
         if result is None:
             return []
@@ -383,7 +349,7 @@ class Keeper:
 
 def _observe(
     monitor: Monitor,
-    record: Record | None,
+    record: Incoming | None,
     result: Scored | Unscored | Failed,
     only: Collection[SeriesKey] | None = None,
 ) -> list[Alert]:
@@ -399,7 +365,7 @@ def _observe(
         return []
 
 
-def _result(record: Record) -> Scored | Unscored | Failed | None:
+def _result(record: Incoming) -> Scored | Unscored | Failed | None:
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:

@@ -16,7 +16,7 @@ from streams.judging.watch import JudgeWatch
 from streams.kafka.stretch import StretchReader
 from streams.kafka.topics.flow import AgentName
 from streams.monitoring.agent import Forwarder
-from streams.monitoring.from_settings import monitor_config
+from streams.monitoring.config import monitor_config
 from streams.monitoring.gauges import gauges_of
 from streams.monitoring.keeper import Keeper
 from streams.settings import EndpointSettings

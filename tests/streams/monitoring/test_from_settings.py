@@ -9,7 +9,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from streams.errors import SettingsError
 from streams.judging.metrics import build_metric as metric_of
-from streams.monitoring.from_settings import monitor_config
+from streams.monitoring.config import monitor_config
 from streams.monitoring.monitor import Monitor
 from streams.settings import MetricSettings, MonitorSettings
 from tests.streams.results import scored

@@ -26,7 +26,7 @@ CONFIG = MonitorConfig(labels=("app",), baseline_samples=20)
 OBSERVATIONS, STATES, SCORES = "observations", "states", "scores"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Record:
     topic: str
     partition: int
@@ -34,6 +34,7 @@ class Record:
     timestamp: float | None
     key: bytes | None
     value: bytes | None
+    headers: Any = ()
 
 
 @dataclass
@@ -441,5 +442,5 @@ async def test_what_is_not_live_is_not_forwarded() -> None:
         b"not a result",
         None,
     ):
-        await forwarder.handle(Record(SCORES, 3, 7, 0.0, b"e", value))  # type: ignore[arg-type]
+        await forwarder.handle(Record(SCORES, 3, 7, 0.0, b"e", value))
     assert [record.key for record in broker.logs[OBSERVATIONS]] == [b"relevance"]
