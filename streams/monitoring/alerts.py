@@ -24,15 +24,7 @@ class SeriesKey:
 def build_alert(
     change: Change, key: SeriesKey, result: Scored, now: datetime, *, explorer_url: str | None = None
 ) -> Alert:
-    """Return the alert of a change.
-
-    Args:
-        change: The change.
-        key: Its series.
-        result: The result that triggered it. The alert's id is derived from it, the series and the kind.
-        now: The current time.
-        explorer_url: Base URL of the explorer; None: no link.
-    """
+    """Return the alert of a change that a result triggered; its id follows from both and the series."""
     measure = change.measure.name
     parts = [
         change.kind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from judge.metric import Metric
@@ -16,9 +16,7 @@ from streams.monitoring.measures import (
     Worse,
     lowest_third,
     mean_of,
-    mix_of,
     share_at_most,
-    share_of,
 )
 from streams.monitoring.series import SeriesRules
 from streams.settings import MetricSettings, MonitorSettings
@@ -94,11 +92,13 @@ class MonitorConfig:
         # If a rise is worse, low scores are good.
         default = () if worse == "up" else (lowest_third(lowest, highest),)
         levels = self.shares.get(metric, default)
+        mean = mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric), worse=worse)
+        mix = replace(mean, name=MIX, target=None, within_parts=False)
         return (
-            mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric), worse=worse),
+            mean,
             *(share_at_most(level, min_rise=self.min_share_rise) for level in levels),
             *self.label_shares.get(metric, ()),
-            *((mix_of(lowest, highest, min_drop=min_drop, worse=worse),) if self.labels else ()),
+            *((mix,) if self.labels else ()),
         )
 
 
@@ -188,6 +188,9 @@ def _label_share(
         problems.append(
             f"{where}: {others[0]} has the same number; give each label of the metric a distinct number"
         )
-    return share_of(
-        f"{SHARE_OF}{label}", {float(numbers.get(label, 0))}, worse=worse, min_change=settings.min_share_rise
+    return Measure(
+        name=f"{SHARE_OF}{label}",
+        worse=worse,
+        min_change=settings.min_share_rise,
+        among=frozenset({float(numbers.get(label, 0))}),
     )

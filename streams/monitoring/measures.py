@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
-
-Score = float | str
-"""A number, or a label; True and False are the numbers 1 and 0."""
 
 Worse = Literal["down", "up"]
 """The direction that is worse."""
@@ -26,16 +22,12 @@ class Measure:
     Each score becomes an amount: itself for a mean; 1 or 0 for a share. The mean of the amounts is estimated.
 
     Attributes:
-        name: Its name in alerts and metrics.
-        lowest: Lowest amount.
-        highest: Highest amount.
-        worse: The direction that is worse.
         min_change: Smallest relevant change for the worse, in units of the amount.
         target: The worst acceptable level, in the same units; None: learned.
         within_parts: Whether to compare within the parts of the traffic, so that a change of their mix has no
             effect.
         at_most: For a share: scores up to this one count.
-        among: For a share: these scores count, such as labels. Without this and `at_most` it is a mean.
+        among: For a share: these scores count. Without this and `at_most` it is a mean.
     """
 
     name: str
@@ -46,24 +38,20 @@ class Measure:
     target: float | None = None
     within_parts: bool = True
     at_most: float | None = None
-    among: frozenset[Score] | None = None
+    among: frozenset[float] | None = None
 
     @property
     def is_share(self) -> bool:
         """Whether it is a share rather than a mean."""
         return self.at_most is not None or self.among is not None
 
-    def amount(self, score: Score | tuple[Score, ...]) -> float:
+    def amount(self, score: float | tuple[float, ...]) -> float:
         """Return the amount of a score, or the mean amount of several."""
         if isinstance(score, tuple):
             return fmean(map(self.amount, score))
         if self.among is not None:
             return float(score in self.among)
-        if isinstance(score, str):
-            raise TypeError(
-                f"the measure {self.name} needs numbers, got the label {score!r}; watch its share"
-            )
-        return float(score) if self.at_most is None else float(score <= self.at_most)
+        return score if self.at_most is None else float(score <= self.at_most)
 
     def goodness(self, amount: float) -> float:
         """Scale an amount to [0, 1], where 1 is best."""
@@ -88,28 +76,9 @@ def mean_of(
     return Measure(name=MEAN, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, target=target)
 
 
-def mix_of(lowest: float, highest: float, *, min_drop: float, worse: Worse = "down") -> Measure:
-    """Return the measure of the plain mean, including effects of the mix."""
-    return Measure(
-        name=MIX, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, within_parts=False
-    )
-
-
 def share_at_most(level: float, *, min_rise: float) -> Measure:
     """Return the measure of the share of scores up to `level`; more is worse."""
     return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
-
-
-def share_of(name: str, scores: Collection[Score], *, worse: Worse, min_change: float) -> Measure:
-    """Return the measure of the share of some scores, such as labels or True.
-
-    Args:
-        name: The measure's name.
-        scores: The scores that count.
-        worse: The direction that is worse.
-        min_change: Smallest relevant change of the share; above 0 and below 1.
-    """
-    return Measure(name=name, worse=worse, min_change=min_change, among=frozenset(scores))
 
 
 def lowest_third(lowest: float, highest: float) -> float:

@@ -56,9 +56,6 @@ class Monitor:
     """Monitors the scores of every metric, for the whole traffic and for the values of some labels.
 
     A monitor reads one stream of results, in any order, and counts each one once.
-
-    Args:
-        config: The configuration.
     """
 
     def __init__(self, config: MonitorConfig | None = None) -> None:
@@ -79,19 +76,13 @@ class Monitor:
         offset: int | None = None,
         only: Collection[SeriesKey] | None = None,
     ) -> list[Alert]:
-        """Add one result.
+        """Add one result; return the alerts it triggered, at most one per measure of a series.
 
         Args:
             result: The result; irrelevant ones are ignored and counted by reason.
             now: The current time, with its offset from UTC.
             offset: Its offset among the observations; series that include it skip it.
             only: The series that learn from it; None for all.
-
-        Returns:
-            The alerts it triggered, at most one per measure of a series.
-
-        Raises:
-            ValueError: The time has no offset.
         """
         if now.tzinfo is None:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
@@ -117,7 +108,7 @@ class Monitor:
                 held = self._dropped(key) if only is None else ()
                 changes = entry.series.add(self._sample(result, labels, now), now, held=held)
                 if not labels:
-                    self._start_parts_over(key, changes)
+                    self._start_parts_over(key, changes, offset, only)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         self._alerts.extendleft(alerts)
@@ -129,19 +120,30 @@ class Monitor:
         watches = () if whole is None else whole.series.watches
         return [watch.measure.name for watch in watches if watch.state == "dropped"]
 
-    def _start_parts_over(self, whole: SeriesKey, changes: Iterable[Change]) -> None:
+    def _start_parts_over(
+        self,
+        whole: SeriesKey,
+        changes: Iterable[Change],
+        offset: int | None,
+        only: Collection[SeriesKey] | None,
+    ) -> None:
         """Let parts that had not learned before a drop of the whole learn after it."""
-        for change in changes:
-            if change.kind == "drop" and not change.further:
-                for key, entry in self._entries.items():
-                    if key.labels and replace(key, labels=()) == whole:
-                        entry.series.start_over(change.measure.name, change.began_at)
-                        self._changed.add(key)
+        drops = [change for change in changes if change.kind == "drop" and not change.further]
+        for key, entry in self._entries.items() if drops else ():
+            is_part = key.labels and replace(key, labels=()) == whole
+            is_later = offset is not None and offset < entry.until  # its state includes this drop
+            if is_part and not is_later and (only is None or key in only):
+                for change in drops:
+                    entry.series.start_over(change.measure.name, change.began_at)
+                self._changed.add(key)
 
     def take_changes(self) -> list[tuple[SeriesKey, dict[str, Any] | None]]:
         """Return the state of each series that changed since the last call; None for a removed one."""
         changed, self._changed = self._changed, set()
-        return [(key, self._dump(key)) for key in sorted(changed, key=repr)]
+        # Parts before the whole, so that no saved part lags behind a drop of the whole that it must know.
+        return [
+            (key, self._dump(key)) for key in sorted(changed, key=lambda key: (not key.labels, repr(key)))
+        ]
 
     def _dump(self, key: SeriesKey) -> dict[str, Any] | None:
         entry = self._entries.get(key)
@@ -159,15 +161,9 @@ class Monitor:
         self._changed.update(keys)
 
     def load(self, key: SeriesKey, state: Mapping[str, Any], *, until: int = 0) -> None:
-        """Restore a series from the state that `take_changes` returned, except for a removed metric.
+        """Restore a series from the state of `take_changes`, unless its metric was removed.
 
-        Args:
-            key: Its key.
-            state: Its state.
-            until: The offset of the first observation not included.
-
-        Raises:
-            ValueError, KeyError, TypeError, IndexError: The state has another form.
+        `until` is the offset of the first observation not included.
         """
         if key.metric not in self._ranges:
             return
@@ -192,11 +188,7 @@ class Monitor:
         return _Entry(Series(rules), model, now)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
-        """Return the states of all series.
-
-        Args:
-            now: The current time, with its offset from UTC.
-        """
+        """Return the states of all series."""
         ordered = sorted(
             self._entries.items(), key=lambda item: (item[0].metric, item[0].fingerprint, item[0].labels)
         )
@@ -240,11 +232,7 @@ class Monitor:
         return None if self.remember(result.result_id) else "duplicate"
 
     def remember(self, result_id: str) -> bool:
-        """Remember a result's id, so that it is not counted again.
-
-        Returns:
-            Whether it is new.
-        """
+        """Remember a result's id, so that it is not counted again; return whether it is new."""
         if result_id in self._taken:
             self._taken.move_to_end(result_id)
             return False

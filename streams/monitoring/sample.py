@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from schemas import Estimate
-from streams.monitoring.measures import Measure, Score
+from streams.monitoring.measures import Measure
 from streams.monitoring.statistics.estimators import WeightedSums
 
 
@@ -17,18 +17,13 @@ class Sample:
     """A score as series store it.
 
     Attributes:
-        event_id: The answer's event.
         score: The score; of a cluster of dependent answers, those of all.
-        probability: Its inclusion probability.
-        occurred_at: Time of the answer.
-        policy: The sampling policy.
-        stratum: The sampling rule.
         part: The part of the traffic in which it is compared.
         cluster: What was sampled together with it; None: it was sampled alone, or a whole cluster.
     """
 
     event_id: str
-    score: Score | tuple[Score, ...]
+    score: float | tuple[float, ...]
     probability: float
     occurred_at: datetime
     policy: str = ""
@@ -37,7 +32,7 @@ class Sample:
     cluster: str | None = None
 
     @property
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[float, ...]:
         """The score, or those of a cluster."""
         return self.score if isinstance(self.score, tuple) else (self.score,)
 

@@ -33,17 +33,7 @@ _STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSnapshot:
-    """The state of one measure of a series.
-
-    Attributes:
-        name: "mean", "mix", or a share such as "share_at_most_2".
-        state: learning, watching or dropped.
-        baseline: The baseline; None while learning.
-        tolerated: The worst tolerated level, in the measure's units; None while learning.
-        statistic: Evidence for a drop; while dropped, the evidence at the alert.
-        threshold: Value of the statistic at which a drop is reported.
-        dropped_at: Estimated start of the drop; None unless dropped.
-    """
+    """The state of one measure of a series, as `Watch` has it."""
 
     name: str
     state: SeriesState
@@ -82,21 +72,10 @@ class MeasureSnapshot:
 class SeriesSnapshot:
     """The state of one series.
 
-    Estimates are None without data, never zero.
+    Counts are since the start; estimates over all scores, the latest hour and the latest 50 scores are None
+    without data, never zero. The mean is the first measure.
 
     Attributes:
-        metric: The metric.
-        fingerprint: The evaluator's.
-        model: The judge model.
-        labels: The part of the traffic; empty for all of it.
-        scored: Results with a number since the start.
-        unscored: Results without one, because there was nothing to judge.
-        failed: Results without one, because judging failed.
-        overall: The estimate over all scores since the start.
-        window: The estimate over the answers of the latest hour.
-        recent: The estimate over the latest 50 scores.
-        measures: Its measures, the mean first.
-        heard_at: Time of its latest result.
         expected_answers: Judged answers until a fall of the mean by 0.088 of the scale would be called; None
             if not watching.
         expected_days: The same in days, at the rate of its latest answers.
@@ -127,18 +106,7 @@ class SeriesSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastVerdict:
-    """A result for the live view.
-
-    Attributes:
-        result_id: The result.
-        event_id: The answer's event.
-        metric: The metric.
-        status: The result's status.
-        score: None unless scored.
-        reason: The first words of the verdict's reason, or why there is no score; safe to print.
-        labels: The event's labels.
-        judged_at: When it was judged.
-    """
+    """A result for the live view; its texts are safe to print, and its reason says why there is no score."""
 
     result_id: str
     event_id: str
@@ -152,16 +120,7 @@ class LastVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorSnapshot:
-    """The states of all series, with the latest verdicts and alerts.
-
-    Attributes:
-        taken_at: Time of the snapshot.
-        series: By metric, fingerprint and labels; the whole traffic before its parts.
-        last_verdicts: The latest first.
-        last_alerts: The latest first.
-        ignored: Number of ignored results by reason.
-        state_problems: Problems of the saved state since the start.
-    """
+    """The states of all series, the whole traffic before its parts, and what came last, the latest first."""
 
     taken_at: datetime
     series: tuple[SeriesSnapshot, ...]

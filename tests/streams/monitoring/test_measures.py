@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.monitoring.measures import lowest_third, mean_of, share_at_most, share_of
+from streams.monitoring.measures import Measure, lowest_third, mean_of, share_at_most
 
 
 def test_amount_goodness_and_back() -> None:
@@ -15,16 +15,12 @@ def test_amount_goodness_and_back() -> None:
     assert share.reported(0.9) == pytest.approx(0.1)
 
 
-def test_labels_and_booleans_are_watched_by_their_share() -> None:
-    """A lower share of "yes" is worse, a higher share of "unsafe" is worse; True is 1."""
-    yes = share_of("share_yes", ["yes"], worse="down", min_change=0.05)
-    assert (yes.goodness(yes.amount("yes")), yes.goodness(yes.amount("no"))) == (1, 0)
-    unsafe = share_of("share_unsafe", ["unsafe", "harmful"], worse="up", min_change=0.05)
-    assert (unsafe.goodness(unsafe.amount("harmful")), unsafe.goodness(unsafe.amount("fine"))) == (0, 1)
-    passed = share_of("share_passed", [True], worse="down", min_change=0.05)
-    assert (passed.amount(1), passed.amount(0)) == (1, 0)
-    with pytest.raises(TypeError, match="needs numbers, got the label 'yes'"):
-        mean_of(0, 1, min_drop=0.1).amount("yes")
+def test_labels_are_watched_by_their_share_and_clusters_by_their_mean() -> None:
+    """A higher share of 2 or 3, the numbers of two labels, is worse; several scores have their mean amount."""
+    unsafe = Measure(name="share_of_unsafe", worse="up", min_change=0.05, among=frozenset({2.0, 3.0}))
+    assert (unsafe.goodness(unsafe.amount(2)), unsafe.goodness(unsafe.amount(1))) == (0, 1)
+    assert unsafe.amount((1, 2, 3, 1)) == 0.5
+    assert mean_of(0, 1, min_drop=0.1).amount((0, 1, 1)) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
