@@ -16,7 +16,7 @@ def test_amount_goodness_and_back() -> None:
 
 
 def test_labels_are_watched_by_their_share_and_clusters_by_their_mean() -> None:
-    """A higher share of 2 or 3, the numbers of two labels, is worse; several scores have their mean amount."""
+    """A higher share of 2 or 3, the numbers of two labels, is worse; scores have their mean amount."""
     unsafe = Measure(name="share_of_unsafe", worse="up", min_change=0.05, among=frozenset({2.0, 3.0}))
     assert (unsafe.goodness(unsafe.amount(2)), unsafe.goodness(unsafe.amount(1))) == (0, 1)
     assert unsafe.amount((1, 2, 3, 1)) == 0.5
