@@ -14,6 +14,7 @@ from streams.intake.reading.otlp.families import Field, Kind, Shape
 from streams.intake.reading.otlp.pages import Document
 from streams.intake.reading.otlp.span import Attributes, Span, SpanEvent
 from streams.intake.reading.otlp.text import (
+    KEYS,
     as_text,
     is_shown_object,
     listed,
@@ -22,35 +23,19 @@ from streams.intake.reading.otlp.text import (
     unflatten,
 )
 
-# fmt: off
-QUESTION_NAMES: Final = (
-    "question", "query", "user_question", "user_query", "user_input", "user_message", "user_prompt", "input",
-    "inputs", "question_text", "prompt", "message", "text", "content", "request", "q", "query_str",
-    "new_message", "task",
-)
-ANSWER_NAMES: Final = (
-    "answer", "final_answer", "final_output", "final_result", "output", "outputs", "output_text", "result",
-    "response", "reply", "replies", "completion", "generation", "text", "content", "message", "chat_message",
-    "combined_chunk_content",
-)
-CONTEXT_NAMES: Final = (
-    "context", "documents", "pages", "sources", "passages", "chunks", "context_str", "docs",
-)
-# fmt: on
 _MAX_DEPTH: Final = 6
-_CONVERSATIONS: Final = ("messages", "choices", "generations", "candidates", "lc", "role", "parts")
 
 # Question and answer in a value
 
 
 def question_in(value: Any) -> str | None:
     """Find the question in a step's input; None without one."""
-    return _words(value, QUESTION_NAMES, "user", 0)
+    return _words(value, KEYS["question"], "user", 0)
 
 
 def answer_in(value: Any) -> str | None:
     """Find the answer in a step's output; None without one."""
-    return _words(value, ANSWER_NAMES, "assistant", 0)
+    return _words(value, KEYS["answer"], "assistant", 0)
 
 
 def _words(value: Any, names: tuple[str, ...], role: str, depth: int) -> str | None:
@@ -76,7 +61,7 @@ def _words_of_mapping(value: Mapping[str, Any], names: tuple[str, ...], role: st
         texts = [text for one in value["args"][:20] if (text := _words(one, names, role, depth)) is not None]
         # The first sentence among the arguments, else the first text: some are ids.
         return named or next(filter(_is_sentence, texts), texts[0] if texts else None)
-    if any(name in value for name in _CONVERSATIONS) or ("type" in value and "data" in value):
+    if any(name in value for name in KEYS["conversation"]) or ("type" in value and "data" in value):
         text = _last(value, role)
         if text is not None:
             return text
@@ -301,11 +286,11 @@ def waits_for_tools(turns: Sequence[Turn]) -> bool:
 def is_conversation(value: Any) -> bool:
     """Distinguish messages from other input or output of a step."""
     if isinstance(value, dict):
-        keys = (*_CONVERSATIONS, "contents", "replies", "output")
+        keys = (*KEYS["conversation"], "contents", "replies", "output")
         return any(key in value for key in keys) or has_messages(value.get("input"))
     first = value[0] if isinstance(value, list) and value else None
     return isinstance(first, list) or (
-        isinstance(first, dict) and first.keys().isdisjoint(QUESTION_NAMES[:7])
+        isinstance(first, dict) and first.keys().isdisjoint(KEYS["question"][:7])
     )
 
 

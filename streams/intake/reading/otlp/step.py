@@ -9,11 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from streams.intake.reading.otlp.conversation import Turn, is_stripped
 from streams.intake.reading.otlp.exchange import (
-    CONTEXT_NAMES,
     DOCUMENT_EVENT,
     INPUT_EVENTS,
     OUTPUT_EVENTS,
-    QUESTION_NAMES,
     Values,
     answer_in,
     event_documents,
@@ -29,7 +27,7 @@ from streams.intake.reading.otlp.exchange import (
 from streams.intake.reading.otlp.families import OWN, RESULT_ID, Field, Kind, is_label, shape_of
 from streams.intake.reading.otlp.pages import Document, read_documents
 from streams.intake.reading.otlp.span import Span
-from streams.intake.reading.otlp.text import as_text, is_cut, loaded, result_text, unflatten, unpacked
+from streams.intake.reading.otlp.text import KEYS, as_text, is_cut, loaded, result_text, unflatten, unpacked
 
 _ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
@@ -242,11 +240,11 @@ class Step:
 
     @property
     def question_in_variables(self) -> str | None:
-        return question_in(_first_named(self.variables, QUESTION_NAMES))
+        return question_in(_first_named(self.variables, KEYS["question"]))
 
     @property
     def context_in_variables(self) -> Any:
-        return _first_named(self.variables, CONTEXT_NAMES)
+        return _first_named(self.variables, KEYS["context"])
 
     @property
     def context_in_exchange(self) -> Any:
@@ -256,7 +254,7 @@ class Step:
         for field in ("given", "gave"):
             opened = unpacked(self._values.first(field))
             opened = opened.get("kwargs") or opened if isinstance(opened, dict) else None
-            if isinstance(opened, dict) and (value := _first_named(opened, CONTEXT_NAMES)) is not None:
+            if isinstance(opened, dict) and (value := _first_named(opened, KEYS["context"])) is not None:
                 return value
         return None
 
