@@ -13,7 +13,7 @@ from judge.metric import Metric
 from judge.verdict.fitting import request_tokens
 from schemas import JudgeTask, Usage
 from streams.batch.selection import Passage
-from streams.judging.prices import price_of
+from streams.judging.endpoints import price_of
 from streams.settings import EndpointSettings
 
 REPLY_TOKENS: Final = 400

@@ -22,8 +22,7 @@ from streams.intake.joining.conversations import joined
 from streams.intake.reading import Ingest
 from streams.intake.selector import Selector
 from streams.judging.agent import PatientJudge
-from streams.judging.prices import build_prices
-from streams.judging.stack import metric_judges, open_stack
+from streams.judging.endpoints import build_prices, metric_judges, open_stack
 from streams.kafka.stretch import PastRecord
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 from streams.store.records import TextsKept
@@ -63,14 +62,7 @@ async def open_file_judge(
 
 
 class FileWork:
-    """The tasks of a file.
-
-    Args:
-        single: Selects the tasks of each event.
-        whole: Selects those of conversations: all events of one `conversation_id` together.
-        source: Name of the file; part of each result's id.
-        done: Ids of existing results, which are skipped.
-    """
+    """The tasks of a file."""
 
     def __init__(
         self,

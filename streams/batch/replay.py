@@ -26,10 +26,15 @@ from streams.batch.sources import InvalidLine, Line
 from streams.errors import SettingsError
 from streams.intake.from_settings import json_reader, open_registry
 from streams.intake.sampling import SamplingPolicy
-from streams.judging.asked import voters
+from streams.judging.endpoints import (
+    build_prices,
+    judge_endpoints,
+    metric_judges,
+    open_stack,
+    price_of,
+    voters,
+)
 from streams.judging.metrics import build_metrics
-from streams.judging.prices import build_prices, price_of
-from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.kafka.output import result_forms, result_headers
 from streams.kafka.stretch import Stretch, StretchReader
 from streams.settings import Settings

@@ -26,11 +26,9 @@ from streams.intake.from_settings import metric_routes
 from streams.intake.joining.conversations import joined
 from streams.intake.selector import Route
 from streams.intake.trial import RawRecord, Trial
-from streams.judging.asked import asked_by
-from streams.judging.from_settings import budget_limits
+from streams.judging.budget import budget_limits
+from streams.judging.endpoints import asked_by, judge_endpoints, price_of
 from streams.judging.metrics import build_metrics
-from streams.judging.prices import price_of
-from streams.judging.stack import judge_endpoints
 from streams.kafka.past import newest, partitions_of
 
 if TYPE_CHECKING:
@@ -49,9 +47,6 @@ class Day:
     """A day's estimated calls, tokens and cost with these settings.
 
     Args:
-        records: Records of the last 24 hours.
-        calls: Calls to the judge.
-        input_tokens: Input tokens of these calls, estimated high.
         usd: Their cost; None if a price is not known.
         budget_usd: The budget per day and worker; None if no budget in dollars is set.
     """
@@ -87,13 +82,7 @@ def ask_day(settings: Settings, file: Path) -> Day | str:
 
 
 def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> Day:
-    """Estimate a day's calls, tokens and cost.
-
-    Args:
-        settings: The settings.
-        records: Number of records in a day.
-        latest: A sample of them.
-    """
+    """Estimate a day's calls, tokens and cost."""
     metrics = build_metrics(settings)
     endpoints = {one.name: one for one in judge_endpoints(settings.judge, os.environ, settings.metrics)}
     used: dict[str, float] = defaultdict(float)

@@ -60,10 +60,8 @@ class FileRun:
 
     Args:
         settings: The worker's settings; None without --config.
-        judge: Their section `judge`, or defaults for the command line.
         metrics: The metrics, in the order of the results of one event.
         results: Where results go; None for standard output.
-        is_table: Whether the results become a table, which has the texts.
     """
 
     def __init__(
@@ -263,7 +261,7 @@ async def _endpoints(
     metrics: Sequence[Metric],
 ) -> AsyncIterator[tuple[tuple[EndpointSettings, ...], Mapping[str, MetricSettings]]]:
     """Yield the endpoints, and the metrics' settings; none if the settings do not name the endpoints."""
-    from streams.judging.stack import judge_endpoints
+    from streams.judging.endpoints import judge_endpoints
 
     free = all(metric.is_code for metric in named.values())
     if call.config is not None and call.base_url is None and (settings.endpoints or free):
@@ -286,7 +284,7 @@ async def _endpoint(call: FileCall, metrics: Sequence[Metric]) -> AsyncIterator[
     from judge.errors import JudgeUnavailableError
     from judge.offline.server import OfflineJudge
     from streams.errors import SettingsError
-    from streams.judging.choice import chosen_endpoint
+    from streams.judging.endpoints import chosen_endpoint
     from streams.judging.metrics import beyond_offline_rules
     from streams.settings import EndpointSettings
 

@@ -50,11 +50,7 @@ def _put_bytes(fields: dict[str, Any], name: str, value: bytes | None) -> None:
 
 
 class RecordLines:
-    """Formats records for people.
-
-    Args:
-        topics: Names of topics.
-    """
+    """Formats records for people."""
 
     def __init__(self, topics: TopicSettings) -> None:
         self._topics = topics

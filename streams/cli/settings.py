@@ -81,9 +81,8 @@ def _load(path: Path | None, overrides: Mapping[str, str] | None = None) -> Sett
 def _obstacles(settings: Settings) -> list[str]:
     from judge.chat import OFFLINE_MODEL  # noqa: PLC0415 - heavy; --help does not need it
     from streams.intake.from_settings import open_registry  # noqa: PLC0415 - heavy; --help does not need it
+    from streams.judging.endpoints import check_prices, judge_endpoints  # noqa: PLC0415 - as above
     from streams.judging.metrics import beyond_offline_rules, build_metrics  # noqa: PLC0415 - as above
-    from streams.judging.prices import check_prices  # noqa: PLC0415 - as above
-    from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above
     from streams.settings import read_secret  # noqa: PLC0415 - as above
 
     problems: list[str] = []

@@ -11,8 +11,7 @@ from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError, JudgeUnavailableError
 from judge.metrics.registry import score_ranges
 from streams.errors import DemoError
-from streams.judging.prices import may_cost, price_of
-from streams.judging.stack import open_chat
+from streams.judging.endpoints import may_cost, open_chat, price_of
 from streams.kafka.topics.flow import AGENTS, AgentName, topic_uses
 from streams.settings import EndpointSettings, JudgeSettings, Settings
 from streams.settings.metrics import default_metrics

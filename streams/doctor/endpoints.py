@@ -26,10 +26,8 @@ from judge.verdict.neutral import neutral_task
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 from streams.doctor.findings import CheckName, Finding, Row, always, evaluate, failed, not_tried, ok, warning
 from streams.errors import SettingsError
-from streams.judging.asked import asked_by
+from streams.judging.endpoints import asked_by, build_prices, judge_endpoints, open_stack
 from streams.judging.metrics import build_metrics
-from streams.judging.prices import build_prices
-from streams.judging.stack import judge_endpoints, open_stack
 from streams.settings import EndpointSettings, Settings
 
 MAX_NAMES: Final = 10

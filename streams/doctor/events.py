@@ -20,7 +20,7 @@ from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry
 from streams.intake.reading.registry.client import NoSchemaError, RegistryDownError, UnreadableError
 from streams.intake.trial import Outcome, RawRecord, Trial, unpack
-from streams.judging.citations import REMEDY
+from streams.judging.agent import REMEDY
 from streams.kafka.access.access import client_options
 from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.past import newest, partitions_of

@@ -23,10 +23,9 @@ from judge.metrics.packs.pack import load_pack
 from judge.text.printable import printable
 from streams.doctor.findings import Finding, Row, always, bad_settings, evaluate, failed, ok, warning
 from streams.errors import SettingsError
-from streams.judging.from_settings import budget_limits
+from streams.judging.budget import budget_limits
+from streams.judging.endpoints import check_prices, judge_endpoints, may_cost, price_of
 from streams.judging.metrics import build_metric, pack_warnings
-from streams.judging.prices import check_prices, may_cost, price_of
-from streams.judging.stack import judge_endpoints
 from streams.kafka.access.access import client_options
 from streams.settings import Settings, TelemetrySettings
 from streams.settings.addresses import sends_key_in_the_clear

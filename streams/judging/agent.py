@@ -5,16 +5,60 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
+import structlog
 from pydantic import ValidationError
 
 from judge.text.printable import problems_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import TooLargeError
-from streams.judging.citations import CitationWatch
-from streams.judging.spending import Spending
+from streams.judging.budget import Spending
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.telemetry.traces import surprise
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+MIN_RESULTS: Final = 20
+"""Results before the first note."""
+REMEDY: Final = (
+    "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a "
+    "metric without citations"
+)
+
+
+class CitationWatch:
+    """Counts results without a recognised citation, and logs a warning once if they are the majority."""
+
+    def __init__(self, metrics: Collection[str]) -> None:
+        self._metrics = frozenset(metrics)
+        self._results = 0
+        self._uncited = 0
+        self._example = ""
+        self._told = False
+
+    def add(self, result: Scored | Unscored | Failed) -> None:
+        """Count a result."""
+        if isinstance(result, Failed) or result.metric not in self._metrics:
+            return
+        self._results += 1
+        if any(suspicion.kind == "no_citation" for suspicion in result.suspicions):
+            self._uncited += 1
+            self._example = self._example or result.event_id
+        if self.note is not None and not self._told:
+            self._told = True
+            _log.warning("answers without citations", detail=self.note)
+
+    @property
+    def note(self) -> str | None:
+        """The note; None while most answers have citations or few are judged. Quotes no answer text."""
+        if self._results < MIN_RESULTS or 2 * self._uncited <= self._results:
+            return None
+        return (
+            f"{self._uncited} of {self._results} answers have no recognised citation, so relevance is 1 "
+            f"(for example event {self._example[:80]!r}); {REMEDY}"
+        )
+
 
 MAX_PROBLEMS: Final = 3
 """Maximum number of problems named for an invalid task."""
@@ -32,15 +76,7 @@ class PatientJudge(Protocol):
 
 
 class JudgeAgent:
-    """Judges tasks within the budget. The judges decide concurrency and retries.
-
-    Args:
-        judges: Judges by metric.
-        output: Writes results and dead letters.
-        spending: The budget of the worker.
-        citations: Receives every result.
-        free: Metrics without cost, which ignore the budget.
-    """
+    """Judges tasks within the budget. The judges decide concurrency and retries."""
 
     def __init__(
         self,

@@ -23,8 +23,6 @@ class JudgeWatch(EndpointObserver):
     """Observes the endpoints of a worker.
 
     Args:
-        counts: The Prometheus metrics.
-        prices: Prices of tokens.
         book: Records the cost (None if unknown) of calls that belong to no verdict.
         now: The monotonic clock, in seconds.
     """

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from streams.errors import SettingsError
 from streams.judging.agent import JudgeAgent
-from streams.judging.prices import build_prices, check_prices
-from streams.judging.stack import judge_endpoints, metric_judges, open_stack
+from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.stretch import StretchReader
 from streams.kafka.topics.flow import AgentName

@@ -27,7 +27,7 @@ from streams.intake.pushdown import PushDown, TracePushDown, TraceSampler, push_
 from streams.intake.reading.beside import read_beside
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.selector import Route, Selector
-from streams.judging.spending import Spending
+from streams.judging.budget import Spending
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
 from streams.kafka.topics.flow import AgentName

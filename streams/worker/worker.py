@@ -17,10 +17,9 @@ from judge.endpoints.pool import EndpointPool
 from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
 from judge.text.printable import printable
-from streams.judging.citations import CitationWatch
-from streams.judging.from_settings import budget_limits
+from streams.judging.agent import CitationWatch
+from streams.judging.budget import Spending, budget_limits
 from streams.judging.metrics import build_metrics
-from streams.judging.spending import Spending
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.output import Output

@@ -20,7 +20,7 @@ from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import Usage
 from streams.errors import TopicsError
-from streams.judging.stack import open_stack
+from streams.judging.endpoints import open_stack
 from streams.kafka.transport.producer import Producer
 from streams.worker import agents
 from tests.integration.deadlines import until

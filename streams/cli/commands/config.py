@@ -234,7 +234,7 @@ def _conditions(labels: Mapping[str, Sequence[str]]) -> str:
 
 def _endpoints(settings: Settings) -> list[str]:
     from streams.errors import SettingsError
-    from streams.judging.stack import judge_endpoints
+    from streams.judging.endpoints import judge_endpoints
 
     try:
         endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)

@@ -163,7 +163,7 @@ async def _run(
 
 async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings | None:
     """Return the real judge; None for the offline one. A key alone names none."""
-    from streams.judging.choice import chosen_endpoint
+    from streams.judging.endpoints import chosen_endpoint
 
     named = {"--model": model, "--base-url": base_url}
     named |= {name: os.environ.get(name, "").strip() for name in ("OPENAI_MODEL", "OPENAI_BASE_URL")}

@@ -118,7 +118,7 @@ def _texts(answers: Answers) -> dict[str, str]:
     from pydantic import ValidationError
 
     from streams.cli.beginning.files import SETTINGS, files
-    from streams.judging.prices import price_of
+    from streams.judging.endpoints import price_of
     from streams.settings import EndpointSettings, Settings
     from streams.settings.problems import explain
 

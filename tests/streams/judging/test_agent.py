@@ -7,10 +7,8 @@ from typing import Any, cast
 import pytest
 
 from schemas import JudgeTask, Scored
-from streams.judging.agent import JudgeAgent
-from streams.judging.budget import BudgetLimits
-from streams.judging.citations import CitationWatch
-from streams.judging.spending import Spending
+from streams.judging.agent import CitationWatch, JudgeAgent
+from streams.judging.budget import BudgetLimits, Spending
 from streams.kafka.output import Output
 from tests.streams.results import START, scored, task_of
 

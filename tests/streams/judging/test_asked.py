@@ -10,10 +10,15 @@ from judge import EmbeddingSimilarity, Judge
 from schemas import Scored, Unscored
 from streams.doctor.endpoints import EndpointExaminer
 from streams.errors import SettingsError
-from streams.judging.asked import asked_by
+from streams.judging.endpoints import (
+    asked_by,
+    build_prices,
+    check_prices,
+    judge_endpoints,
+    metric_judges,
+    open_stack,
+)
 from streams.judging.metrics import build_metrics
-from streams.judging.prices import build_prices, check_prices
-from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.settings import Settings
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, embeddings, fake_openai

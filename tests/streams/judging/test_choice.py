@@ -6,7 +6,7 @@ import pytest
 
 from judge.errors import JudgeUnavailableError
 from streams.errors import SettingsError
-from streams.judging.choice import chosen_endpoint
+from streams.judging.endpoints import chosen_endpoint
 from tests.streams.cli.commands.judge_server import judge_server
 
 

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schemas import Scored, Suspicion
-from streams.judging.citations import MIN_RESULTS, CitationWatch
+from streams.judging.agent import MIN_RESULTS, CitationWatch
 from tests.streams.results import scored
 
 

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from streams.cli.sample_prompts import sample_prompts
 from streams.errors import SettingsError
+from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
-from streams.judging.stack import judge_endpoints
 from streams.settings import MetricSettings, Settings
 
 WORDS = "tests.judge.metrics.code.functions:words"

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from judge.chat import OFFLINE_MODEL
 from schemas import Usage
 from streams.errors import SettingsError
-from streams.judging.prices import build_prices, check_prices, price_of
+from streams.judging.endpoints import build_prices, check_prices, price_of
 from streams.settings import BudgetSettings, EndpointSettings, JudgeSettings
 
 MILLION = Usage(input_tokens=1_000_000)

@@ -8,8 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schemas import JudgeCall
-from streams.judging.budget import BudgetLimits
-from streams.judging.spending import Spending
+from streams.judging.budget import BudgetLimits, Spending
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 

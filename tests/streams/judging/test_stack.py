@@ -12,10 +12,9 @@ from judge.verdict.cache import MemoryCache
 from judge.verdict.cache_file import FileCache
 from judge.verdict.evaluator import Judge
 from schemas import Usage
-from streams.judging.budget import BudgetLimits
-from streams.judging.from_settings import budget_limits
+from streams.judging.budget import BudgetLimits, budget_limits
+from streams.judging.endpoints import metric_judges, open_cache, open_stack
 from streams.judging.metrics import build_metric
-from streams.judging.stack import metric_judges, open_cache, open_stack
 from streams.settings import (
     BudgetSettings,
     CacheSettings,

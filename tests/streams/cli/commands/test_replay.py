@@ -193,7 +193,7 @@ async def test_a_pack_is_blamed_by_its_option(
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     """With --json, standard output is one JSON document, and warnings go to standard error."""
     session(None, "127.0.0.1:9092")
-    structlog.stdlib.get_logger("streams.judging.prices").warning("no known price")
+    structlog.stdlib.get_logger("streams.judging.endpoints").warning("no known price")
     out, err = capsys.readouterr()
     assert out == ""
     assert "no known price" in err

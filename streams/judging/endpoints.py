@@ -1,0 +1,375 @@
+"""The judge's endpoints: which one a metric asks, their prices, and the stack that asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import product
+from urllib.parse import urlsplit
+
+import aiohttp
+import structlog
+
+from judge.chat import OFFLINE_MODEL, ChatClient
+from judge.endpoints.addresses import is_loopback, list_models
+from judge.endpoints.clients import NOBODY
+from judge.endpoints.endpoint import CONFIRM_SECONDS, MOST_PROBES, EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.stack import JudgingOptions, JudgingStack
+from judge.errors import JudgeUnavailableError
+from judge.metric import Metric
+from judge.text.printable import printable
+from judge.verdict.cache import MemoryCache, VerdictCache
+from judge.verdict.cache_file import FileCache
+from judge.verdict.price_list import listed_price
+from judge.verdict.pricing import ModelPrice, Price, PriceTable
+from schemas import Usage
+from streams.errors import SettingsError
+from streams.judging.agent import PatientJudge
+from streams.judging.budget import budget_limits
+from streams.settings import (
+    CacheSettings,
+    EndpointSettings,
+    JudgeSettings,
+    MetricSettings,
+    default_endpoints,
+    read_secret,
+)
+from streams.settings.addresses import sends_key_in_the_clear
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+def with_own_models(
+    endpoints: Sequence[EndpointSettings], metrics: Iterable[MetricSettings]
+) -> tuple[EndpointSettings, ...]:
+    """Return the endpoints, with one added for each model that a metric sets instead of an endpoint's own.
+
+    It has the address, key and limits of its endpoint, but its own breaker and its model's published price.
+    """
+    found = {one.name: one for one in endpoints}
+    for metric in metrics:
+        for endpoint, model in product(endpoints, metric.models):
+            if model in (None, endpoint.model) or not _asks(metric, endpoint, endpoints):
+                continue
+            update: dict[str, object] = {"name": f"{endpoint.name}/{model}", "model": model}
+            update |= {"usd_per_million_tokens": None, "context_tokens": None}
+            if metric.embeds:
+                update["parameters"] = {}  # the endpoint's parameters are for sampling
+            own = endpoint.model_copy(update=update)
+            found.setdefault(own.name, own)
+    return tuple(found.values())
+
+
+def _asks(metric: MetricSettings, endpoint: EndpointSettings, endpoints: Sequence[EndpointSettings]) -> bool:
+    if metric.panel is not None and not metric.asked:
+        return endpoint is endpoints[0]
+    return not metric.asked or endpoint.name in metric.asked
+
+
+def voters(metric: MetricSettings, endpoints: Sequence[EndpointSettings]) -> tuple[EndpointSettings, ...]:
+    """Return the endpoint of each call for one answer: the first one, or a panel's, repeated per sample."""
+    if metric.is_code:
+        return ()
+    known = {one.name: one for one in endpoints}
+    asked = [known[name] for name in asked_by(metric, [(one.name, one.model) for one in endpoints])]
+    return tuple(asked[:1] if metric.panel is None else asked * metric.panel.samples)
+
+
+def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the names of a metric's endpoints, in order of preference.
+
+    Args:
+        metric: Its settings.
+        endpoints: Name and model of every endpoint in order, including those of `with_own_models`.
+    """
+    # Names in the settings have no slash.
+    models = {name: model for name, model in endpoints if "/" not in name}
+    names = metric.asked or tuple(models)
+    if metric.panel is not None and not metric.asked:
+        names = names[:1]
+    return tuple(
+        name if model in (None, models.get(name)) else f"{name}/{model}"
+        for name, model in product(names, metric.models)
+    )
+
+
+MODELS_TIMEOUT_SECONDS = 15.0
+MAX_MODELS_SHOWN = 20
+_MODEL_TO_BE_FOUND = "?"
+
+
+async def chosen_endpoint(
+    env: Mapping[str, str], *, base_url: str | None = None, model: str | None = None
+) -> EndpointSettings | None:
+    """Return the endpoint that options and environment describe.
+
+    Args:
+        env: Environment variables: OPENAI_BASE_URL, OPENAI_API_KEY (sent to the chosen address) and
+            OPENAI_MODEL.
+        base_url: Overrides OPENAI_BASE_URL.
+        model: Overrides OPENAI_MODEL. If neither is set, the only model at the address is used.
+
+    Returns:
+        The endpoint; None if neither options nor environment describe one.
+
+    Raises:
+        SettingsError: The address is invalid, or the model must be set.
+        JudgeUnavailableError: The models cannot be listed.
+    """
+    values = dict(env)
+    if base_url is not None:
+        values["OPENAI_BASE_URL"] = base_url
+    if model is not None:
+        values["OPENAI_MODEL"] = model
+    is_open = bool(values.get("OPENAI_BASE_URL", "").strip()) and not values.get("OPENAI_MODEL", "").strip()
+    endpoints = default_endpoints({**values, "OPENAI_MODEL": _MODEL_TO_BE_FOUND} if is_open else values)
+    if not endpoints:
+        return None
+    endpoint = endpoints[0]
+    if not is_open:
+        return endpoint
+    models = await _models(endpoint.base_url, values.get("OPENAI_API_KEY", "").strip())
+    if len(models) == 1:
+        return endpoint.model_copy(update={"model": models[0]})
+    choices = ", ".join(printable(one, 100) for one in models[:MAX_MODELS_SHOWN]) or "none"
+    raise SettingsError(
+        [
+            (
+                f"OPENAI_MODEL: is required, {endpoint.base_url} serves {len(models)} models "
+                f"({choices}); set it to one"
+            )
+        ]
+    )
+
+
+async def _models(base_url: str, api_key: str) -> tuple[str, ...]:
+    url = f"{base_url}/models"
+    try:
+        listed = await list_models(base_url, api_key, timeout_seconds=MODELS_TIMEOUT_SECONDS)
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise JudgeUnavailableError(
+            f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
+        ) from error
+    if listed.status != 200:
+        raise JudgeUnavailableError(
+            f"{url} answers with status {listed.status}; set OPENAI_MODEL to the model's name"
+        )
+    return listed.names or ()
+
+
+def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
+    """Return the prices of endpoints: from the settings, else published ones.
+
+    An endpoint without a known price is logged; its results have no cost.
+    """
+    prices: dict[str, Price] = {}
+    for endpoint in endpoints:
+        price = price_of(endpoint)
+        if price is not None:
+            prices[endpoint.name] = price
+        elif endpoint.model != OFFLINE_MODEL:
+            _log.warning(
+                "no known price: results have no cost; set usd_per_million_tokens",
+                endpoint=endpoint.name,
+                model=endpoint.model,
+            )
+    return PriceTable(endpoints=prices)
+
+
+def price_of(endpoint: EndpointSettings) -> Price | None:
+    """Return the price of an endpoint's tokens; None if unknown."""
+    usd = endpoint.usd_per_million_tokens
+    if usd is not None:
+        return ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)
+    if endpoint.model == OFFLINE_MODEL:
+        return None
+    return listed_price(endpoint.model, base_url=endpoint.base_url)
+
+
+def is_paid(endpoint: EndpointSettings) -> bool:
+    """Return whether an endpoint on another machine has a known price above 0."""
+    price = price_of(endpoint)
+    million = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+    return (
+        price is not None
+        and price.cost_usd(million) > 0
+        and not is_loopback(urlsplit(endpoint.base_url).hostname or "")
+    )
+
+
+def may_cost(endpoint: EndpointSettings) -> bool:
+    """Return whether a call may cost money: on another machine, and not with a price of 0."""
+    usd = endpoint.usd_per_million_tokens
+    is_free = usd is not None and not (usd.input or usd.output or usd.cached)
+    near = is_loopback(urlsplit(endpoint.base_url).hostname or "")
+    return not (is_free or near or endpoint.model == OFFLINE_MODEL)
+
+
+def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
+    """Check that paid endpoints have a budget, and that a budget in dollars has known prices.
+
+    Raises:
+        SettingsError: An endpoint is paid but not limited, or a budget in dollars lacks its price.
+    """
+    limits = budget_limits(judge)
+    paid = [one for one in endpoints if is_paid(one)]
+    if paid and not limits.any and not judge.budget.unlimited:
+        what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
+        raise SettingsError(
+            [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
+        )
+    if not limits.in_usd:
+        return
+    unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
+    if unknown:
+        raise SettingsError([_unpriced(name) for name in unknown])
+
+
+def _unpriced(name: str) -> str:
+    why = "because no price is known for this model at this address"
+    if "/" in name:  # a metric's own model
+        return (
+            f"metrics.*.model ({name}): has no known price, and a budget in dollars needs one; add an "
+            "endpoint with this model and usd_per_million_tokens, or limit calls instead"
+        )
+    return (
+        f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, {why}; set "
+        "it, or limit calls instead"
+    )
+
+
+def judge_endpoints(
+    judge: JudgeSettings,
+    env: Mapping[str, str],
+    metrics: Mapping[str, MetricSettings] | None = None,
+) -> tuple[EndpointSettings, ...]:
+    """Return the endpoints, in order of preference.
+
+    Raises:
+        SettingsError: There is no endpoint.
+    """
+    endpoints = judge.endpoints or default_endpoints(env)
+    if not endpoints and metrics and all(metric.is_code for metric in metrics.values()):
+        return ()
+    if not endpoints:
+        raise SettingsError(
+            [
+                (
+                    "judge.endpoints: names no endpoint; add one, or set OPENAI_API_KEY (and "
+                    "OPENAI_BASE_URL, OPENAI_MODEL)"
+                )
+            ]
+        )
+    return with_own_models(endpoints, (metrics or {}).values())
+
+
+def open_stack(
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings],
+    *,
+    chat: ChatClient | None = None,
+    prices: PriceTable | None = None,
+    observer: EndpointObserver | None = None,
+    cached: bool = True,
+    confirm_seconds: float = CONFIRM_SECONDS,
+) -> JudgingStack:
+    """Return the judging stack, an asynchronous context manager to be used in this event loop.
+
+    Raises:
+        SettingsError: A key is missing.
+        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
+    """
+    asked = (
+        [_open_endpoint(endpoint, judge) for endpoint in endpoints]
+        if chat is None
+        else [EndpointOptions(chat, borrowed=True)]
+    ) or [EndpointOptions(NOBODY, borrowed=True)]
+    observer = observer or EndpointObserver()
+    cache = open_cache(judge.cache, observer.cache_failed) if cached else None
+    return JudgingStack(
+        asked, _options(judge, confirm_seconds), prices=prices, cache=cache, observer=observer
+    )
+
+
+def metric_judges(
+    stack: JudgingStack, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
+) -> dict[str, PatientJudge]:
+    """Return each metric's judge, with the endpoints and parameters of its settings."""
+    return {name: _metric_judge(stack, metric, settings.get(name)) for name, metric in metrics.items()}
+
+
+def _metric_judge(stack: JudgingStack, metric: Metric, wanted: MetricSettings | None) -> PatientJudge:
+    if wanted is None:
+        return stack.judge(metric)
+    asked = asked_by(wanted, [(one.chat.endpoint, one.chat.model) for one in stack.endpoints])
+    if wanted.panel is None:
+        return stack.judge(metric, endpoints=asked, parameters=wanted.parameters)
+    return stack.panel(
+        metric,
+        endpoints=asked,
+        parameters=wanted.parameters,
+        samples=wanted.panel.samples,
+    )
+
+
+def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> EndpointOptions:
+    return EndpointOptions(
+        open_chat(endpoint, judge),
+        max_in_flight=endpoint.max_in_flight,
+        requests_per_minute=endpoint.requests_per_minute,
+        tokens_per_minute=endpoint.tokens_per_minute,
+        call_seconds=endpoint.timeout_seconds,
+        parameters=endpoint.parameters,
+        context_tokens=endpoint.context_tokens,
+    )
+
+
+def _options(judge: JudgeSettings, confirm_seconds: float) -> JudgingOptions:
+    return JudgingOptions(
+        max_in_flight=judge.max_in_flight,
+        patience=Patience(
+            timeout_seconds=judge.timeout_seconds,
+            first_wait_seconds=judge.retry.first_wait_seconds,
+            longest_wait_seconds=judge.retry.longest_wait_seconds,
+            breaker_failures=judge.breaker.failures,
+            longest_breaker_seconds=judge.breaker.longest_pause_seconds,
+            confirm_seconds=confirm_seconds,
+        ),
+        max_output_tokens=judge.max_output_tokens,
+        repair_attempts=judge.repair_attempts,
+        verification_seconds=judge.verification_seconds,
+    )
+
+
+def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
+    """Open the connection to an endpoint; call, use and close it in one event loop.
+
+    Raises:
+        SettingsError: Its key is missing.
+        JudgeConfigurationError: The endpoint cannot be used.
+    """
+    key = read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key")
+    if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
+        _log.warning("the API key is sent unencrypted; use an https address", endpoint=endpoint.name)
+    return OpenAIChat(
+        endpoint=endpoint.name,
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        api_key="" if key is None else key.get_secret_value(),
+        timeout_seconds=min(judge.timeout_seconds, endpoint.timeout_seconds or judge.timeout_seconds),
+        # Further connections for probes while all others hang.
+        max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + MOST_PROBES,
+    )
+
+
+def open_cache(settings: CacheSettings, on_failure: Callable[[], None]) -> VerdictCache | None:
+    """Open the verdict cache; None if it is off.
+
+    Raises:
+        JudgeConfigurationError: Its file cannot be used.
+    """
+    if not settings.max_entries:
+        return None
+    if settings.file is None:
+        return MemoryCache(settings.max_entries)
+    return FileCache(settings.file, settings.max_entries, on_failure)
