@@ -219,8 +219,6 @@ class Keeper:
                 _log.warning("a record of the monitor's state cannot be read; skipped", error=repr(error))
         if kept.next is None:
             return None
-        for key in kept.removed():
-            del kept.series[key]
         end = (await self._past.ends(self._observations)).get(number, 0)
         held = _Held(Monitor(self._config), min(kept.next, end))
         lacking = kept.incomplete()

@@ -211,7 +211,6 @@ class Monitor:
             scored=entry.statuses["scored"],
             unscored=entry.statuses["unscored"],
             failed=entry.statuses["failed"],
-            overall=series.total,
             window=series.window(now),
             recent=series.recent,
             measures=tuple(MeasureSnapshot.of(watch) for watch in series.watches),

@@ -12,7 +12,7 @@ from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.clusters import Clusters
 from streams.monitoring.measures import MIX, Measure
-from streams.monitoring.sample import Sample, estimate
+from streams.monitoring.sample import Sample
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import Traffic, estimate_strata
 from streams.monitoring.statistics.weights import RelativeWeights
@@ -57,7 +57,6 @@ class Series:
     def __init__(self, rules: SeriesRules) -> None:
         self._rules = rules
         self._mean = rules.measures[0]
-        self._total = WeightedSums()
         self._windows: dict[str, SlidingSums] = {}  # by stratum
         self._history: deque[Sample] = deque(maxlen=HISTORY_SAMPLES)
         self._weights = RelativeWeights()
@@ -80,12 +79,6 @@ class Series:
     def state(self) -> SeriesState:
         """The state of the mean."""
         return self.mean.state
-
-    @property
-    def total(self) -> Estimate | None:
-        """The estimate over all scores, by their weights alone; None without any."""
-        found = estimate(self._total, lowest=self._mean.lowest, highest=self._mean.highest)
-        return found if found is None else found.model_copy(update={"clustered": self._clustered})
 
     @property
     def recent(self) -> Estimate | None:
@@ -154,7 +147,6 @@ class Series:
         else:
             sums, bets = self._clusters.add(sample.cluster, sample, amount, now.timestamp())
         self._clustered = sample.cluster is not None or sample.policy.startswith(CLUSTERED_POLICY)
-        self._total = self._total.merge(sums)
         self._traffic.add(sample.stratum, sums, sample.occurred_at.timestamp())
         stratum = sample.stratum if sample.stratum in self._traffic.strata else ""
         window = self._windows.setdefault(stratum, SlidingSums(WINDOW_SECONDS))
@@ -193,7 +185,6 @@ class Series:
     def dump(self) -> dict[str, Any]:
         """Return the whole state as JSON values."""
         return {
-            "total": self._total.numbers,
             "windows": {name: window.dump() for name, window in self._windows.items()},
             "history": [one.dump() for one in self._history],
             "weights": self._weights.dump(),
@@ -210,7 +201,6 @@ class Series:
         Raises:
             ValueError, KeyError, TypeError, IndexError: The state has another form.
         """
-        self._total = WeightedSums.from_numbers(state["total"])
         # Earlier releases have one window for all strata, and the latest time of each stratum.
         windows = state["windows"] if "windows" in state else {"": state["window"]}
         self._windows = {name: SlidingSums(WINDOW_SECONDS) for name in windows}
@@ -218,7 +208,8 @@ class Series:
             window.load(windows[name])
         self._history.clear()
         self._history.extend(map(Sample.load, state["history"]))
-        self._traffic = Traffic(state.get("traffic", (0.0, 0.0, {})))
+        strata = {name: (0.0, 0.0, 0.0, latest) for name, latest in state.get("strata", {}).items()}
+        self._traffic = Traffic(state.get("traffic", (0.0, 0.0, strata)))
         self._clusters.load(state.get("clusters", {"known": (), "open": ()}))
         self._learned_at = {name: float(at) for name, at in state.get("learned_at", {}).items()}
         self._weights.load(state["weights"])

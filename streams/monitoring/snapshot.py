@@ -72,8 +72,8 @@ class MeasureSnapshot:
 class SeriesSnapshot:
     """The state of one series.
 
-    Counts are since the start; estimates over all scores, the latest hour and the latest 50 scores are None
-    without data, never zero. The mean is the first measure.
+    Counts are since the start; estimates over the latest hour and the latest 50 scores are None without
+    data, never zero. The mean is the first measure.
 
     Attributes:
         expected_answers: Judged answers until a fall of the mean by 0.088 of the scale would be called; None
@@ -89,7 +89,6 @@ class SeriesSnapshot:
     scored: int
     unscored: int
     failed: int
-    overall: Estimate | None
     window: Estimate | None
     recent: Estimate | None
     measures: tuple[MeasureSnapshot, ...]

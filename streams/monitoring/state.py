@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from streams.monitoring.alerts import SeriesKey
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Written; version 1 is read, too. Releases that know only version 1 learn again from the observations."""
 MAX_STATE_BYTES: Final = 64 * 1024 * 1024
 """Maximum unpacked size of a record."""
 
@@ -57,13 +58,6 @@ class Kept:
             if (series := self.series.get(key)) is None
             or (series.digest != listed.get(key) and series.next <= (self.next or 0))
         }
-
-    def removed(self) -> set[SeriesKey]:
-        """Return the series that the mark no longer lists, though their records are there."""
-        if self.listed is None:
-            return set()
-        known = self.listed.keys()
-        return {key for key, one in self.series.items() if key not in known and one.next <= (self.next or 0)}
 
 
 def mark_key(partition: int) -> bytes:
@@ -146,6 +140,6 @@ def _unpack(value: bytes) -> Any:
     if unpacking.unconsumed_tail:
         raise ValueError(f"a state must unpack to at most {MAX_STATE_BYTES} bytes; it is not a monitor state")
     content = json.loads(text)
-    if content["version"] != VERSION:
-        raise ValueError(f"a state must be of version {VERSION}, got {content['version']}")
+    if not 1 <= content["version"] <= VERSION:
+        raise ValueError(f"a state must be of version 1 to {VERSION}, got {content['version']}")
     return content

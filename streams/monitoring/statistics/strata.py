@@ -112,7 +112,8 @@ def estimate_strata(
         size = (n + SHARE_COUNT) / (1 / typical + SHARE_COUNT / usual) if usual > 0 else sums.weight
         parts.append((size, n, mean, ends))
     total = sum(size for size, *_ in parts)
-    mean = sum(size * own for size, _, own, _ in parts) / total
+    first = parts[0][2]  # so that one stratum has its own mean, to the last digit
+    mean = first + sum(size * (own - first) for size, _, own, _ in parts) / total
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     shares = sum((z * size * (own - mean)) ** 2 / (n + SHARE_COUNT) for size, n, own, _ in parts)
     down = sqrt(shares + sum((size * (own - ends[0])) ** 2 for size, _, own, ends in parts)) / total

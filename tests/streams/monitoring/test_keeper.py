@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import zlib
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field, replace
@@ -19,6 +21,7 @@ from streams.monitoring.agent import Forwarder
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.keeper import Keeper
 from streams.monitoring.monitor import Monitor
+from streams.monitoring.state import Kept, take
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored
 
@@ -431,6 +434,22 @@ async def test_an_observation_that_always_fails_costs_itself_alone(monkeypatch: 
         await worker.handle(record)
     assert {one.kind for one in broker.alerts} == {"drop", "recovered"}
     assert worker.snapshot(at(0)).series[0].scored == 899
+
+
+def test_a_state_of_another_version_is_read_or_refused() -> None:
+    """The first version has neither digests nor the latest time; a later one cannot be read."""
+    kept, key = Kept(), b'[0, "relevance", "f1", []]'
+    for version in (1, 3):
+        for name, state in ((key, {"model": "m"}), (b"[0]", None)):
+            content = json.dumps({"version": version, "next": 7, "state": state})
+            with (
+                contextlib.nullcontext()
+                if version == 1
+                else pytest.raises(ValueError, match="version 1 to 2")
+            ):
+                take(kept, 0, name, zlib.compress(content.encode()))
+        assert (kept.next, kept.heard, kept.listed) == (7, None, None)
+        assert len(kept.incomplete()) == (version == 3)
 
 
 async def test_what_is_not_live_is_not_forwarded() -> None:

@@ -154,10 +154,10 @@ def test_two_evaluators_are_never_blended() -> None:
     assert feed(monitor, calm(100)) == []
     assert feed(monitor, [scored(n, 3, fingerprint="f2") for n in range(100, 200)]) == []
     series = {s.fingerprint: s for s in monitor.snapshot(at(200)).series}
-    assert series["f1"].overall is not None
-    assert series["f2"].overall is not None
-    assert (series["f1"].overall.count, series["f2"].overall.count) == (100, 100)
-    assert series["f2"].overall.mean == 3
+    assert series["f1"].window is not None
+    assert series["f2"].window is not None
+    assert (series["f1"].window.count, series["f2"].window.count) == (100, 100)
+    assert series["f2"].window.mean == 3
 
 
 def test_what_has_no_score_is_counted_and_not_averaged() -> None:
@@ -165,8 +165,8 @@ def test_what_has_no_score_is_counted_and_not_averaged() -> None:
     feed(monitor, [scored(0, 5), unscored(1), failed(2), failed(3), scored(4, 4)])
     series = only(monitor)
     assert (series.scored, series.unscored, series.failed) == (2, 1, 2)
-    assert series.overall is not None
-    assert (series.overall.mean, series.overall.count) == (4.5, 2)
+    assert series.recent is not None
+    assert (series.recent.mean, series.recent.count) == (4.5, 2)
 
 
 def test_no_data_is_no_number() -> None:
@@ -174,12 +174,12 @@ def test_no_data_is_no_number() -> None:
     monitor = Monitor(PLAIN)
     feed(monitor, [failed(0)])
     series = only(monitor)
-    assert (series.overall, series.window, series.recent, series.mean.baseline) == (None, None, None, None)
+    assert (series.window, series.recent, series.mean.baseline) == (None, None, None)
     assert (series.mean.state, series.mean.statistic) == ("learning", 0)
     feed(monitor, [scored(1, 4)])
     assert only(monitor, at(1)).window is not None
     assert only(monitor, at(3700)).window is None
-    assert only(monitor, at(3700)).overall is not None
+    assert only(monitor, at(3700)).recent is not None
 
 
 def test_the_window_goes_by_the_answers_own_time() -> None:
@@ -191,9 +191,9 @@ def test_the_window_goes_by_the_answers_own_time() -> None:
     window = only(monitor, at(7200)).window
     assert window is not None
     assert (window.count, window.mean) == (3, 4)
-    overall = only(monitor, at(7200)).overall
-    assert overall is not None
-    assert overall.count == 4
+    recent = only(monitor, at(7200)).recent
+    assert recent is not None
+    assert recent.count == 4
     # An hour after 5000 the 3 is outside.
     window = only(monitor, at(8660)).window
     assert window is not None
@@ -212,9 +212,9 @@ def test_the_mean_of_numbers_is_of_the_numbers_themselves() -> None:
     """The mean of numbers uses the unrounded values: (0.2 + 0.6) / 2 = 0.4, not (0 + 1) / 2."""
     monitor = Monitor(MonitorConfig(labels=(), score_ranges={"fluency": (0.0, 1.0)}))
     feed(monitor, [numbered(0, 0.2, metric="fluency"), numbered(1, 0.6, metric="fluency")])
-    overall = only(monitor).overall
-    assert overall is not None
-    assert overall.mean == pytest.approx(0.4)
+    recent = only(monitor).recent
+    assert recent is not None
+    assert recent.mean == pytest.approx(0.4)
 
 
 def test_weights_reach_every_estimate() -> None:
@@ -222,7 +222,7 @@ def test_weights_reach_every_estimate() -> None:
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(0, 5), scored(1, 1, probability=0.25)])
     series = only(monitor, at(1))
-    for estimate in (series.overall, series.window, series.recent):
+    for estimate in (series.window, series.recent):
         assert estimate is not None
         assert estimate.mean == pytest.approx(9 / 5)
 

@@ -142,11 +142,11 @@ def test_a_stratum_without_answers_in_the_window_is_named() -> None:
     assert series.missing_strata(late + timedelta(days=8)) == ()
 
 
-def test_samples_by_record_key_say_that_the_interval_is_too_narrow() -> None:
+def test_samples_by_record_key_are_clustered() -> None:
     series = Series(RULES)
     series.add(sample(0, 5, policy="by-key-1234"), START)
-    assert series.total is not None
-    assert series.total.clustered
+    assert series.recent is not None
+    assert series.recent.clustered
 
 
 @pytest.mark.parametrize(
