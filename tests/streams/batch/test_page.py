@@ -26,11 +26,9 @@ _DRIVE = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
-from tests.streams.store.views.explorer.drive import FLAGS, axe
-import axe_playwright_python
+from tests.browser import FLAGS, faults
 from playwright.sync_api import sync_playwright
 address, chromium, folder = sys.argv[1:4]
-script = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 found = {}
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
@@ -42,7 +40,7 @@ with sync_playwright() as playwright:
             page.on("pageerror", lambda error: said.append(str(error)))
             page.on("request", lambda request: asked.append(request.url))
             page.goto(address)
-            seen = {"asked": asked, "said": said, "axe": axe(page, script)}
+            seen = {"asked": asked, "said": said, "axe": faults(page)}
             rows = "[...document.querySelectorAll('#rows tbody tr:not([hidden])')]"
             ids = f"{rows}.map(row => row.dataset.event)"
             seen["all"] = page.inner_text("#count")
@@ -62,7 +60,7 @@ with sync_playwright() as playwright:
             if width == 1440:
                 page.click("#rows thead button:text-is('Score')")
                 seen["order"] = page.get_attribute("#rows thead th[data-key=score]", "aria-sort")
-            seen["axe"] += axe(page, script)
+            seen["axe"] += faults(page)
             seen["hacked"] = page.evaluate("window.hacked ?? null")
             seen["overflow"] = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             page.screenshot(path=f"{folder}/report-{width}-{scheme}.png")

@@ -37,7 +37,7 @@ def test_numbers_are_shown_by_tenths_and_labels_by_name() -> None:
         labels.add(scored(number, score).model_copy(update={"kind": "label", "value": label}))
     assert labels.as_json()["distribution"] == {"refused": 1, "answered": 2}
     assert "  answered  " in "\n".join(labels.lines())
-    assert "<td>answered</td>" in page("f", Tally([labels]), [])
+    assert "  answered  " in page("f", Tally([labels]), [])
 
 
 def test_counts_means_and_reasons() -> None:

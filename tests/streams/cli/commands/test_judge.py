@@ -307,7 +307,7 @@ async def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: 
     ]
     told = json.loads(ended.out)["metrics"]
     assert (told["coverage"]["scored"], told["relevance"]["unscored_reasons"]) == (1, {"missing_input": 1})
-    assert "<h2>coverage</h2>" in (tmp_path / "now.html").read_text()
+    assert "coverage: 1 results" in (tmp_path / "now.html").read_text()
     ended = await judgestream(
         *call, "--fail-under", "coverage=4", "--fail-under", "relevance=1", "--compare", str(out)
     )
