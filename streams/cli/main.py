@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from streams.cli.commands.broker import broker
+from streams.cli.commands.broker import broker, offline_judge
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
@@ -20,7 +20,6 @@ from streams.cli.commands.health import health
 from streams.cli.commands.init import init
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
-from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
 from streams.cli.commands.replay import replay
 from streams.cli.commands.tail import tail

@@ -13,6 +13,8 @@ from datetime import datetime
 from importlib import resources
 from typing import Any
 
+import msgspec
+
 MODELS: Mapping[str, float] = {"atlas-large": 0.65, "atlas-small": 0.8, "borealis-mini": 0.95}
 """The product's models, with their share of bad answers after the bad deployment."""
 TENANTS: Mapping[str, float] = {"gold": 0.1, "silver": 0.3, "bronze": 0.6}
@@ -26,11 +28,9 @@ UNDECODABLE_AT = 37
 UNROUTABLE_AT = 73
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """A question with answers of known quality."""
 
-    question_id: str
     app: str
     question: str
     reference: str
@@ -49,20 +49,8 @@ class DemoRecord:
 
 def load_questions() -> tuple[Question, ...]:
     """Read the packaged questions."""
-    text = resources.files("streams.demo").joinpath("questions.jsonl").read_text(encoding="utf-8")
-    return tuple(_question(json.loads(line)) for line in text.splitlines() if line.strip())
-
-
-def _question(item: Mapping[str, Any]) -> Question:
-    return Question(
-        question_id=item["id"],
-        app=item["app"],
-        question=item["question"],
-        reference=item["reference"],
-        context=item["context"],
-        good=tuple(item["good"]),
-        bad=tuple(item["bad"]),
-    )
+    text = resources.files("streams.demo").joinpath("questions.jsonl").read_bytes()
+    return tuple(msgspec.json.decode(line, type=Question) for line in text.splitlines() if line.strip())
 
 
 def make_record(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from prometheus_client import CollectorRegistry
@@ -49,13 +49,8 @@ LIVE_HEAD_START: Final = 60
 MAX_RECORD_BYTES: Final = 15 * 1024 * 1024
 
 
-class Display(Protocol):
-    """Shows the view."""
-
-    def update(self, view: View) -> None:
-        """Show the current state; called a few times per second."""
-
-
+Display = Callable[[View], None]
+"""Shows the current state; called a few times per second."""
 End = Literal["interrupted", "limit"]
 
 
@@ -196,7 +191,7 @@ class _Demo:
                     task.result()  # raises its error
                     raise DemoError(f"the demo's {name} stopped unexpectedly; start it again")
             self._refresh()
-            self._display.update(self._view)
+            self._display(self._view)
             if stop.is_set():
                 return "interrupted"
             if self._is_spent():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -212,26 +212,16 @@ def _colour(score: float, ends: Scale) -> str:
     return "green" if share >= 0.75 else "yellow" if share >= 0.45 else "red"
 
 
-class LiveDisplay:
-    """Draws the view on the whole terminal, and restores the terminal at the end."""
+@contextmanager
+def live(console: Console) -> Iterator[Callable[[View], None]]:
+    """Draw views on the whole terminal, and restore the terminal at the end."""
+    with Live(console=console, screen=True, auto_refresh=False, transient=True) as drawing:
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = Live(console=console, screen=True, auto_refresh=False, transient=True)
+        def draw(view: View) -> None:
+            size = console.size
+            drawing.update(screen(view, width=size.width, height=size.height), refresh=True)
 
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def update(self, view: View) -> None:
-        """Draw a frame."""
-        size = self._console.size
-        self._live.update(screen(view, width=size.width, height=size.height), refresh=True)
+        yield draw
 
 
 class PlainDisplay:
@@ -242,15 +232,7 @@ class PlainDisplay:
         self._next = LINE_SECONDS
         self._written: dict[str, str | None] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Do nothing."""
-
-    def update(self, view: View) -> None:
+    def __call__(self, view: View) -> None:
         """Write the changes since the last call."""
         accounts = view.accounts
         self._once("broker", f"{view.broker}; judge {printable(view.judge)} ({view.judge_note})")

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +18,9 @@ import typer
 from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from streams.demo.run import Ending
-    from streams.demo.screen import LiveDisplay, PlainDisplay
+    from streams.demo.run import Display, Ending
     from streams.demo.stage import Plan
     from streams.settings import EndpointSettings
 
@@ -79,9 +79,11 @@ def demo(
     OPENAI_MODEL or OPENAI_BASE_URL) name a real one; its key is OPENAI_API_KEY. The answers get worse
     half-way. Without --events or --events-file the demo runs until Ctrl-C, and quality falls and recovers.
     """
-    from judge.metrics.registry import NAMED
-
     started = time.monotonic()
+    from judge.metrics.registry import NAMED
+    from streams.cli.running import run_until_stopped
+    from streams.demo.stage import Plan
+
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
         if name not in NAMED:
@@ -91,21 +93,15 @@ def demo(
         if events is not None and events > len(lines):
             typer.echo(f"{events_file} has {len(lines)} events: the demo ends after them", err=True)
         events = len(lines)
-    from streams.cli.running import run_until_stopped
-
-    def plan(endpoint: EndpointSettings | None) -> Plan:
-        from streams.demo.stage import Plan
-
-        return Plan(
-            events=events,
-            lines=lines,
-            endpoint=endpoint,
-            judge_latency_seconds=judge_latency_seconds,
-            started=started,
-            metrics=metrics,
-            max_usd=max_usd,
-        )
-
+    plan = Plan(
+        events=events,
+        lines=lines,
+        endpoint=None,
+        judge_latency_seconds=judge_latency_seconds,
+        started=started,
+        metrics=metrics,
+        max_usd=max_usd,
+    )
     ending = run_until_stopped(lambda stop: _run(plan, base_url, model, stop, as_json=as_json))
     _show(ending, as_json=as_json)
     if ending.early == "limit":
@@ -140,19 +136,14 @@ def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
 
 
 async def _run(
-    plan: Callable[[EndpointSettings | None], Plan],
-    base_url: str | None,
-    model: str | None,
-    stop: asyncio.Event,
-    *,
-    as_json: bool,
+    plan: Plan, base_url: str | None, model: str | None, stop: asyncio.Event, *, as_json: bool
 ) -> Ending:
     from judge.errors import JudgeConfigurationError, JudgeUnavailableError
     from streams.demo.run import run_demo
     from streams.errors import SettingsError, StreamsError
 
     try:
-        chosen = plan(await _endpoint(base_url, model))
+        chosen = replace(plan, endpoint=await _endpoint(base_url, model))
         with _display(as_json=as_json) as display:
             return await run_demo(chosen, display, stop)
     except (SettingsError, JudgeConfigurationError) as error:
@@ -179,10 +170,12 @@ async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings
     return endpoint
 
 
-def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
+def _display(*, as_json: bool) -> AbstractContextManager[Display]:
+    from contextlib import nullcontext
+
     from rich.console import Console
 
-    from streams.demo.screen import LiveDisplay, PlainDisplay
+    from streams.demo.screen import PlainDisplay, live
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
 
@@ -191,11 +184,9 @@ def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
     # A log line would break the live view, which shows the problems that matter.
     set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
     # The display shows alerts and outages; timers are often late because everything shares the event loop.
-    for name in ("streams.monitoring", "streams.judging", "mode.timers"):
+    for name in ("streams.monitoring", "streams.judging", "streams.worker.notices", "mode.timers"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    if is_live:
-        return LiveDisplay(console)
-    return PlainDisplay(lambda line: typer.echo(line, err=as_json))
+    return live(console) if is_live else nullcontext(PlainDisplay(lambda line: typer.echo(line, err=as_json)))
 
 
 def _show(ending: Ending, *, as_json: bool) -> None:

@@ -75,7 +75,7 @@ def piped(*views: View) -> str:
     lines: list[str] = []
     display = PlainDisplay(lines.append)
     for one in views:
-        display.update(one)
+        display(one)
     return "\n".join(lines) + "\n"
 
 
