@@ -33,7 +33,7 @@ from streams.intake.sampling import SamplingPolicy
 RATE: Final = 0.05
 REPEATS: Final = 400
 """Of each trace; a multiple of 20, for 5%."""
-AIM_US: Final = 5.0
+AIM_US: Final = 6.0
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "tests/streams/intake/reading/otlp/samples/kafka"
 _BOUNDS: Final = Bounds(grace=0, idle=60, longest=300, groups=100_000, size=1 << 30)
 

@@ -5,7 +5,6 @@ A Protobuf request begins with the tag of its first field (0x0a), a JSON request
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -41,14 +40,20 @@ def heads(value: bytes) -> list[Head]:
     Raises:
         DecodeError: It is not an OTLP request, or has too many spans.
     """
-    states: dict[str, str] = {}
-    roots: Counter[str] = Counter()
-    for trace_id, tracestate, is_root in json_heads(value) if _is_json(value) else _protobuf_heads(value):
-        if not states.get(trace_id):
-            states[trace_id] = tracestate
-        if is_root:
-            roots[trace_id] += 1
-    return [Head(trace_id, state, roots[trace_id]) for trace_id, state in states.items()]
+    if _is_json(value):
+        return [Head(*head) for head in _by_trace(json_heads(value))]
+    # Most traces of a request are not sampled: their ids stay bytes until here.
+    found = _by_trace(_protobuf_heads(value))
+    return [Head(trace_id.hex(), state.decode("latin-1"), roots) for trace_id, state, roots in found]
+
+
+def _by_trace(spans: Iterable[tuple[Any, Any, bool]]) -> list[tuple[Any, Any, int]]:
+    """Give each trace's id, its first tracestate and its number of roots."""
+    found: dict[Any, tuple[Any, int]] = {}
+    for trace_id, tracestate, is_root in spans:
+        state, roots = found.get(trace_id, (tracestate, 0))
+        found[trace_id] = state or tracestate, roots + is_root
+    return [(trace_id, state, roots) for trace_id, (state, roots) in found.items()]
 
 
 def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
@@ -155,13 +160,14 @@ def _grouped(resources: Any, scopes: str, records: str) -> list[Group]:
     return groups
 
 
-def _protobuf_heads(value: bytes) -> Iterator[tuple[str, str, bool]]:
+def _protobuf_heads(value: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
     for group in _protobuf_groups(value, _TRACE_HEADS):
         for record in group.records:
+            trace_id = record.trace_id
             if group.are_logs:
-                yield record.trace_id.hex(), "", False
-            elif len(record.trace_id) == _TRACE_ID_BYTES:
-                yield record.trace_id.hex(), record.trace_state.decode("latin-1"), not record.parent_span_id
+                yield trace_id, b"", False
+            elif len(trace_id) == _TRACE_ID_BYTES:
+                yield trace_id, record.trace_state, not record.parent_span_id
 
 
 def _protobuf_spans(value: bytes, keep: Keep) -> Iterator[Span]:
