@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.report import Line
-from judge.endpoints.endpoint import EndpointOptions
 from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack

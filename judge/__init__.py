@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judge.blocking import BlockingJudge
-    from judge.endpoints.endpoint import Patience
+    from judge.endpoints.options import Patience
     from judge.endpoints.stack import JudgingOptions
     from judge.errors import (
         InvalidEventError,
@@ -57,7 +57,7 @@ _HOMES = {
     "JudgingOptions": "judge.endpoints.stack",
     "MemoryCache": "judge.verdict.cache",
     "ModelPrice": "judge.verdict.pricing",
-    "Patience": "judge.endpoints.endpoint",
+    "Patience": "judge.endpoints.options",
     "PriceTable": "judge.verdict.pricing",
     "PromptPackError": "judge.errors",
     "QAEvent": "schemas",

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias, get_args
 from pydantic import ValidationError
 
 from judge.chat import ChatClient
-from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import RetryingJudge
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import InvalidEventError, JudgeConfigurationError

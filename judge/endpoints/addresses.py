@@ -31,18 +31,7 @@ class ModelList:
 
 
 async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) -> ModelList:
-    """Return the models of an endpoint. Redirects are not followed.
-
-    Args:
-        base_url: Address of the API, including `/v1`.
-        api_key: Sent as the bearer token; empty: none.
-        timeout_seconds: Time limit of the whole call.
-
-    Raises:
-        aiohttp.ClientError: The connection failed.
-        OSError: Likewise.
-        TimeoutError: No answer in time.
-    """
+    """Return the models of an endpoint. Redirects are not followed."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
     async with (
         asyncio.timeout(timeout_seconds),

@@ -26,12 +26,7 @@ _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
 
 
 class TooLargeReplyError(Exception):
-    """A body exceeded its limit and was not read further.
-
-    Args:
-        limit: The limit in bytes.
-        is_success: Whether the status is 2xx.
-    """
+    """A body exceeded its limit and was not read further."""
 
     def __init__(self, limit: int, *, is_success: bool) -> None:
         super().__init__(f"the reply is larger than {limit} bytes, too large for a verdict")
@@ -102,16 +97,7 @@ def _with_connector(transport: Any) -> Any:
 
 
 class Connection:
-    """Connections to one API; create, use and close it in one event loop.
-
-    Args:
-        base_url: Address of the API, including `/v1`.
-        api_key: Sent as the bearer token.
-        timeout_seconds: Time limit for a connection, and for each next part of a reply; above 0.
-        max_connections: Upper limit of connections; at least 1.
-        max_reply_bytes: Limit of a reply's body.
-        trust_env: Whether to use the proxies of the environment.
-    """
+    """Connections to one API; create, use and close it in one event loop."""
 
     def __init__(
         self,
@@ -148,19 +134,7 @@ class Connection:
         )
 
     async def post(self, content: bytes, path: str = COMPLETIONS, *, fresh: bool = False) -> HttpReply:
-        """Send a JSON body and read the reply.
-
-        Args:
-            content: The body.
-            path: `COMPLETIONS` or `EMBEDDINGS`.
-            fresh: Whether to use a new connection, and close those that are idle.
-
-        Raises:
-            TooLargeReplyError: The reply exceeds its limit.
-            httpx2.HTTPError: The connection failed, or the reply is incomplete.
-            OSError: Likewise, or the body is compressed.
-            RuntimeError: Likewise, from the event loop.
-        """
+        """Send a JSON body and read the reply."""
         request = httpx2.Request(
             "POST", self._urls[path], headers=self._headers, stream=httpx2.ByteStream(content)
         )

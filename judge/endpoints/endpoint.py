@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-from judge.chat import ChatClient, ChatReply, ChatRequest
+from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.health import (
-    LATEST,
     OUTAGE_CALLS,
     PAID_TRIES,
-    UNWELL_SHARE,
     Breaker,
     History,
     Trial,
+    failed_share,
     share_of,
 )
 from judge.endpoints.limiter import Limiter, SharedSlots
+from judge.endpoints.options import (
+    Attempt,
+    EndpointObserver,
+    EndpointOptions,
+    EndpointState,
+    Patience,
+    remedy_for,
+)
 from judge.endpoints.reply import is_about_another
 from judge.errors import (
     EndpointDownError,
@@ -28,7 +35,6 @@ from judge.errors import (
     JudgeConfigurationError,
     JudgeError,
     JudgeUnavailableError,
-    UnavailableKind,
 )
 from judge.verdict.evaluator import Judge
 from schemas import Usage
@@ -37,10 +43,6 @@ MISCONFIGURED_SECONDS: Final = 300.0
 """Pause before a misconfigured endpoint is probed again."""
 MOST_PROBES: Final = 8
 """Concurrent probes: a hanging one does not delay the next; beyond this number the oldest is cancelled."""
-FEWEST_EVENTS: Final = 20
-"""Decided events from which on a share of failures is stated."""
-RECENT_SECONDS: Final = 900.0
-"""Older events are no part of that share."""
 MOST_MODELS: Final = 20
 """Names of models that are remembered for each endpoint."""
 FIRST_TURNS: Final = 2
@@ -49,163 +51,12 @@ OVERLOAD_SHARE: Final = 0.2
 """Share of failures above which time-outs mean overload; below it, single events cause them."""
 STALLED: Final = 2
 """If a call ends after this multiple of its limit, this process was stalled, which is no failure."""
-CONFIRM_SECONDS: Final = 10.0
-"""Long enough for a gateway whose backend is still starting."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointOptions:
-    """One endpoint with its limits and parameters.
-
-    Args:
-        chat: The endpoint.
-        max_in_flight: Limit of concurrent calls, at least 1; None: only the pool's limit.
-        requests_per_minute: Its limit, if its headers report none or one that is too high; above 0.
-        tokens_per_minute: Likewise, input and output together.
-        call_seconds: Time limit of one call, above 0; None: the pool's.
-        parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
-        context_tokens: The model's context window; None: unknown, the endpoint refuses texts that are too
-            long.
-        borrowed: Whether the caller closes the chat.
-    """
-
-    chat: ChatClient
-    max_in_flight: int | None = None
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    call_seconds: float | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    context_tokens: int | None = None
-    borrowed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Retries, time limit and breaker; pass it in `JudgingOptions` to change them.
-
-    Args:
-        timeout_seconds: Time limit of one call, unless the endpoint has its own.
-        first_wait_seconds: Upper limit of the first pause after a failure; it doubles with each further one.
-        longest_wait_seconds: Upper limit of the doubling pauses.
-        breaker_failures: Consecutive failures that open the breaker.
-        longest_breaker_seconds: Longest pause between two probes of an endpoint that is down.
-        confirm_seconds: Time during which an endpoint that never answered must refuse neutral events because
-            of the configuration before it is abandoned.
-    """
-
-    timeout_seconds: float = 30.0
-    first_wait_seconds: float = 0.5
-    longest_wait_seconds: float = 30.0
-    breaker_failures: int = 10
-    longest_breaker_seconds: float = 5.0
-    confirm_seconds: float = CONFIRM_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointState:
-    """What there is to say of one endpoint, for status and pages.
-
-    Args:
-        name: The endpoint's name.
-        up: Whether it is asked.
-        reason: Why it is down; empty while it is up.
-        remedy: What to do about it; empty while it is up.
-        since: When it went down; None while it is up.
-        failed_share: Share of the latest events that it failed at the first try and judged later, 0 to 1.
-        model: The model that answered last; empty before the first answer.
-        earlier_model: The model that answered before that one; empty if it never changed.
-        model_changed_at: When it changed; None if it never did.
-    """
-
-    name: str
-    up: bool
-    reason: str = ""
-    remedy: str = ""
-    since: datetime | None = None
-    failed_share: float = 0.0
-    model: str = ""
-    earlier_model: str = ""
-    model_changed_at: datetime | None = None
-
-    @property
-    def is_unwell(self) -> bool:
-        """Whether it is up and fails more than `UNWELL_SHARE` of its events at the first try."""
-        return self.up and self.failed_share > UNWELL_SHARE
-
-
-class EndpointObserver:
-    """Receives the events of endpoints, for metrics and logs; override what you need."""
-
-    def in_flight(self, endpoint: str, calls: int) -> None:
-        """The number of calls in flight at an endpoint has changed."""
-
-    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """An endpoint was asked for a verdict.
-
-        Args:
-            endpoint: The endpoint's name.
-            model: The model that was asked.
-            outcome: A result's status or error_type, or the kind of the endpoint's failure.
-            seconds: Time in calls, waits excluded.
-        """
-
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """A call used tokens, failed ones included; `for_verdict`: a result will carry them."""
-
-    def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint's breaker opened, for this reason, or closed (None)."""
-
-    def failed_event(self, endpoint: str, tries: int) -> None:
-        """An event was judged after an endpoint had failed it this many times."""
-
-    def model_changed(self, endpoint: str, before: str, after: str) -> None:
-        """A model answered that had not answered at this endpoint before, after another one."""
-
-    def cache_failed(self) -> None:
-        """Reading a verdict from the cache or writing it failed."""
-
-
-@dataclass(slots=True)
-class Attempt:
-    """Calls, tokens and failures of one task; created per task and passed to every call."""
-
-    calls: int = 0
-    """Calls sent, failed ones included."""
-    used: list[tuple[str, Usage]] = field(default_factory=list)
-    """Endpoint and reported tokens of each call."""
-    trials: dict[str, Trial] = field(default_factory=dict)
-    """Failures by endpoint."""
-    avoided: set[str] = field(default_factory=set)
-    """Endpoints to ask only if no other is available."""
-    pauses: int = 0
-    round_calls: int = 0
-    """Calls of the current round: one run of the evaluator at one endpoint."""
-    round_seconds: float = 0.0
-    round_used: int = 0
-    """Calls of the current round that used tokens."""
-    round_sent_at: float = 0.0
-    """When the first call of the current round was sent."""
-    stalled: bool = False
-    """Whether the last call ended late because this process was stopped."""
-
-    def begin_round(self) -> None:
-        """Reset the counts of the current round."""
-        self.round_calls, self.round_seconds, self.round_used, self.stalled = 0, 0.0, 0, False
 
 
 class Endpoint:
     """Calls one endpoint within its limits, and only while its breaker is closed.
 
     While it is open, neutral events probe the endpoint, because a failing event may be at fault itself.
-
-    Args:
-        options: The endpoint.
-        patience: Time limit and breaker.
-        slots: Slots shared by all endpoints.
-        observer: Notified of calls and outages.
-        chance: Returns uniform random numbers from 0 to 1.
-        clock: Monotonic clock, in seconds.
-        on_change: Called when it goes down or recovers.
     """
 
     def __init__(
@@ -281,7 +132,7 @@ class Endpoint:
             reason=self.trouble or "",
             remedy=self._remedy,
             since=self._down_since,
-            failed_share=self._failed_share(),
+            failed_share=failed_share(self.histories.values(), self._clock()),
             model=self._models[-1] if self._models else "",
             earlier_model=self._models[-2] if len(self._models) > 1 else "",
             model_changed_at=self._model_changed_at,
@@ -337,14 +188,7 @@ class Endpoint:
         return self.histories.setdefault(metric, History())
 
     async def is_fault_of_event(self, metric: str, trial: Trial, kind: str, *, paid: bool) -> bool:
-        """Return whether an event itself causes its failures; if the endpoint does, it is marked down.
-
-        Args:
-            metric: The metric.
-            trial: The event's failures at this endpoint.
-            kind: Error type of the last one; `unavailable` or the like if there was no answer.
-            paid: Whether they cost tokens.
-        """
+        """Return whether an event itself causes its failures; if the endpoint does, it is marked down."""
         history = self.history(metric)
         while self.is_up and self._clock() >= self.limiter.paused_until:
             decision = history.decide(trial, paid=paid, now=self._clock())
@@ -362,11 +206,14 @@ class Endpoint:
             failed = sum(one.is_neutral and one.state == "failed" for one in since)
             if failed < needed or any(one.state == "judged" for one in since):
                 continue
-            if not isinstance(trouble, JudgeUnavailableError) and await self._judges_another(metric, kind):
+            is_silent = isinstance(trouble, JudgeUnavailableError)
+            others = [] if is_silent else [other for other in self.judges if other != metric]
+            if others and await self._any_trouble(others, kind) is None:
                 history.forget_neutral_failures()
                 return trial.failures >= PAID_TRIES  # only this metric cannot be judged here
             why = f"it fails every event ({kind}), and a neutral one: {trouble}"
-            self._take_down(str(trouble) if _is_silence(trouble) else why, trouble, metric=metric, kind=kind)
+            reason = why if isinstance(trouble, EventError) else str(trouble)
+            self._take_down(reason, trouble, metric=metric, kind=kind)
         return False
 
     def stop(self) -> None:
@@ -406,26 +253,17 @@ class Endpoint:
         """Slow down, pause or open the breaker after a call without an answer."""
         now = self._clock()
         if error.kind == "rate_limited" or error.retry_after_seconds:
-            counts = self.limiter.refused(
-                error, sent_at=sent_at
-            )  # of the refusals of one pause only the first
-        elif error.kind == "overloaded" or (
-            error.kind == "timeout" and self._share_since(sent_at) > OVERLOAD_SHARE
-        ):
+            # Of the refusals of one pause only the first counts.
+            counts = self.limiter.refused(error, sent_at=sent_at)
+        elif error.kind == "overloaded" or (error.kind == "timeout" and self._fails_many(sent_at)):
             self.limiter.concurrency.overloaded(now, sent_at=sent_at)
         pause_seconds = self.limiter.paused_until - now
         if (counts and self.breaker.failed(now)) or pause_seconds > self._patience.timeout_seconds:
             self._take_down(str(error), error, pause_seconds=pause_seconds)
 
-    def _failed_share(self) -> float:
-        """Return the share of decided outcomes that were the endpoint's failures; 0 while there are few."""
-        now = self._clock()
-        found = [one for history in self.histories.values() for one in history.latest(now)]
-        latest = sorted(found, key=lambda one: one.sent_at)[-LATEST:]
-        decided = [
-            one.state for one in latest if one.state != "pending" and now - one.sent_at <= RECENT_SECONDS
-        ]
-        return decided.count("failed") / len(decided) if len(decided) >= FEWEST_EVENTS else 0.0
+    def _fails_many(self, moment: float) -> bool:
+        since = (one for history in self.histories.values() for one in history.since(moment))
+        return share_of(since) > OVERLOAD_SHARE
 
     def _answered_by(self, model: str) -> None:
         """Notice a model that answers for the first time."""
@@ -435,9 +273,6 @@ class Endpoint:
             self._model_changed_at = datetime.now(UTC)
             self._observer.model_changed(self.name, self._models[-1], model)
         self._models.append(model)
-
-    def _share_since(self, moment: float) -> float:
-        return share_of(one for history in self.histories.values() for one in history.since(moment))
 
     # Outages
 
@@ -491,7 +326,8 @@ class Endpoint:
         self._probe_later()
 
     async def _probe(self) -> None:
-        trouble = await self._any_trouble()
+        first = self._metric or next(iter(self.judges))
+        trouble = await self._any_trouble((first, *self.judges), self._kind)
         if not self.breaker.is_open:
             return
         if trouble is None:
@@ -510,12 +346,12 @@ class Endpoint:
         if self._kind is None or not isinstance(trouble, EventError):
             self.trouble, self._remedy = str(trouble), remedy_for(trouble)
 
-    async def _any_trouble(self) -> JudgeError | None:
-        """Return the first error if every metric fails the neutral event in the same way, else None."""
+    async def _any_trouble(self, metrics: Iterable[str], kind: str | None) -> JudgeError | None:
+        """Return the first error if all metrics fail the neutral event in the same way, else None."""
         found: JudgeError | None = None
-        for metric in dict.fromkeys((self._metric or next(iter(self.judges)), *self.judges)):
+        for metric in dict.fromkeys(metrics):
             trouble = await self._judge_neutral(metric)
-            if trouble is None or (isinstance(trouble, EventError) and trouble.error_type != self._kind):
+            if trouble is None or (isinstance(trouble, EventError) and trouble.error_type != kind):
                 return None
             found = found or trouble
             if isinstance(trouble, JudgeUnavailableError):
@@ -524,21 +360,10 @@ class Endpoint:
 
     # The neutral event
 
-    async def _judges_another(self, metric: str, kind: str | None) -> bool:
-        """Return whether the neutral event is judged for another metric."""
-        for other in self.judges:
-            if other != metric and await self._neutral_trouble(other, kind) is None:
-                return True
-        return False
-
     async def _neutral_trouble(self, metric: str, kind: str | None) -> JudgeError | None:
         """Return the error of judging the neutral event; None also if it fails otherwise than the events did.
 
         Concurrent callers share one call.
-
-        Args:
-            metric: The metric.
-            kind: Error type of the events' failures; None if there was no answer, then any answer passes.
         """
         task = self._neutral_calls.get((metric, kind))
         if task is None or task.done():
@@ -578,24 +403,3 @@ class Endpoint:
         self._used(reply, None)
         self._answered(None)
         return reply
-
-
-def remedy_for(error: JudgeError) -> str:
-    """Return what to do about an endpoint that is down."""
-    if isinstance(error, JudgeConfigurationError):
-        return error.remedy or "Correct the endpoint's settings"
-    if isinstance(error, JudgeUnavailableError):
-        return _REMEDIES[error.kind]
-    return "It answers without a verdict: look at its log and at the model that it serves"
-
-
-_REMEDIES: Final[Mapping[UnavailableKind, str]] = {
-    "rate_limited": "Raise its quota, or lower requests_per_minute or the sampling rate",
-    "overloaded": "Give it more capacity, or lower max_in_flight",
-    "timeout": "Look at its load; raise timeout_seconds if it is slower than that",
-    "unavailable": "Check that it runs and that base_url can be reached from here",
-}
-
-
-def _is_silence(error: JudgeError) -> bool:
-    return isinstance(error, JudgeUnavailableError | JudgeConfigurationError)

@@ -38,6 +38,10 @@ LATEST: Final = 64
 NEUTRAL_SECONDS: Final = 300.0
 """A neutral event's failure is forgotten after this time."""
 REMEMBERED: Final = 512
+FEWEST_EVENTS: Final = 20
+"""Decided events from which on an endpoint's share of failures is stated."""
+RECENT_SECONDS: Final = 900.0
+"""Older events are no part of that share."""
 
 
 class Breaker:
@@ -232,6 +236,16 @@ class History:
         doubted = low > UNWELL_SHARE or (high > DOUBTED_SHARE and not well)
         may_ask = trial.neutral_calls < MOST_NEUTRAL_CALLS and not is_unwell
         return "neutral" if doubted and may_ask else "again"
+
+
+def failed_share(histories: Iterable[History], now: float) -> float:
+    """Return the share of the latest decided outcomes that the endpoint failed; 0 while there are few."""
+    latest = sorted(
+        (one for history in histories for one in history.latest(now)), key=lambda one: one.sent_at
+    )
+    recent = [one for one in latest[-LATEST:] if now - one.sent_at <= RECENT_SECONDS]
+    decided = [one.state for one in recent if one.state != "pending"]
+    return decided.count("failed") / len(decided) if len(decided) >= FEWEST_EVENTS else 0.0
 
 
 def share_of(outcomes: Iterable[Outcome]) -> float:

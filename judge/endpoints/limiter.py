@@ -37,9 +37,6 @@ class Quota:
     """Requests or tokens per minute at one endpoint, spread evenly (a token bucket one second deep). Pure.
 
     Even calls respect fixed windows, sliding windows and token buckets alike.
-
-    Args:
-        per_minute: The configured limit, above 0; None if there is none.
     """
 
     def __init__(self, per_minute: float | None = None) -> None:
@@ -84,9 +81,6 @@ class Concurrency:
     """Adaptive limit of concurrent calls: additive increase, multiplicative decrease (RFC 5681). Pure.
 
     Latency is no signal, because an endpoint may queue requests; refusals and many time-outs are.
-
-    Args:
-        most: Upper limit; at least 1.
     """
 
     def __init__(self, most: int) -> None:
@@ -149,17 +143,7 @@ class _Waiting:
 
 
 class Limiter:
-    """Sends the calls of one endpoint within its limits, first in, first out.
-
-    Args:
-        slots: Slots shared by all endpoints.
-        max_in_flight: Limit of concurrent calls, at least 1; reduced during overload.
-        requests_per_minute: Configured limit; the lower one of it and the reported one applies.
-        tokens_per_minute: Likewise, input and output together.
-        chance: Returns uniform random numbers from 0 to 1.
-        clock: Monotonic clock, in seconds.
-        on_change: Called with the number of calls in flight.
-    """
+    """Sends the calls of one endpoint within its limits, first in, first out."""
 
     def __init__(
         self,
@@ -198,12 +182,7 @@ class Limiter:
         )
 
     async def enter(self, tokens: float, *, begun: bool) -> None:
-        """Wait until a call may be sent, and count it. Call `leave` when it has ended.
-
-        Raises:
-            DrainingError: Queued calls were cancelled, or the pool is closed.
-            EndpointDownError: The endpoint went down.
-        """
+        """Wait until a call may be sent, and count it. Call `leave` when it has ended."""
         if self._closed and not begun:
             raise DrainingError("not started: the pool is closed")
         if not self.waiting and self._wait_seconds() <= 0:
@@ -275,11 +254,7 @@ class Limiter:
             self._tokens.settle(spent - tokens)
 
     def refused(self, error: JudgeUnavailableError, *, sent_at: float) -> bool:
-        """Pause all calls after a rate limit or another failure with `Retry-After`.
-
-        Returns:
-            Whether this is a new pause, not another refusal of the last one.
-        """
+        """Pause all calls after a rate limit or another failure with `Retry-After`."""
         self._reported(error.limits)
         now = self._clock()
         is_new = sent_at >= self.paused_until

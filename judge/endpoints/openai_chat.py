@@ -31,7 +31,7 @@ from judge.endpoints.connection import (
     UnreadableReplyError,
 )
 from judge.endpoints.refusals import MAX_MESSAGE_CHARS, error_for_status, rate_limits
-from judge.endpoints.reply import NoCompletionError, read_completion, read_cosine
+from judge.endpoints.reply import Completion, NoCompletionError, read_completion, read_cosine
 from judge.endpoints.request import RequestWriter, ResponseFormat
 from judge.errors import (
     EventError,
@@ -52,14 +52,10 @@ MAX_REPLY_BYTES = 4 * 1024 * 1024
 """Limit of a reply; a verdict needs a few kilobytes."""
 
 _NO_TOKENS = Usage()
-_MEDIA_TYPES = frozenset(
-    f"{kind}/{form}"
-    for kind, forms in {
-        "application": "json problem+json xml octet-stream javascript x-ndjson",
-        "text": "html plain xml event-stream css",
-    }.items()
-    for form in forms.split()
-)
+_MEDIA_TYPES = frozenset({
+    "application/json", "application/octet-stream", "application/problem+json", "application/xml",
+    "text/event-stream", "text/html", "text/plain", "text/xml",
+})  # fmt: skip
 _REQUEST_REFUSED = frozenset({400, 422})
 # RuntimeError: an event loop that finds its file descriptor in use.
 _BROKEN = (TooLargeReplyError, httpx2.HTTPError, aiohttp.ClientError, OSError, RuntimeError)
@@ -83,9 +79,6 @@ class OpenAIChat:
         timeout_seconds: Time limit of one call, from the wait for a connection to the last byte; above 0.
         max_connections: Upper limit of connections, at least 1; should not be below the calls in flight.
         max_reply_bytes: Limit of a reply's body.
-
-    Raises:
-        JudgeConfigurationError: An argument is invalid.
     """
 
     def __init__(
@@ -100,23 +93,19 @@ class OpenAIChat:
         max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         host = _host(endpoint, base_url)
-        if timeout_seconds <= 0:
-            raise JudgeConfigurationError(
-                f"timeout_seconds of judge endpoint {endpoint} must be above 0, got {timeout_seconds}"
-            )
+        wrong = f"timeout_seconds must be above 0, got {timeout_seconds}" if timeout_seconds <= 0 else ""
         if max_connections < 1:
-            raise JudgeConfigurationError(
-                f"max_connections of judge endpoint {endpoint} must be at least 1, got {max_connections}"
-            )
+            wrong = f"max_connections must be at least 1, got {max_connections}"
+        if wrong:
+            raise JudgeConfigurationError(f"judge endpoint {endpoint}: {wrong}")
         key = api_key.strip()
         if not (key.isascii() and key.isprintable()):
             raise JudgeConfigurationError(
                 f"the API key of judge endpoint {endpoint} contains characters that are invalid in an HTTP "
-                "header: "
-                "check the secret for line breaks or quotes"
+                "header: check the secret for line breaks or quotes"
             )
-        self._endpoint = endpoint
-        self._model = model
+        self.endpoint = endpoint
+        self.model = model
         self._key = key
         self._timeout_seconds = timeout_seconds
         self._max_reply_bytes = max_reply_bytes
@@ -134,16 +123,6 @@ class OpenAIChat:
             # No proxy for loopback addresses.
             trust_env=not is_loopback(host),
         )
-
-    @property
-    def endpoint(self) -> str:
-        """The endpoint's configured name."""
-        return self._endpoint
-
-    @property
-    def model(self) -> str:
-        """The configured model."""
-        return self._model
 
     @property
     def response_format(self) -> ResponseFormat:
@@ -178,7 +157,7 @@ class OpenAIChat:
                 self._takes_temperature = False
                 _log.warning(
                     "judge endpoint %s refuses temperature %s; it is not sent any more",
-                    self._endpoint,
+                    self.endpoint,
                     request.temperature,
                 )
                 request = replace(request, temperature=None)
@@ -196,17 +175,17 @@ class OpenAIChat:
         """Return the error for a missing or incomplete reply."""
         if isinstance(error, TimeoutError):
             return JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
+                f"judge endpoint {self.endpoint} did not answer within {self._timeout_seconds:g} s",
                 kind="timeout",
             )
         if isinstance(error, TooLargeReplyError) and error.is_success:
             # A successful reply of this size is due to the request; a retry would not help.
-            return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
+            return InvalidVerdictError(f"judge {self.model} at {self.endpoint}: {error}")
         why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
         if why == NO_DESCRIPTORS:
-            return JudgeUnavailableError(f"judge endpoint {self._endpoint} cannot be asked: {why}")
+            return JudgeUnavailableError(f"judge endpoint {self.endpoint} cannot be asked: {why}")
         return JudgeUnavailableError(
-            f"judge endpoint {self._endpoint} cannot be reached or closed the connection: {why}"
+            f"judge endpoint {self.endpoint} cannot be reached or closed the connection: {why}"
         )
 
     def _remember(self, response_format: ResponseFormat) -> None:
@@ -221,7 +200,7 @@ class OpenAIChat:
                     "judge endpoint %s refuses response_format %s; using %s from now on, with the schema in "
                     "the prompt"
                 ),
-                self._endpoint,
+                self.endpoint,
                 self._response_format.value,
                 response_format.value,
             )
@@ -241,16 +220,16 @@ class OpenAIChat:
         try:
             completion = (read_cosine if request.embeds else read_completion)(reply.content)
         except NoCompletionError as error:
-            paid = _paid(ChatReply("", self._model, error.usage, seconds))
+            paid = _paid(ChatReply("", self.model, error.usage, seconds))
             if error.body is not None:
                 refusal = self._status_error(error.status, error.body, reply.headers, schema_sent=schema_sent)
                 refusal.reply = paid
                 raise refusal from error
-            _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, error)
+            _log.debug("judge endpoint %s said [foreign text, cut]: %s", self.endpoint, error)
             wanted = "pair of vectors" if request.embeds else "chat completion"
             raise JudgeUnavailableError(
                 (
-                    f"judge endpoint {self._endpoint} answered {reply.status} with a body that is not a "
+                    f"judge endpoint {self.endpoint} answered {reply.status} with a body that is not a "
                     f"{wanted} ({_media_type(reply.headers)})"
                 ),
                 reply=paid,
@@ -259,38 +238,32 @@ class OpenAIChat:
             self._remember(response_format)
         answer = ChatReply(
             text=completion.text,
-            model=completion.model or self._model,
+            model=completion.model or self.model,
             usage=completion.usage,
             seconds=seconds,
             limits=rate_limits(reply.headers.raw),
         )
         if completion.refusal:
             self._heard(completion.refusal[:MAX_MESSAGE_CHARS])
-            raise EventError(
-                "content_refused", f"judge {self._model} refused to judge it", reply=_paid(answer)
-            )
-        if completion.finish_reason == "content_filter":
-            raise EventError(
-                "content_refused",
-                f"the content filter of {self._endpoint} stopped {self._model}",
-                reply=_paid(answer),
-            )
-        if completion.finish_reason == "length":
-            raise EventError(
-                "reply_cut",
-                (
-                    f"the reply of {self._model} ended at its length limit "
-                    f"({request.max_output_tokens} tokens asked for)"
-                ),
-                reply=_paid(answer),
-            )
+        if completion.refusal or completion.finish_reason in {"content_filter", "length"}:
+            raise self._stopped(completion, request, _paid(answer))
         return answer
+
+    def _stopped(self, completion: Completion, request: ChatRequest, paid: ChatReply | None) -> EventError:
+        if completion.refusal:
+            return EventError("content_refused", f"judge {self.model} refused to judge it", reply=paid)
+        if completion.finish_reason == "content_filter":
+            why = f"the content filter of {self.endpoint} stopped {self.model}"
+            return EventError("content_refused", why, reply=paid)
+        limit = f"({request.max_output_tokens} tokens asked for)"
+        why = f"the reply of {self.model} ended at its length limit {limit}"
+        return EventError("reply_cut", why, reply=paid)
 
     def _status_error(
         self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
     ) -> JudgeError:
         error = error_for_status(
-            endpoint=self._endpoint,
+            endpoint=self.endpoint,
             status=status,
             body=body,
             headers=headers,
@@ -303,7 +276,7 @@ class OpenAIChat:
 
     def _heard(self, words: str) -> None:
         self.said = words
-        _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, quoted(words))
+        _log.debug("judge endpoint %s said [foreign text, cut]: %s", self.endpoint, quoted(words))
 
 
 def _error_body(content: bytes) -> object:

@@ -23,14 +23,7 @@ MAX_SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One vote of a panel.
-
-    Args:
-        endpoint: Endpoint that is asked.
-        model: Model that is asked.
-        evaluator: Evaluator of its results.
-        judge: Its judge.
-    """
+    """One vote of a panel."""
 
     endpoint: str
     model: str
@@ -43,11 +36,6 @@ class PanelJudge:
 
     Members whose endpoint is down are awaited only if the others give no quorum. A member that fails on an
     answer has no vote on it. Without a quorum the result is `Failed("no_quorum")`.
-
-    Args:
-        members: In the panel's order; at least two.
-        quorum: Required verdicts; from 1 to the number of members.
-        score_range: Lowest and highest score of the metric.
     """
 
     def __init__(self, members: Sequence[Member], *, quorum: int, score_range: tuple[float, float]) -> None:
@@ -138,12 +126,7 @@ class PanelJudge:
 
 
 def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
-    """Return a panel's evaluator; members, their order and the quorum change its fingerprint.
-
-    Args:
-        members: Its members' evaluators, in the panel's order.
-        quorum: Required verdicts.
-    """
+    """Return a panel's evaluator; members, their order and the quorum change its fingerprint."""
     first = members[0]
     names = [one.fingerprint for one in members]
     digest = hashlib.sha256("\0".join(["panel-1", str(quorum), *names]).encode()).hexdigest()

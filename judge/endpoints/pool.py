@@ -18,16 +18,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from judge.endpoints.endpoint import (
-    Attempt,
-    Endpoint,
-    EndpointObserver,
-    EndpointOptions,
-    EndpointState,
-    Patience,
-)
+from judge.endpoints.endpoint import Endpoint
 from judge.endpoints.health import Trial
 from judge.endpoints.limiter import SharedSlots
+from judge.endpoints.options import Attempt, EndpointObserver, EndpointOptions, EndpointState, Patience
 from judge.errors import DrainingError, EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
 from judge.verdict.dialogue import Asking
 from judge.verdict.evaluator import Judge
@@ -50,14 +44,6 @@ class EndpointPool:
 
     The first endpoint that is up is asked. While it is busy or at its limits, calls queue for it, because
     another model would give other scores. For use in one event loop.
-
-    Args:
-        endpoints: In order of preference; at least one, with distinct names.
-        max_in_flight: Concurrent calls over all endpoints; at least 1.
-        patience: Retries, time limit and breaker.
-        observer: Notified of calls and outages.
-        chance: Returns uniform random numbers from 0 to 1.
-        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -106,11 +92,7 @@ class EndpointPool:
         return tuple(endpoint.state for endpoint in self.endpoints)
 
     def named(self, names: Sequence[str] = ()) -> tuple[Endpoint, ...]:
-        """Return a metric's endpoints, in order of preference; without names all.
-
-        Raises:
-            JudgeConfigurationError: An endpoint is not in the pool.
-        """
+        """Return a metric's endpoints, in order of preference; without names all."""
         known = {endpoint.name: endpoint for endpoint in self.endpoints}
         unknown = [name for name in names if name not in known]
         if unknown:
@@ -123,12 +105,7 @@ class EndpointPool:
         return endpoints
 
     async def until_one_is_up(self, endpoints: Sequence[Endpoint]) -> None:
-        """Wait until one of these endpoints is up.
-
-        Raises:
-            JudgeConfigurationError: All of them are misconfigured; lists each error.
-            DrainingError: `drain` was called meanwhile.
-        """
+        """Wait until one of these endpoints is up."""
         drains = self._drains
         while trouble_of(endpoints) is not None:
             errors = [endpoint.misconfigured for endpoint in endpoints]
@@ -137,11 +114,7 @@ class EndpointPool:
             await self._next_change(drains)
 
     async def pause(self, seconds: float, endpoints: Sequence[Endpoint]) -> None:
-        """Wait this long, or until one of these endpoints recovers.
-
-        Raises:
-            DrainingError: `drain` was called meanwhile.
-        """
+        """Wait this long, or until one of these endpoints recovers."""
         drains = self._drains
         try:
             async with asyncio.timeout(seconds):
@@ -155,9 +128,6 @@ class EndpointPool:
         """Cancel queued calls, except those of verdicts with a call already sent.
 
         Use it before a worker stops or its partitions are revoked: the result of a new call would be lost.
-
-        Args:
-            close: Whether to refuse new verdicts, too, as at the end of a worker.
         """
         self._drains += 1
         self._closed = self._closed or close
@@ -203,10 +173,6 @@ class RetryingJudge:
     A failure is never published at once: the event is asked again, and `History` decides whether the event
     or its endpoint causes the failures. All calls of a verdict go to one endpoint, so its evaluator names one
     model.
-
-    Args:
-        judges: One evaluator per endpoint, by name, in order of preference.
-        pool: The endpoints; the caller closes it.
     """
 
     def __init__(self, judges: Mapping[str, Judge], pool: EndpointPool) -> None:
@@ -220,10 +186,6 @@ class RetryingJudge:
 
     async def judge(self, task: JudgeTask, *, patient: bool = True) -> Result:
         """Judge one answer, retrying transient failures without a time limit.
-
-        Args:
-            task: A task of this judge's metric.
-            patient: Whether to wait while all endpoints are down.
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.

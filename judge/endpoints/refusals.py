@@ -57,52 +57,33 @@ _KINDS: Mapping[int, UnavailableKind] = {
 _REQUEST_KINDS: tuple[tuple[FailedType | Literal["configuration"], frozenset[str], tuple[str, ...]], ...] = (
     (
         "content_refused",
-        frozenset(
-            {
-                "content_filter",
-                "content_policy_violation",
-                "responsibleaipolicyviolation",
-                "invalid_prompt",
-                "safety",
-            }
-        ),
+        frozenset({
+            "content_filter", "content_policy_violation", "invalid_prompt", "responsibleaipolicyviolation",
+            "safety",
+        }),
         ("content management policy", "content policy", "content filter", "usage policies"),
     ),
     (
         "context_too_long",
-        frozenset({"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"}),
+        frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"}),
         (
-            "context length",
-            "context window",
-            "context size",
-            "maximum model length",
-            "prompt is too long",
+            "context length", "context window", "context size", "maximum model length", "prompt is too long",
             "too many tokens",
         ),
     ),
     (
         "configuration",
-        frozenset(
-            {
-                "invalid_api_key",
-                "model_not_found",
-                "unknown_parameter",
-                "unsupported_parameter",
-                "unsupported_value",
-            }
-        ),
+        frozenset({
+            "invalid_api_key", "model_not_found", "unknown_parameter", "unsupported_parameter",
+            "unsupported_value",
+        }),
         ("api key not valid", "unsupported parameter", "unrecognized request argument"),
     ),
-)
+)  # fmt: skip
 _FORMAT_WORDS = (
-    "response_format",
-    "response format",
-    "json_schema",
-    "structured output",
-    "guided decoding",
-    "guided_json",
-    "grammar",
-)
+    "response_format", "response format", "json_schema", "structured output", "guided decoding",
+    "guided_json", "grammar",
+)  # fmt: skip
 # OpenAI's message for an invalid schema: correct the schema; a weaker format would only hide the error.
 _BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
@@ -117,21 +98,7 @@ def error_for_status(
     schema_sent: bool,
     secret: str,
 ) -> JudgeError:
-    """Return the error for a reply with an error status.
-
-    Args:
-        endpoint: The endpoint's configured name.
-        status: The HTTP status.
-        body: The decoded JSON body, or its text if it is not JSON.
-        headers: The reply's headers, case-insensitive.
-        now: Reference time for a date in `Retry-After` if the reply has no `Date`.
-        schema_sent: Whether the request had a `response_format`.
-        secret: The API key, which is redacted from quoted text.
-
-    Returns:
-        JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError if the `response_format` is
-        refused) or EventError, to be raised.
-    """
+    """Return the error for a reply with an error status."""
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
     said = _cut(message)
@@ -264,14 +231,7 @@ _MAX_CHARS = 64
 
 
 def rate_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits | None:
-    """Parse the limits that an endpoint reports.
-
-    Args:
-        headers: Names and values of a reply's raw headers.
-
-    Returns:
-        The limits; None if none is readable.
-    """
+    """Parse the limits that an endpoint reports."""
     found: dict[str, float] = {}
     for name, value in headers:
         # Skip most headers fast, because this runs for every call.
@@ -288,11 +248,7 @@ def rate_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits | None:
 
 
 def duration_seconds(text: str) -> float | None:
-    """Parse a duration: `6m0s`, `8.64s`, `120ms`, or plain seconds.
-
-    Returns:
-        Seconds, 0 or more; None for anything else.
-    """
+    """Parse a duration: `6m0s`, `8.64s`, `120ms`, or plain seconds."""
     plain = _number(text)
     if plain is not None:
         return plain if plain >= 0 else None

@@ -95,11 +95,7 @@ _T = TypeVar("_T")
 
 
 def read_completion(raw: bytes) -> Completion:
-    """Parse a reply's body.
-
-    Raises:
-        NoCompletionError: It is no chat completion, or has no choice.
-    """
+    """Parse a reply's body."""
     body = read_body(raw, _BODY)
     if not body.choices:
         raise _no_completion(raw, body.usage)
@@ -114,11 +110,7 @@ def read_completion(raw: bytes) -> Completion:
 
 
 def read_body(raw: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
-    """Parse a body with a decoder; lone surrogates are replaced.
-
-    Raises:
-        NoCompletionError: The body does not match.
-    """
+    """Parse a body with a decoder; lone surrogates are replaced."""
     for written in (raw, None):
         try:
             return decoder.decode(_ESCAPE.sub(_whole_escape, raw) if written is None else written)
@@ -276,11 +268,7 @@ _VECTORS = msgspec.json.Decoder(_Vectors)
 
 
 def read_cosine(raw: bytes) -> Completion:
-    """Parse a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`.
-
-    Raises:
-        NoCompletionError: It does not contain two non-zero vectors of the same length.
-    """
+    """Parse a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`."""
     body = read_body(raw, _VECTORS)
     usage = read_usage(body.usage)
     vectors = [_numbers(one.embedding) for one in _in_order(body.data)[:_LOOKED_AT]]

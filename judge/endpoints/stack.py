@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from judge.endpoints.clients import NOBODY
-from judge.endpoints.endpoint import EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.panel import Member, PanelJudge
 from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.metric import Metric, OwnProcess
@@ -47,15 +47,6 @@ class JudgingStack:
 
     Use `judge` if failures are to be retried without a time limit (a worker, a file), and `evaluator` for a
     single try whose errors you handle (the library, the doctor).
-
-    Args:
-        endpoints: In order of preference; at least one, with distinct names. Closed with the stack unless
-            borrowed.
-        options: How it judges.
-        prices: Prices of tokens.
-        cache: Cache of verdicts. Closed with the stack.
-        observer: Notified of calls and outages.
-        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -90,11 +81,6 @@ class JudgingStack:
     ) -> RetryingJudge | Judge:
         """Return a metric's judge, with retries; a code metric's judge calls no endpoint.
 
-        Args:
-            metric: The metric.
-            endpoints: Names of its endpoints, in order of preference; empty: all.
-            parameters: Sampling parameters of this metric; they override an endpoint's own.
-
         Raises:
             JudgeConfigurationError: No endpoint has one of these names.
         """
@@ -117,15 +103,7 @@ class JudgingStack:
         cached: bool = True,
         context_tokens: int | None = None,
     ) -> Judge:
-        """Return a metric's judge at one endpoint, without retries and outside the pool's limits.
-
-        Args:
-            metric: How it judges.
-            endpoint: The endpoint; None: the first.
-            parameters: Sampling parameters of this metric; they override the endpoint's own.
-            cached: Whether cached verdicts may be used.
-            context_tokens: Context window to which texts are fitted; None: the endpoint's own.
-        """
+        """Return a metric's judge at one endpoint, without retries and outside the pool's limits."""
         if metric.mode == "code":
             return self._code_judge(metric)
         asked = endpoint or self.endpoints[0]
@@ -169,9 +147,6 @@ class JudgingStack:
             parameters: Sampling parameters of this metric; they override an endpoint's own.
             samples: Votes of each; at least 1. With more than one, the temperature is 1 unless the parameters
                 name one, and the cache is not used, so that samples are independent.
-
-        Raises:
-            JudgeConfigurationError: No endpoint has one of these names.
         """
         members = []
         asked = self._asked(tuple(endpoints) or (self.endpoints[0].chat.endpoint,))

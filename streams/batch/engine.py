@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judge.endpoints.endpoint import EndpointObserver
+from judge.endpoints.options import EndpointObserver
 from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.verdict.pricing import PriceTable

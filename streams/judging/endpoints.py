@@ -12,8 +12,9 @@ import structlog
 from judge.chat import OFFLINE_MODEL, ChatClient
 from judge.endpoints.addresses import is_loopback, list_models
 from judge.endpoints.clients import NOBODY
-from judge.endpoints.endpoint import CONFIRM_SECONDS, MOST_PROBES, EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.endpoint import MOST_PROBES
 from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import JudgeUnavailableError
 from judge.metric import Metric

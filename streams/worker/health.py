@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from judge.endpoints.endpoint import EndpointState
+from judge.endpoints.options import EndpointState
 from judge.text.causes import NO_DESCRIPTORS
 from streams.worker.pipeline import Pipeline
 

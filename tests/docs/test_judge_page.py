@@ -6,7 +6,7 @@ import re
 
 import yaml
 
-from judge.endpoints.endpoint import CONFIRM_SECONDS, MISCONFIGURED_SECONDS
+from judge.endpoints.endpoint import MISCONFIGURED_SECONDS
 from judge.endpoints.health import (
     CHANCE,
     FEW_FAILURES,
@@ -20,6 +20,7 @@ from judge.endpoints.health import (
 )
 from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
 from judge.endpoints.openai_chat import MAX_REPLY_BYTES
+from judge.endpoints.options import CONFIRM_SECONDS
 from judge.endpoints.pool import TRIES_BEFORE_NEXT
 from judge.verdict.fitting import CUT_KIND
 from streams.settings import JudgeSettings, Settings

@@ -11,9 +11,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from judge.endpoints.endpoint import EndpointOptions, Patience
 from judge.endpoints.health import MOST_NEUTRAL_CALLS
 from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, Result, RetryingJudge
 from judge.errors import JudgeConfigurationError
 from judge.verdict.evaluator import Judge

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoints.endpoint import EndpointOptions, Patience
+from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.verdict.cache import MemoryCache

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoints.endpoint import EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatReply, ChatRequest, QuotaReport, RateLimits
-from judge.endpoints.endpoint import EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.health import MOST_NEUTRAL_CALLS
+from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, Result, RetryingJudge
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.verdict.evaluator import Judge

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.options import EndpointOptions
 from judge.endpoints.stack import JudgingStack
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.coverage.metric import Coverage

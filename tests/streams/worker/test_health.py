@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judge.endpoints.endpoint import EndpointState
+from judge.endpoints.options import EndpointState
 from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, TOLD_FOR, Health
 
 

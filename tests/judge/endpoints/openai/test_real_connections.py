@@ -15,8 +15,8 @@ import pytest
 import uvloop
 
 from judge.chat import ChatMessage, ChatRequest
-from judge.endpoints.endpoint import EndpointOptions
 from judge.endpoints.openai_chat import OpenAIChat
+from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.errors import JudgeUnavailableError
 from judge.metrics.registry import build_metric

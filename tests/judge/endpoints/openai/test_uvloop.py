@@ -7,7 +7,7 @@ import asyncio
 import uvloop
 
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.endpoint import EndpointOptions, Patience
+from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.verdict.evaluator import Judge
 from tests.judge.tasks import TONE, make_task

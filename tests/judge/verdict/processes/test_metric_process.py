@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.endpoint import EndpointOptions
+from judge.endpoints.options import EndpointOptions
 from judge.endpoints.stack import JudgingStack
 from judge.metrics.code.function import Function
 from judge.metrics.code.json_valid import JsonValid
