@@ -9,8 +9,10 @@ import pytest
 from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.stack import JudgingStack
-from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.coverage.metric import Coverage
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
 from judge.verdict.cache import MemoryCache
 from tests.judge.endpoints.test_reliable import Server, now
 from tests.judge.tasks import TONE, make_task
@@ -110,3 +112,20 @@ async def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged()
         assert {one.judge.endpoint for one in results if one.judge} == {"small"}
         assert str(stack.pool.trouble) == "None"
         assert now() - began <= 70
+
+
+@virtually
+async def test_a_metric_that_cannot_be_judged_takes_no_endpoint_down() -> None:
+    """All events and the neutral one fail for one metric: its events fail, those of the other are scored."""
+    refusal = EventError("rejected_request", "answered 400")
+    server = Server(lambda _, text: refusal if text.startswith("curt:") else 0.1)
+    pack = parse_pack(b'[{role: user, content: "curt: {answer}"}]', dialect="yaml", origin="p")
+    async with JudgingStack([EndpointOptions(server)], clock=now) as stack:
+        tone, curt = stack.judge(TONE), stack.judge(PackMetric("curt", pack, score_range=(1, 5)))
+        failed = [asyncio.create_task(curt.judge(make_task("curt", answer=str(one)))) for one in range(20)]
+        scored = [asyncio.create_task(tone.judge(make_task("tone", answer=str(one)))) for one in range(20)]
+        assert {one.status for one in await asyncio.gather(*failed)} == {"failed"}
+        assert {one.status for one in await asyncio.gather(*scored)} == {"scored"}
+        (state,) = stack.pool.states
+        assert (state.up, state.failed_share) == (True, 0)
+        assert sum(text.startswith("curt:") for _, text in server.calls) <= 20 * 4 + 20

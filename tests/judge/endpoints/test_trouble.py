@@ -22,7 +22,6 @@ from schemas import Failed, FailedType
 from tests.judge.endpoints.test_reliable import HANG, NEUTRAL, Server, judge_all, now, pooled, task
 from tests.judge.virtual_time import virtually
 
-FIRST_DOUBT = 6
 GOOD_SECONDS = 0.5
 TIMEOUT_SECONDS = 10.0
 
@@ -219,11 +218,8 @@ WRONG: dict[str, Exception] = {
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 @virtually
-async def test_an_endpoint_that_fails_every_event_decides_few(wrong: Exception) -> None:
-    """An endpoint fails every call for 20 s, with 400 events at 20 a second: at most 7 events fail.
-
-    Five fail after the last verdict; each of two good calls in flight at the start may reset the count.
-    """
+async def test_an_endpoint_that_fails_every_event_decides_none(wrong: Exception) -> None:
+    """An endpoint fails every call for 20 s, with 400 events at 20 a second: all are scored soon after."""
     began = now()
     async with judging(lambda *_: wrong if 2 <= now() - began < 22 else 0.1) as (judge, pool, server):
         tasks = await paced(judge, ["a"] * 400, a_second=20)
@@ -231,19 +227,14 @@ async def test_an_endpoint_that_fails_every_event_decides_few(wrong: Exception) 
         assert pool.trouble is not None
         assert len(server.calls) <= 40 + 30
         results = await asyncio.gather(*tasks["a"])
-        failed = [one for one in results if isinstance(one, Failed)]
-        assert len(failed) <= FIRST_DOUBT - 1 + 2
+        assert {kind_of(one) for one in results} == {"scored"}
         assert now() - began <= 22 + 5 + 10
         assert pool.trouble is None
 
 
 @virtually
-async def test_an_endpoint_that_fails_nearly_all_decides_few_events() -> None:
-    """For 20 s nine of ten replies are invalid, with 400 events at 20 a second.
-
-    Six consecutive failures are rare, and one neutral call of ten is judged: 9 failures among 12 verdicts
-    raise the doubt, and then two consecutive ones do. Without it 360 events would fail.
-    """
+async def test_an_endpoint_that_fails_nearly_all_decides_no_event() -> None:
+    """For 20 s nine of ten replies are invalid, with 400 events at 20 a second."""
     began, chance = now(), Random(7)
 
     def reply(*_: object) -> Any:
@@ -253,7 +244,7 @@ async def test_an_endpoint_that_fails_nearly_all_decides_few_events() -> None:
     async with judging(reply) as (judge, _, _):
         tasks = await paced(judge, ["a"] * 400, a_second=20)
         results = await asyncio.gather(*tasks["a"])
-        assert sum(isinstance(one, Failed) for one in results) <= 40
+        assert {kind_of(one) for one in results} == {"scored"}
 
 
 @virtually
