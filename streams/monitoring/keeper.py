@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from judge.errors import DrainingError
 from schemas import RESULT, Alert, Failed, Scored, Unscored
-from streams.errors import TooLargeError
+from streams.errors import SettingsError, TooLargeError
 from streams.kafka.letters import Incoming, moment
 from streams.kafka.output import Output
 from streams.kafka.stretch import StretchReader
@@ -122,6 +122,8 @@ class Keeper:
             while True:
                 try:
                     return await self._take(record)
+                except SettingsError:
+                    raise  # no retry helps: the worker stops
                 except Exception as error:
                     self._held.pop(record.partition, None)
                     if record.partition not in self._assigned():
@@ -265,6 +267,7 @@ class Keeper:
                 held.next = min(held.next, record.offset if count else 0)
                 continue
             count += 1
+            held.heard = max(held.heard, record.timestamp or 0.0)
             result = _result(record)
             if result is not None and lacking:
                 _observe(held.monitor, record, result, lacking)
@@ -312,6 +315,7 @@ class Keeper:
             _log.info("monitor has learned from earlier results", metric=metric, results=len(before))
 
     async def _observe(self, held: _Held, record: Incoming) -> list[Alert]:
+        held.heard = max(held.heard, record.timestamp or 0.0)
         result = _result(record)
         if result is None:
             return []
@@ -319,7 +323,6 @@ class Keeper:
             await self._warm_up(held.monitor, record.partition, result.metric)
             held.metrics.add(result.metric)
         held.unsaved += 1
-        held.heard = max(held.heard, record.timestamp or 0.0)
         return _observe(held.monitor, record, result)
 
     # Saving
