@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,56 +53,32 @@ class Agreement:
         """Number of equal choices."""
         return sum(human == judge for human, judge in self.pairs)
 
-    @property
-    def values(self) -> list[str]:
-        """All choices, in the order of numbers, else of names."""
-        return sorted({one for pair in self.pairs for one in pair}, key=_order)
-
     def as_json(self) -> dict[str, Any]:
         """Return the JSON form; `confusion` counts a person's choice by the judge's."""
-        rows: dict[str, Counter[str]] = {}
-        for human, judge in self.pairs:
-            rows.setdefault(human, Counter())[judge] += 1
-        return {
-            "metric": self.metric,
-            "judge": self.judge,
-            "fingerprint": self.fingerprint,
-            "labels": len(self.pairs),
-            "same": self.same,
-            "kappa": self.kappa,
-            "interval": None if self.interval is None else list(self.interval),
-            "confusion": {human: dict(rows[human]) for human in sorted(rows, key=_order)},
-        }
-
-    def headline(self) -> str:
-        """Return the agreement in one line."""
-        shown = "no kappa (all choices are equal)" if self.kappa is None else f"kappa {self.kappa:.2f}"
-        ends = "" if self.interval is None else f" (95%: {self.interval[0]:.2f} to {self.interval[1]:.2f})"
-        return (
-            f"{self.metric}, {printable(self.judge, 60)} ({self.fingerprint}): {self.same} of "
-            f"{len(self.pairs)} labels equal the judge's score, {shown}{ends}"
-        )
-
-    def table(self) -> list[list[str]]:
-        """Return the counts of a person's choice (rows) by the judge's (columns); empty with many values."""
-        values = self.values
-        if len(values) > MOST_VALUES:
-            return []
         counts = Counter(self.pairs)
-        rows = [[human, *(str(counts[human, judge] or "") for judge in values)] for human in values]
-        return [["person \\ judge", *values], *rows]
+        humans, judges = ({pair[place]: None for pair in self.pairs} for place in (0, 1))
+        found = asdict(self) | {"labels": len(self.pairs), "same": self.same}
+        found["confusion"] = {
+            human: {judge: counts[human, judge] for judge in judges if counts[human, judge]}
+            for human in humans
+        }
+        return {name: value for name, value in found.items() if name not in ("pairs", "people")}
 
     def lines(self) -> list[str]:
-        """Return the text form."""
-        table = self.table()
-        widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))] if table else []
-        return [
-            self.headline(),
-            *(
-                "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-                for row in table
-            ),
-        ]
+        """Return the text form: a line, and a person's choice (rows) by the judge's (columns)."""
+        shown = "no kappa (all choices are equal)" if self.kappa is None else f"kappa {self.kappa:.2f}"
+        ends = "" if self.interval is None else f" (95%: {self.interval[0]:.2f} to {self.interval[1]:.2f})"
+        same = f"{self.same} of {len(self.pairs)} labels equal the judge's score"
+        told = [f"{self.metric}, {printable(self.judge, 60)} ({self.fingerprint}): {same}, {shown}{ends}"]
+        values = sorted({one for pair in self.pairs for one in pair}, key=_order)
+        if len(values) > MOST_VALUES:
+            return told
+        counts = Counter(self.pairs)
+        table = [["person \\ judge", *values]]
+        table += [[human, *(str(counts[human, judge] or "") for judge in values)] for human in values]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        rows = ("  ".join(map(str.rjust, row, widths)).rstrip() for row in table)
+        return told + [f"  {row}" for row in rows]
 
 
 def read_human_labels(path: Path) -> list[HumanLabel]:

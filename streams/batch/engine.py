@@ -27,6 +27,8 @@ Work: TypeAlias = JudgeTask | InvalidLine
 Outcome: TypeAlias = Result | InvalidLine
 CONFIRM_SECONDS = 2.0
 """How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
+WAITING = 8
+"""Limit of outcomes that wait for a slow one before them, as a multiple of `Limits.at_once`."""
 _LOOK_SECONDS = 0.1
 
 
@@ -128,14 +130,14 @@ class Batch:
                 while self._goes_on(watches) and not self._has_room():
                     if not pending:
                         self.end = "max_usd"
-                    elif await self._first(watches):
-                        yield pending.popleft().result()
+                    async for outcome in self._finished(watches):
+                        yield outcome
                 if not self._goes_on(watches):
                     break
                 pending.append(asyncio.create_task(self._outcome(item)))
             while pending and self._goes_on(watches):
-                if await self._first(watches):
-                    yield pending.popleft().result()
+                async for outcome in self._finished(watches):
+                    yield outcome
             async for outcome in self._in_flight():
                 yield outcome
         finally:
@@ -169,9 +171,9 @@ class Batch:
 
     def _has_room(self) -> bool:
         """Return whether another task may start, by the limits on concurrency and cost."""
-        if len(self._pending) >= self._limits.at_once:
-            return False
         running = sum(not one.done() for one in self._pending)
+        if running >= self._limits.at_once or len(self._pending) >= WAITING * self._limits.at_once:
+            return False
         return self._limits.max_usd is None or self._spent.affords(running + 1, self._limits.max_usd)
 
     def _goes_on(self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]) -> bool:
@@ -182,10 +184,15 @@ class Batch:
             self.end = "stopped"
         return self.end == "done"
 
-    async def _first(self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]) -> bool:
-        """Wait for the first pending outcome, or the end; return whether there is one."""
-        await asyncio.wait({self._pending[0], *watches}, return_when=asyncio.FIRST_COMPLETED)
-        return self._pending[0].done()
+    async def _finished(
+        self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]
+    ) -> AsyncIterator[Outcome]:
+        """Wait until a call or the batch ends; yield the outcomes before the first that is pending."""
+        running = {one for one in self._pending if not one.done()}
+        if self._pending and self._pending[0] in running:
+            await asyncio.wait({*running, *watches}, return_when=asyncio.FIRST_COMPLETED)
+        while self._pending and self._pending[0].done():
+            yield self._pending.popleft().result()
 
     async def _in_flight(self) -> AsyncIterator[Outcome]:
         """Wait for the calls in flight after a stop, and yield what they gave."""

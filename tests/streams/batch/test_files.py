@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -12,8 +14,9 @@ from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
+from judge.task import unsampled_task
 from judge.verdict.pricing import ModelPrice, PriceTable
-from schemas import Scored, Usage
+from schemas import JudgeTask, QAEvent, Scored, Usage
 from streams.batch.engine import Batch, Checks, Limits, outage
 from streams.batch.files import FileWork
 from streams.batch.sources import InvalidLine, Line
@@ -24,6 +27,7 @@ from streams.judging.endpoints import metric_judges, open_stack
 from streams.settings import JudgeSettings
 from tests.judge.endpoints.test_reliable import DOWN, Server, judge_all, now, pooled, until
 from tests.judge.virtual_time import run_virtually
+from tests.streams.results import scored
 
 
 def test_endpoints_that_stay_down_are_given_up() -> None:
@@ -158,3 +162,28 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
         assert places == sorted(places)
         again = await judged(results[-1].result_id)
         assert [one.event_id for one in again if one.metric == "whole"] == ["c-2"]
+
+
+async def test_a_slow_verdict_holds_the_order_but_not_the_others() -> None:
+    """While the first of 12 verdicts waits, others are judged two at once; outcomes come in order."""
+    release, judged = asyncio.Event(), 0
+
+    class Slow:
+        async def judge(self, task: JudgeTask) -> Scored:
+            nonlocal judged
+            if task.event_id == "0":
+                await release.wait()
+            judged += 1
+            if judged == 11:
+                release.set()
+            return scored(int(task.event_id), 3)
+
+    async def work() -> AsyncIterator[JudgeTask]:
+        for number in range(12):
+            event = QAEvent(event_id=str(number), question="q", answer="a")
+            yield unsampled_task(event, build_metric("tone"), source="f", now=datetime.now(UTC))
+
+    batch = Batch({"tone": Slow()}, None, Limits(at_once=2))
+    async with asyncio.timeout(10):
+        outcomes = [one async for one in batch.run(work())]
+    assert [one.event_id for one in outcomes if isinstance(one, Scored)] == [f"e{n}" for n in range(12)]
