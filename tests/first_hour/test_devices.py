@@ -8,7 +8,7 @@ import sys
 import pytest
 
 LIMITED = (
-    "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30,) * 2);"
+    "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30,) * 2);"
     "from streams.cli.main import run; run()"
 )
 
@@ -26,7 +26,7 @@ LIMITED = (
     ids=lambda value: "-".join(value[:1] + value[4:]) if isinstance(value, tuple) else "",
 )
 def test_a_device_is_refused(command: tuple[str, ...], says: str) -> None:
-    """The command ends with a usage error that names the limit, within 3 GiB of address space."""
+    """The command ends with a usage error that names the limit, within 4 GiB of address space."""
     ended = subprocess.run(
         [sys.executable, "-c", LIMITED, *command], capture_output=True, text=True, check=False, timeout=100
     )
