@@ -11,13 +11,13 @@ from generate.json_words import kind_of
 from generate.message_schemas import EXAMPLES, MESSAGES, json_schema
 from generate.places import DOCS
 from generate.tables import table
-from streams.kafka.topics.flow import TOPICS
+from streams.kafka.topics.table import TOPICS
 from streams.settings import TopicSettings
 
 _INTRODUCTION: Final = """\
 # Messages and topics
 
-<!-- Made by `python -m generate --write` from schemas/ and streams/kafka/topics/flow.py; changes here are lost. -->
+<!-- Made by `python -m generate --write` from schemas/ and streams/kafka/topics/table.py; changes here are lost. -->
 
 Every message is one JSON object with a `schema_version`. JSON Schemas are in `schemas/json/`, valid and invalid
 examples in `schemas/examples/`. Ignore fields that you do not know: any version may add optional fields.

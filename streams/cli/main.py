@@ -23,7 +23,7 @@ from streams.cli.commands.map import map_
 from streams.cli.commands.produce import produce
 from streams.cli.commands.replay import replay
 from streams.cli.commands.tail import tail
-from streams.cli.commands.topics import topics_app
+from streams.cli.commands.topics import topics
 from streams.cli.commands.verdicts.explore import explore
 from streams.cli.commands.verdicts.export import export
 from streams.cli.commands.verdicts.incident import incident
@@ -53,7 +53,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
     ),
     "Run": (
         ("doctor", doctor, "judgestream doctor --config settings.yaml"),
-        ("topics", topics_app, "judgestream topics --config settings.yaml --dry-run"),
+        ("topics", topics, "judgestream topics --config settings.yaml --dry-run"),
         ("worker", worker, "judgestream worker --config settings.yaml"),
         ("health", health, "judgestream health --config settings.yaml --ready --wait 60"),
     ),

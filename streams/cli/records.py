@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from judge.text.printable import printable, reason_of
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
-from streams.kafka.topics.flow import message_of
+from streams.kafka.topics.table import message_of
 from streams.settings import TopicSettings
 from streams.store.views.card import Folding
 

@@ -132,7 +132,7 @@ class Session:
         from streams.kafka.access.access import client_options
         from streams.kafka.access.errors import explain
         from streams.kafka.access.reach import reach
-        from streams.kafka.topics.permissions import refuse_denied
+        from streams.kafka.topics.grants import refuse_denied
 
         kafka = self.settings.kafka
         try:

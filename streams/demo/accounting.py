@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Source, Unscored
-from streams.kafka.topics.flow import message_of
+from streams.kafka.topics.table import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings import TopicSettings
 

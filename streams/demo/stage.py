@@ -12,7 +12,7 @@ from judge.errors import EventError, JudgeUnavailableError
 from judge.metrics.registry import score_ranges
 from streams.errors import DemoError
 from streams.judging.endpoints import may_cost, open_chat, price_of
-from streams.kafka.topics.flow import AGENTS, AgentName, topic_uses
+from streams.kafka.topics.table import AGENTS, AgentName, topic_uses
 from streams.settings import EndpointSettings, JudgeSettings, Settings
 from streams.settings.metrics import default_metrics
 

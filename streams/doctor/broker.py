@@ -28,8 +28,7 @@ from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
 from streams.kafka.topics.broker_settings import auto_create_risk, problems_of
-from streams.kafka.topics.flow import AgentName, group_of, topic_uses
-from streams.kafka.topics.removed import removed_tasks
+from streams.kafka.topics.table import AgentName, group_of, topic_uses
 from streams.settings import KafkaSettings, Settings
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
@@ -104,7 +103,6 @@ class BrokerExaminer:
             *findings,
             *self._broker_settings(cluster, shown),
             *self._topics(cluster, shown, group),
-            *await self._removed(),
             *check_topic_rights(views, self._needs, self._kafka),
             producer if isinstance(producer, Finding) else check_producer(producer, self._kafka),
             *([group] if isinstance(group, Finding) else check_group(self._group_id, group, self._kafka)),
@@ -186,22 +184,6 @@ class BrokerExaminer:
             else:
                 findings += check_topic(view, shown.topics.get(name), need, expected)
         return [*findings, *check_hidden(shown.hidden, self._kafka)]
-
-    async def _removed(self) -> list[Finding]:
-        """Warn of tasks that no worker with these settings reads."""
-        request = removed_tasks(self._settings, connect_seconds=self._timeout_seconds, env=self._env)
-        waiting = await self._fact("topics", "removed metrics", request)
-        if isinstance(waiting, Finding):
-            return [waiting]
-        return [
-            warning(
-                "topics",
-                self._settings.topics.task_topic(metric),
-                f"{tasks} tasks are waiting for metric {metric}, which is not configured",
-                f"restore the metric, or run judgestream topics drain --metric {metric}",
-            )
-            for metric, tasks in waiting.items()
-        ]
 
 
 def _failure(check: CheckName, subject: str, error: BaseException, kafka: KafkaSettings) -> Finding:

@@ -29,10 +29,9 @@ from streams.doctor.findings import (
 )
 from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.broker_settings import TopicFacts, problems_of
-from streams.kafka.topics.flow import TopicUse
 from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
-from streams.kafka.topics.plan import plan_topics, topics_tool
 from streams.kafka.topics.rights import Right
+from streams.kafka.topics.table import TopicUse, plan_topics, topics_tool
 from streams.settings import KafkaSettings, Settings
 
 TOPIC_SETTINGS: Final = ("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms",

@@ -25,8 +25,7 @@ from streams.kafka.access.connection import Connection
 from streams.kafka.access.connections import open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import BROKER_NAMES
-from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights
-from streams.kafka.topics.rights import NO_RIGHTS_TOLD, rights_of
+from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, TopicsWithRights, rights_of
 from streams.settings import KafkaSettings
 
 _TOPIC: Final = 2

@@ -184,11 +184,6 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         ("topic", "why"),
     ),
     Spec(
-        "judgestream_removed_metric_tasks", "gauge", "records",
-        "Tasks of a metric that is no longer in the settings; no worker judges them.",
-        ("metric",),
-    ),
-    Spec(
         "judgestream_results_repeated_total", "counter", "results",
         "Results repeated after a redelivery; no other metric counts them.",
         ("metric",),

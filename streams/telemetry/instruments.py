@@ -144,12 +144,6 @@ class Metrics:
         """Count a repeated result, which no other metric counts; readers drop it by its id."""
         self._child("judgestream_results_repeated_total", metric).inc()
 
-    def set_removed_tasks(self, tasks: Mapping[str, int]) -> None:
-        """Set the waiting tasks of each metric that is no longer in the settings; 0 for all others."""
-        known = {key[1] for key in self._children if key[0] == "judgestream_removed_metric_tasks"}
-        for metric in known | tasks.keys():
-            self._child("judgestream_removed_metric_tasks", metric).set(tasks.get(metric, 0))
-
     def count_move(self, topic: str, why: str, lost: int) -> None:
         """Count a partition that resumed at another offset, and the unread offsets in between."""
         self._child("judgestream_offset_moves_total", topic, why).inc()

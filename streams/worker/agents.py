@@ -13,7 +13,7 @@ from streams.judging.agent import JudgeAgent
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.stretch import StretchReader
-from streams.kafka.topics.flow import AgentName
+from streams.kafka.topics.table import AgentName
 from streams.monitoring.agent import Forwarder
 from streams.monitoring.config import monitor_config
 from streams.monitoring.gauges import gauges_of
@@ -23,7 +23,7 @@ from streams.sinks.delivery import Delivery
 from streams.sinks.from_settings import build_sinks
 from streams.store.agent import open_agent
 from streams.worker.intake import make_intake
-from streams.worker.notices import IncidentLog, tell_judge, watch_removed_metrics
+from streams.worker.notices import IncidentLog, tell_judge
 from streams.worker.worker import Worker
 
 
@@ -84,7 +84,6 @@ def _add_judge(worker: Worker) -> None:
     stack = open_stack(settings.judge, endpoints, chat=given, prices=prices, observer=watch)
     worker.pool = stack.pool
     worker.closing.append(stack.close)
-    worker.beside.append(partial(watch_removed_metrics, settings, worker.metrics))
     if worker.spending.limits.any:
         worker.metrics.watch_budget(worker.spending.spent_ratio)
     agent = JudgeAgent(

@@ -30,7 +30,7 @@ from streams.intake.selector import Route, Selector
 from streams.judging.budget import Spending
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
-from streams.kafka.topics.flow import AgentName
+from streams.kafka.topics.table import AgentName
 from streams.kafka.transport import Consumer, Room
 from streams.settings import Settings
 from streams.telemetry.instruments import Metrics

@@ -14,9 +14,8 @@ from judge.chat import ChatClient
 from judge.errors import JudgeError
 from streams.errors import StreamsError, WorkerCrashedError
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.flow import AGENTS, AgentName
 from streams.kafka.topics.grants import worker_grants
-from streams.kafka.topics.plan import plan_topics
+from streams.kafka.topics.table import AGENTS, AgentName, plan_topics
 from streams.settings import Settings
 from streams.web.access import open_access
 from streams.worker.agents import add_agents

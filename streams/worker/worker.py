@@ -24,7 +24,7 @@ from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.output import Output
 from streams.kafka.recent import RecentResults
-from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
+from streams.kafka.topics.table import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
 from streams.kafka.transport.ranges import Move
 from streams.monitoring.keeper import Keeper

@@ -17,7 +17,7 @@ from judge.offline.server import OfflineJudge
 from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_questions, make_record
 from streams.demo.stage import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
-from streams.kafka.topics.flow import AGENTS
+from streams.kafka.topics.table import AGENTS
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
 from tests.alerting.monitoring import Scraped

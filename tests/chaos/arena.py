@@ -19,7 +19,7 @@ from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses
+from streams.kafka.topics.table import AGENTS, AgentName, group_of, topic_uses
 from tests.chaos.checker import Policy, Report, Written, check
 from tests.chaos.feed import POISON_EVERY, POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker

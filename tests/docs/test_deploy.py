@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streams.cli.main import run as judgestream
-from streams.kafka.topics.flow import TOPICS
+from streams.kafka.topics.table import TOPICS
 from streams.settings import Settings, load_settings
 from streams.worker.run import CLOSE_SECONDS, stop_seconds
 from tests.places import ROOT

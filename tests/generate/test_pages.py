@@ -7,7 +7,7 @@ import pytest
 from generate import command_page, message_page, settings_page
 from generate.json_words import kind_of
 from generate.message_schemas import MESSAGES
-from streams.kafka.topics.flow import TOPICS
+from streams.kafka.topics.table import TOPICS
 from streams.settings import Settings, settings_schema
 
 

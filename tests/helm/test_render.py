@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streams.kafka.topics.flow import group_of
+from streams.kafka.topics.table import group_of
 from streams.settings import load_settings
 from tests.helm.chart import (
     CHART,

@@ -13,9 +13,8 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streams.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.flow import AGENTS, AgentName, group_of
 from streams.kafka.topics.grants import worker_grants
-from streams.kafka.topics.plan import plan_topics
+from streams.kafka.topics.table import AGENTS, AgentName, group_of, plan_topics
 from streams.settings import Settings
 from tests.integration.kafka import write_tools
 from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka

@@ -25,9 +25,8 @@ from streams.kafka.access.connections import open_connection
 from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses
 from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants, worker_grants
-from streams.kafka.topics.plan import plan_topics
+from streams.kafka.topics.table import AGENTS, AgentName, group_of, plan_topics, topic_uses
 from streams.settings import KafkaSettings
 from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import until

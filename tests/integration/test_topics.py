@@ -15,8 +15,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.main import app
 from streams.errors import TopicsError
+from streams.kafka.topics.admin import make_topics
 from streams.kafka.topics.broker_settings import shown_settings
-from streams.kafka.topics.making import make_topics
 from streams.settings import Settings
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker

@@ -162,21 +162,6 @@ RESULTS: Final = (
                 alerts=("JudgestreamLogShorter",),
                 minimum=0,
             ),
-            Panel(
-                title="Tasks of metrics that were removed",
-                description="Tasks that no worker judges: restore the metric, or set the tasks aside with "
-                "`judgestream topics drain --metric NAME`.",
-                unit="short",
-                no_data="No such tasks",
-                queries=(
-                    Query(
-                        expr=f"max by (metric) (judgestream_removed_metric_tasks{{{WORKER}}})",
-                        legend="{{metric}}",
-                    ),
-                ),
-                alerts=("JudgestreamRemovedMetricTasks",),
-                minimum=0,
-            ),
         ),
     ),
 )

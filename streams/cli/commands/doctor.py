@@ -78,7 +78,7 @@ def doctor(
     from streams.doctor.examination import Examination
     from streams.doctor.findings import CHECKS, Diagnosis, bad_settings
     from streams.errors import SettingsError
-    from streams.kafka.topics.flow import ALL_AGENTS
+    from streams.kafka.topics.table import ALL_AGENTS
     from streams.settings import TelemetrySettings, load_settings
     from streams.telemetry.logs import set_up_logs
 

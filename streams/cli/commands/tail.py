@@ -153,8 +153,8 @@ async def _follow(
 
 async def _texts(call: Session, known: Collection[str], since: int, stack: AsyncExitStack) -> TaskTexts:
     from streams.cli.texts import TaskTexts
-    from streams.kafka.topics.flow import message_of
     from streams.kafka.topics.grants import tail_grants
+    from streams.kafka.topics.table import message_of
 
     topics = sorted(one for one in known if message_of(call.settings.topics, one) == "judge_task")
     grants = [grant for topic in topics for grant in tail_grants(topic)]

@@ -28,7 +28,7 @@ def worker(
     import structlog
 
     from streams.cli.settings import runnable_settings, settings_for_command
-    from streams.kafka.topics.flow import ALL_AGENTS
+    from streams.kafka.topics.table import ALL_AGENTS
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
     from streams.telemetry.masking import SHORT_SECRET, settings_masker, short_secrets

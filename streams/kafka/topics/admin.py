@@ -7,10 +7,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaError,
@@ -23,11 +25,10 @@ from streams.errors import Explanation, KafkaAccessError, SettingsError, TopicsE
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
-from streams.kafka.topics.broker_settings import find_problems
-from streams.kafka.topics.grants import Grant
-from streams.kafka.topics.permissions import explain_denied, refuse_denied
-from streams.kafka.topics.plan import WantedTopic
-from streams.settings import KafkaSettings
+from streams.kafka.topics.broker_settings import find_problems, shown_settings
+from streams.kafka.topics.grants import Grant, explain_denied, refuse_denied
+from streams.kafka.topics.table import CONFIG_NAMES, FoundTopic, WantedTopic, differences, plan_topics
+from streams.settings import KafkaSettings, Settings
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -48,17 +49,7 @@ async def ensure_topics(
     """Check that topics exist, that permissions suffice, and that the broker's settings prevent data loss.
 
     Args:
-        kafka: Connection settings.
-        wanted: The topics, and how to create them.
-        create: Whether to create missing topics.
         connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
-        grants: The permissions that are needed.
-
-    Raises:
-        KafkaAccessError: The broker denies access or a permission that is needed.
-        TopicsError: The broker does not answer, topics are missing (the message has the commands that create
-            them), or settings of the broker can lose records.
-        SettingsError: A secret or certificate is missing.
     """
     async with admin_client(kafka, connect_seconds) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client has no such request
@@ -79,14 +70,8 @@ async def admin_client(
     """Open an administrative client.
 
     Args:
-        kafka: Connection settings.
         connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
         env: Environment variables with secrets; those of the process by default.
-
-    Raises:
-        KafkaAccessError: The broker denies access.
-        TopicsError: The broker does not answer, or a request fails.
-        SettingsError: A secret or certificate is missing.
     """
     admin = await _connect(kafka, connect_seconds, env)
     try:
@@ -184,12 +169,7 @@ async def missing_topics(admin: AIOKafkaAdminClient, wanted: Sequence[WantedTopi
 async def create_topics(
     admin: AIOKafkaAdminClient, kafka: KafkaSettings, topics: Sequence[WantedTopic]
 ) -> None:
-    """Create topics and wait until the broker lists them. A topic created by another worker is kept.
-
-    Raises:
-        KafkaAccessError: Permission to create is missing.
-        TopicsError: The broker rejects the request, or does not list the topics afterwards.
-    """
+    """Create topics and wait until the broker lists them. A topic created by another worker is kept."""
     new = [
         NewTopic(
             topic.name,
@@ -229,3 +209,66 @@ def _how_to_create(kafka: KafkaSettings, missing: Sequence[WantedTopic]) -> str:
         f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream "
         f"topics or:\n{commands}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutcome:
+    """The result for one topic."""
+
+    wanted: WantedTopic
+    created: bool
+    differences: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsReport:
+    """The results for all topics."""
+
+    topics: Sequence[TopicOutcome]
+    problems: Sequence[str]
+
+
+async def make_topics(
+    settings: Settings, *, dry_run: bool = False, connect_seconds: float = CONNECT_SECONDS
+) -> TopicsReport:
+    """Create the topics that are missing; existing ones are only checked.
+
+    Args:
+        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
+    """
+    wanted = plan_topics(settings)
+    async with admin_client(settings.kafka, connect_seconds) as admin:
+        missing = await missing_topics(admin, wanted)
+        there = [topic for topic in wanted if topic not in missing]
+        found = {topic.name: topic for topic in await _look_at(admin, [topic.name for topic in there])}
+        if missing and not dry_run:
+            await create_topics(admin, settings.kafka, missing)
+        problems = await find_problems(admin, settings.kafka, there if dry_run else wanted)
+    return TopicsReport(
+        [
+            TopicOutcome(topic, created=True)
+            if topic in missing
+            else TopicOutcome(topic, created=False, differences=differences(topic, found[topic.name]))
+            for topic in wanted
+        ],
+        problems,
+    )
+
+
+async def _look_at(admin: AIOKafkaAdminClient, names: Sequence[str]) -> list[FoundTopic]:
+    if not names:
+        return []
+    asked = dict.fromkeys(CONFIG_NAMES)
+    answers = await admin.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, name, asked) for name in names]
+    )
+    shown = shown_settings(answers)
+    return [
+        FoundTopic(
+            topic["topic"],
+            len(topic["partitions"]),
+            min((len(one["replicas"]) for one in topic["partitions"]), default=0),
+            shown.get((ConfigResourceType.TOPIC, topic["topic"]), {}),
+        )
+        for topic in await admin.describe_topics(list(names))
+    ]

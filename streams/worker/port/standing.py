@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from streams.kafka.topics.flow import AgentName
+from streams.kafka.topics.table import AgentName
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import Settings
 from streams.store.database import Reader

@@ -86,7 +86,6 @@ class _Worker:
         metrics.count_skipped_letter("undecodable")
         metrics.count_move("judge.tasks.relevance", "retention", 3)
         metrics.count_repeated("relevance")
-        metrics.set_removed_tasks({"tone": 5})
         metrics.count_join("trace", "root")
         metrics.count_silent_trace("openai")
         metrics.count_sink("langfuse", "written", 3)

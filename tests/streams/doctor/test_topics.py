@@ -7,7 +7,7 @@ import pytest
 from streams.doctor.broker_checks import Expected, acl_command, check_topic, largest_record
 from streams.doctor.facts import Partition, TopicView
 from streams.doctor.findings import split_problem
-from streams.kafka.topics.flow import TOPICS, TopicUse
+from streams.kafka.topics.table import TOPICS, TopicUse
 from streams.settings import KafkaSettings, Settings
 
 _EVENTS, _TASKS, _, _SCORES = TOPICS[:4]

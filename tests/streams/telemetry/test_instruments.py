@@ -43,7 +43,7 @@ _NAMES = {
     "gauge": """
         judgestream_judge_in_flight judgestream_judge_breaker_open judgestream_judge_budget_spent_ratio
         judgestream_consumer_lag_records judgestream_oldest_unfinished_seconds
-        judgestream_removed_metric_tasks judgestream_joins_open judgestream_joins_late_records
+        judgestream_joins_open judgestream_joins_late_records
         judgestream_monitor_state judgestream_monitor_evidence judgestream_monitor_threshold
         judgestream_monitor_baseline judgestream_monitor_tolerated judgestream_monitor_missing_strata
         judgestream_objective_share judgestream_score_range judgestream_evaluator_info

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.endpoints.clients import ScriptedChat
 from streams.errors import SettingsError
-from streams.kafka.topics.flow import AgentName
+from streams.kafka.topics.table import AgentName
 from streams.settings import Settings
 from streams.worker.agents import add_agents
 from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds

@@ -100,7 +100,7 @@ import aiokafka.client, aiokafka.conn, aiokafka.consumer.fetcher as fetcher
 import aiokafka.record.default_records as records
 looks = lambda: (aiokafka.client.create_conn, aiokafka.conn.READER_LIMIT, fetcher.MemoryRecords, records.zstd_decode)
 before = looks()
-import streams.worker.run, streams.kafka.topics.making, streams.cli.main
+import streams.worker.run, streams.kafka.topics.admin, streams.cli.main
 assert looks() == before
 from streams.kafka.access.access import client_options
 from streams.settings import KafkaSettings

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from generate.message_schemas import MESSAGES
-from streams.kafka.topics.flow import AGENTS, OTLP_LOGS, TOPICS, group_of, message_of, topic_uses
+from streams.kafka.topics.table import AGENTS, OTLP_LOGS, TOPICS, group_of, message_of, topic_uses
 from streams.settings import Settings, TopicSettings
 
 SETTINGS = Settings.model_validate({"metrics": {"coverage": {}}})

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from streams.kafka.topics.flow import AGENTS, ALL_AGENTS, group_of, topic_uses
 from streams.kafka.topics.grants import (
     Grant,
     checking_grants,
@@ -16,6 +15,7 @@ from streams.kafka.topics.grants import (
     tail_grants,
     worker_grants,
 )
+from streams.kafka.topics.table import AGENTS, ALL_AGENTS, group_of, topic_uses
 from streams.settings import Settings
 from tests.places import ROOT
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.kafka.topics.plan import FoundTopic, WantedTopic, differences, plan_topics
+from streams.kafka.topics.table import FoundTopic, WantedTopic, differences, plan_topics
 from streams.settings import KafkaSettings, SecuritySettings, Settings
 
 

@@ -1,4 +1,4 @@
-"""One table of all topics: message, readers, writers and cleanup policy.
+"""One table of all topics: message, readers, writers and cleanup policy; and how they are created. Pure.
 
 Permissions, creation, checks, the demo and the readers of records are derived from `TOPICS`. To add a topic,
 add a row here and its name to `TopicSettings`.
@@ -6,11 +6,12 @@ add a row here and its name to `TopicSettings`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from streams.settings import TopicSettings
+from streams.settings import KafkaSettings, Settings, TopicSettings
 
 AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
 ALL_AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
@@ -26,12 +27,7 @@ class TopicKind:
     """One row of the table.
 
     Args:
-        field: The topic's name in `TopicSettings`; `tasks` means one topic per metric.
         message: Name of the message schema of its records; None for a format internal to this release.
-        readers: Agents that read it.
-        writers: Agents that write to it.
-        cleanup: Kafka's `cleanup.policy`. Results and tasks of one event share a key, so compaction would
-            lose some.
         keep_hours: Retention of a created topic, unless it is compacted: how long its readers may be away.
     """
 
@@ -65,14 +61,7 @@ TOPICS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """How some agents use one topic.
-
-    Args:
-        name: The topic.
-        kind: Its row.
-        reads: Whether one of the agents reads it.
-        writes: Whether one of the agents writes to it.
-    """
+    """How some agents use one topic."""
 
     name: str
     kind: TopicKind
@@ -88,13 +77,7 @@ class TopicUse:
 def topic_uses(
     topics: TopicSettings, metrics: Iterable[str], agents: Collection[str] = AGENTS
 ) -> list[TopicUse]:
-    """Return the topics that agents use, in the order of the table.
-
-    Args:
-        topics: Names of topics.
-        metrics: Names of metrics; each has a task topic.
-        agents: The agents.
-    """
+    """Return the topics that agents use, in the order of the table."""
     named = list(metrics)
     chosen = frozenset(agents)
     return [
@@ -117,3 +100,96 @@ def group_of(group_id: str, agents: Collection[AgentName]) -> str:
     # The store is in no group: it continues from the positions in its file.
     grouped = [name for name in (*AGENTS, "sink") if name in agents]
     return group_id if grouped == list(AGENTS) else ".".join([group_id, *grouped])
+
+
+# Creation
+
+CLEANUP: Final = "cleanup.policy"
+RETENTION: Final = "retention.ms"
+IN_SYNC: Final = "min.insync.replicas"
+CONFIG_NAMES: Final = (CLEANUP, RETENTION, IN_SYNC)
+"""Topic settings that the plan sets."""
+_MILLISECONDS_AN_HOUR: Final = 3_600_000
+_ENOUGH_COPIES: Final = 3
+"""With this many replicas, `min.insync.replicas` of 2 tolerates the loss of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTopic:
+    """A topic to create.
+
+    Args:
+        partitions: Number of partitions, 1 or more.
+        replication_factor: Replicas of each partition, 1 or more.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+    def command(self, kafka: KafkaSettings) -> str:
+        """Return the command of Kafka's tools that creates it."""
+        settings = " ".join(f"--config {key}={value}" for key, value in self.config.items())
+        return (
+            f"{topics_tool(kafka)} --create --topic {self.name} --partitions {self.partitions} "
+            f"--replication-factor {self.replication_factor} {settings}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """An existing topic."""
+
+    name: str
+    partitions: int
+    replicas: int
+    config: Mapping[str, str]
+
+
+def topics_tool(kafka: KafkaSettings) -> str:
+    """Return the start of a `kafka-topics.sh` command, with a login file for protected brokers."""
+    login = "" if kafka.security.protocol == "PLAINTEXT" else " --command-config admin.properties"
+    return f"kafka-topics.sh --bootstrap-server {shlex.quote(kafka.bootstrap_servers)}{login}"
+
+
+def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None) -> list[WantedTopic]:
+    """Return the topics to create for some agents.
+
+    Args:
+        agents: The agents; None for all, and `sink` only if a sink writes to a topic.
+    """
+    if agents is None:
+        to_topic = any(sink.kind == "otlp_topic" for sink in settings.sinks.values())
+        agents = tuple(name for name in ALL_AGENTS if name != "sink" or to_topic)
+    topics = settings.topics
+    safe = {IN_SYNC: "2"} if topics.create_replication_factor >= _ENOUGH_COPIES else {}
+    return [
+        WantedTopic(
+            use.name,
+            topics.create_partitions,
+            topics.create_replication_factor,
+            {CLEANUP: use.kind.cleanup, **_retention(use.kind), **safe},
+        )
+        for use in topic_uses(topics, settings.metrics, agents)
+    ]
+
+
+def _retention(kind: TopicKind) -> Mapping[str, str]:
+    if kind.cleanup == "compact":
+        return {}  # compacted topics need no retention
+    return {RETENTION: str(kind.keep_hours * _MILLISECONDS_AN_HOUR)}
+
+
+def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:
+    """Return the differences of an existing topic from the plan; hidden settings are ignored."""
+    pairs = [
+        ("partitions", str(wanted.partitions), str(found.partitions)),
+        ("copies", str(wanted.replication_factor), str(found.replicas)),
+        *(
+            (key, value, found.config[key])
+            for key, value in wanted.config.items()
+            if found.config.get(key, "") != ""
+        ),
+    ]
+    return [f"{what} {there}, not {ours}" for what, ours, there in pairs if ours != there]
