@@ -24,16 +24,15 @@ from typing import Any
 import yaml
 
 from benchmarks.report import Line, data_file
-from judge.metric import Metric, Outcome, ScoredOutcome, Verification
-from judge.metrics.coverage.metric import Coverage
-from judge.metrics.relevance.metric import Relevance
+from judge.metric import Metric, Outcome, ScoredOutcome
+from judge.metrics.coverage import Coverage
+from judge.metrics.relevance import Relevance
 from judge.text.sentences import sentences
 from judge.text.words import word_texts
 from tests.judge.built_tasks import task_for
 
 BEGIN, END = "<!-- honesty: begin -->", "<!-- honesty: end -->"
 AIM = 0.995
-STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
 _CASES = Path(__file__).parent / "honest_cases.yaml"
 _MAX_SPAN_CHARS = 600
 Json = dict[str, Any]
@@ -173,22 +172,20 @@ def relevance_reply(claims: Sequence[Json], score: int) -> Json:
 
 
 @cache
-def _metric(name: str, verification: Verification) -> Metric:
-    if name == "coverage":
-        return Coverage(verification=verification)
-    return Relevance(verification=verification)
+def _metric(name: str) -> Metric:
+    return Coverage() if name == "coverage" else Relevance()
 
 
-def published(case: Case, verification: Verification) -> Outcome:
+def published(case: Case) -> Outcome:
     """Return the published result of a case."""
-    metric = _metric(case.metric, verification)
+    metric = _metric(case.metric)
     return metric.interpret(task_for(metric, **case.texts), json.dumps(case.reply))
 
 
-def _measured(verification: Verification, show: int = 0) -> dict[tuple[str, str, str], list[bool]]:
+def _measured(show: int = 0) -> dict[tuple[str, str, str], list[bool]]:
     found: dict[tuple[str, str, str], list[bool]] = {}
     for case in cases():
-        outcome = published(case, verification)
+        outcome = published(case)
         unchanged = isinstance(outcome, ScoredOutcome) and outcome.score == case.score
         found.setdefault((case.group, case.language, case.metric), []).append(unchanged)
         if not unchanged and show > 0:
@@ -203,42 +200,33 @@ def _measured(verification: Verification, show: int = 0) -> dict[tuple[str, str,
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; yields one line per set and language under `marks`, and the total under each mode."""
-    for verification in STRENGTHS:
-        found = _measured(verification)
-        everything = [one for some in found.values() for one in some]
-        if verification == "marks":
-            for (group, language, metric), some in found.items():
-                yield _line(f"honest judge: {metric}, {group}, {language}", some)
-        strict = verification == "strict"
-        yield _line(f"honest judge: all, {verification}", everything, aimed=not strict)
+    """Measure; yields one line per set and language, and the total."""
+    found = _measured()
+    for (group, language, metric), some in found.items():
+        yield _line(f"honest judge: {metric}, {group}, {language}", some)
+    yield _line("honest judge: all", [one for some in found.values() for one in some])
 
 
-def _line(name: str, some: Sequence[bool], *, aimed: bool = True) -> dict[str, object]:
+def _line(name: str, some: Sequence[bool]) -> dict[str, object]:
     share = sum(some) / len(some)
     return Line(
         name,
         round(share, 4),
         "share published unchanged",
-        aim=f">= {AIM}" if aimed else None,
-        met=share >= AIM if aimed else None,
+        aim=f">= {AIM}",
+        met=share >= AIM,
         note=f"{sum(some)} of {len(some)}",
     ).as_json()
 
 
 def table() -> str:
     """Return the table in Markdown."""
-    measured = {verification: _measured(verification) for verification in STRENGTHS}
-    lines = [
-        "| set | language | metric | verdicts | marks | strict | off |",
-        "|---|---|---|---:|---:|---:|---:|",
-    ]
-    for key, some in measured["marks"].items():
-        shares = " | ".join(f"{_percent(measured[one][key])}" for one in STRENGTHS)
-        lines.append(f"| {' | '.join(key)} | {len(some)} | {shares} |")
-    total = {one: [flag for some in measured[one].values() for flag in some] for one in STRENGTHS}
-    shares = " | ".join(_percent(total[one]) for one in STRENGTHS)
-    lines.append(f"| **all** | | | {len(total['marks'])} | {shares} |")
+    measured = _measured()
+    lines = ["| set | language | metric | verdicts | unchanged |", "|---|---|---|---:|---:|"]
+    for key, some in measured.items():
+        lines.append(f"| {' | '.join(key)} | {len(some)} | {_percent(some)} |")
+    total = [flag for some in measured.values() for flag in some]
+    lines.append(f"| **all** | | | {len(total)} | {_percent(total)} |")
     return "\n".join(lines)
 
 
@@ -253,7 +241,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--show", type=int, metavar="N", default=0, help="show N changed verdicts")
     given = parser.parse_args(arguments)
     if given.show:
-        _measured("marks", given.show)
+        _measured(given.show)
     if given.write is None:
         for line in run():
             print(json.dumps(line), flush=True)

@@ -1,4 +1,4 @@
-"""The highest score of a lying judge for answers without content, by verification mode.
+"""The highest score of a lying judge for answers without content, with any suspicions, and without one.
 
 The judge knows the rules and exploits them (`tests/judge/lying_judge.py`); the answers are the attack corpus
 (`tests/judge/attacks/attacks.yaml`), none of which answers its question.
@@ -15,13 +15,13 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.report import Line, data_file
-from judge.metric import Metric, Verification
-from judge.metrics.coverage.metric import Coverage
-from judge.metrics.relevance.metric import Relevance
-from judge.verdict.evaluator import Judge
+from judge.evaluate.evaluator import Evaluator
+from judge.metric import Metric
+from judge.metrics.coverage import Coverage
+from judge.metrics.relevance import Relevance
 from schemas import Scored
 from tests.judge.attacks.corpus import ATTACKS, PAGE_WORDS, attack_task
 from tests.judge.built_tasks import task_for
@@ -31,8 +31,8 @@ BEGIN, END = "<!-- lying judge: begin -->", "<!-- lying judge: end -->"
 AIM = 1
 """The highest allowed score of an answer without content."""
 
-STRENGTHS: tuple[Verification, ...] = ("marks", "strict")
-"""`off` has the same corrections as `marks`."""
+WAYS: Final = {"any": False, "unmarked": True}
+"""Whether the judge wants no suspicion on its verdict."""
 
 _KINDS = {
     "null": "refusals, repeated questions, waffle, an unrelated text",
@@ -51,46 +51,49 @@ _KINDS = {
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; yields one line per kind, metric and mode. Only `strict` has an aim."""
-    for verification in STRENGTHS:
-        strict = verification == "strict"
-        for metric, kind, count, highest in _measured(verification):
+    """Measure; yields one line per kind, metric and way. Only an unmarked score has an aim."""
+    for way, unmarked in WAYS.items():
+        for metric, kind, count, highest in _measured(unmarked=unmarked):
             yield Line(
-                f"lying judge: {metric}, {kind}, {verification}",
+                f"lying judge: {metric}, {kind}, {way}",
                 highest,
                 "score",
-                aim=f"<= {AIM}" if strict else None,
-                met=(highest or 0) <= AIM if strict else None,
+                aim=f"<= {AIM}" if unmarked else None,
+                met=(highest or 0) <= AIM if unmarked else None,
                 note=f"the highest of {count} answers; {_KINDS[kind]}",
             ).as_json()
-        for metric, kind, scores in _on_real_events(verification):
+        for metric, kind, scores in _on_real_events(unmarked=unmarked):
             above = sum(score > AIM for score in scores)
             yield Line(
-                f"lying judge: {metric}, {kind}, real questions, {verification}",
+                f"lying judge: {metric}, {kind}, real questions, {way}",
                 above / len(scores),
                 "share of scores above 1",
-                aim="0" if strict else None,
-                met=above == 0 if strict else None,
+                aim="0" if unmarked else None,
+                met=above == 0 if unmarked else None,
                 note=f"{above} of {len(scores)}; the highest is {max(scores)}",
             ).as_json()
 
 
-def _metrics(verification: Verification) -> tuple[Metric, ...]:
-    return Coverage(verification=verification), Relevance(verification=verification)
+METRICS: Final[tuple[Metric, ...]] = (Coverage(), Relevance())
 
 
-def _measured(verification: Verification) -> Iterator[tuple[str, str, int, int | None]]:
-    for metric in _metrics(verification):
+def _measured(*, unmarked: bool) -> Iterator[tuple[str, str, int, int | None]]:
+    for metric in METRICS:
         for kind in _KINDS:
             answers = [attack.answer for attack in ATTACKS if attack.kind == kind]
-            scores = asyncio.run(_scores(metric, answers, verification))
+            scores = asyncio.run(_scores(metric, answers, unmarked=unmarked))
             yield metric.name, kind, len(answers), max(scores, default=None)
 
 
-async def _scores(metric: Metric, answers: list[str], verification: Verification) -> list[int]:
-    judge = Judge(metric, lying_chat(verification))
+async def _scores(metric: Metric, answers: list[str], *, unmarked: bool) -> list[int]:
+    judge = Evaluator(metric, lying_chat(unmarked=unmarked))
     results = [await judge.judge(attack_task(metric, answer)) for answer in answers]
-    return [result.score for result in results if isinstance(result, Scored)]
+    return [_score(result, unmarked=unmarked) for result in results]
+
+
+def _score(result: object, *, unmarked: bool) -> int:
+    is_counted = isinstance(result, Scored) and not (unmarked and result.suspicions)
+    return result.score if isinstance(result, Scored) and is_counted else 0
 
 
 _EMPTY = {
@@ -111,7 +114,7 @@ _LONGEST = 700
 """Limit of a reference's characters, because the liar tries all words."""
 
 
-def _on_real_events(verification: Verification) -> Iterator[tuple[str, str, list[int]]]:
+def _on_real_events(*, unmarked: bool) -> Iterator[tuple[str, str, list[int]]]:
     """Yield metric, kind of answer and scores for real questions; nothing without the shared data."""
     paths = [data_file("expertqa_events.jsonl"), data_file("nq_events.jsonl")]
     if None in paths:
@@ -122,9 +125,9 @@ def _on_real_events(verification: Verification) -> Iterator[tuple[str, str, list
     )
     expert = [event for event in expert if event.get("context")][::9]
     events = expert + short[::150]
-    for metric in _metrics(verification):
+    for metric in METRICS:
         for kind, text in _EMPTY.items():
-            scores = asyncio.run(_scores_on(metric, events, expert, text, verification))
+            scores = asyncio.run(_scores_on(metric, events, expert, text, unmarked=unmarked))
             yield metric.name, kind, scores
 
 
@@ -133,9 +136,10 @@ async def _scores_on(
     events: list[dict[str, Any]],
     others: list[dict[str, Any]],
     text: str,
-    verification: Verification,
+    *,
+    unmarked: bool,
 ) -> list[int]:
-    judge = Judge(metric, lying_chat(verification))
+    judge = Evaluator(metric, lying_chat(unmarked=unmarked))
     scores = []
     for number, event in enumerate(events):
         context = event.get("context")
@@ -155,18 +159,18 @@ async def _scores_on(
             context=context,
         )
         result = await judge.judge(task)
-        scores.append(result.score if isinstance(result, Scored) else 0)
+        scores.append(_score(result, unmarked=unmarked))
     return scores
 
 
 def _real_table() -> str:
     cells: dict[tuple[str, str, str], str] = {}
-    for verification in STRENGTHS:
-        for metric, kind, scores in _on_real_events(verification):
+    for way, unmarked in WAYS.items():
+        for metric, kind, scores in _on_real_events(unmarked=unmarked):
             above = sum(score > AIM for score in scores)
-            cells[kind, metric, verification] = f"{max(scores)}; {above} of {len(scores)}"
+            cells[kind, metric, way] = f"{max(scores)}; {above} of {len(scores)}"
     rows = {
-        kind: [cells[kind, metric, one] for metric in ("coverage", "relevance") for one in STRENGTHS]
+        kind: [cells[kind, metric, one] for metric in ("coverage", "relevance") for one in WAYS]
         for kind in _EMPTY
         if cells
     }
@@ -174,7 +178,7 @@ def _real_table() -> str:
 
 
 def _table(first: str, cells: dict[str, list[str]]) -> str:
-    columns = [f"{metric}, {one}" for metric in ("coverage", "relevance") for one in STRENGTHS]
+    columns = [f"{metric}, {one}" for metric in ("coverage", "relevance") for one in WAYS]
     lines = [f"| {first} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
     return "\n".join([*lines, *(f"| {kind} | {' | '.join(row)} |" for kind, row in cells.items())])
 
@@ -183,13 +187,13 @@ def table() -> str:
     """Return the tables in Markdown."""
     highest: dict[tuple[str, str, str], str] = {}
     counts: dict[str, int] = {}
-    for verification in STRENGTHS:
-        for metric, kind, count, score in _measured(verification):
+    for way, unmarked in WAYS.items():
+        for metric, kind, count, score in _measured(unmarked=unmarked):
             counts[kind] = count
-            highest[kind, metric, verification] = "no number" if score is None else str(score)
+            highest[kind, metric, way] = "no number" if score is None else str(score)
     cells = {
         f"{_KINDS[kind]} ({count})": [
-            highest[kind, metric, one] for metric in ("coverage", "relevance") for one in STRENGTHS
+            highest[kind, metric, one] for metric in ("coverage", "relevance") for one in WAYS
         ]
         for kind, count in counts.items()
     }

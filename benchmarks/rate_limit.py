@@ -14,9 +14,9 @@ from benchmarks.report import Line
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool, RetryingJudge
+from judge.evaluate.evaluator import Evaluator
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.verdict.evaluator import Judge
 from tests.judge.tasks import make_task
 from tests.judge.troubled_judge import FixedWindow, troubled_judge
 
@@ -39,7 +39,7 @@ async def _limited(kind: str, minutes: int) -> list[Line]:
     async with troubled_judge('{"score": 4}', latency_seconds=LATENCY_SECONDS, limit=limit) as server:
         chat = OpenAIChat(endpoint="limited", model="m", base_url=server.url)
         pool = EndpointPool([EndpointOptions(chat)], max_in_flight=64)
-        judge = RetryingJudge({"limited": Judge(metric, chat)}, pool)
+        judge = RetryingJudge({"limited": Evaluator(metric, chat)}, pool)
         # More than can be judged in the time.
         tasks = [
             asyncio.create_task(judge.judge(make_task("tone", answer=str(number))))

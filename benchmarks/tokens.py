@@ -24,8 +24,7 @@ from benchmarks.report import Line, data_file
 from judge.chat import ChatMessage, ChatRequest
 from judge.metric import Outcome
 from judge.metrics.prompting import built_in_messages, load_prompt
-from judge.metrics.relevance.metric import Relevance
-from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from judge.offline.rules import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
 from judge.task import unsampled_task

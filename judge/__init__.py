@@ -20,14 +20,12 @@ if TYPE_CHECKING:
         JudgeUnavailableError,
         PromptPackError,
     )
+    from judge.evaluate.cache_file import FileCache
+    from judge.evaluate.guard import TextLimits
+    from judge.evaluate.prices import ModelPrice, PriceTable
     from judge.library import Judge
-    from judge.metrics.code.metric import python_metric
-    from judge.metrics.code.scale import Score
-    from judge.metrics.embeddings import EmbeddingSimilarity
-    from judge.verdict.cache import MemoryCache
-    from judge.verdict.cache_file import FileCache
-    from judge.verdict.guarded_metric import TextLimits
-    from judge.verdict.pricing import ModelPrice, PriceTable
+    from judge.metrics.code import EmbeddingSimilarity, python_metric
+    from judge.metrics.function import Score
     from schemas import (
         Correction,
         Evaluator,
@@ -44,10 +42,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "BlockingJudge": "judge.blocking",
     "Correction": "schemas",
-    "EmbeddingSimilarity": "judge.metrics.embeddings",
+    "EmbeddingSimilarity": "judge.metrics.code",
     "Evaluator": "schemas",
     "Failed": "schemas",
-    "FileCache": "judge.verdict.cache_file",
+    "FileCache": "judge.evaluate.cache_file",
     "InvalidEventError": "judge.errors",
     "Judge": "judge.library",
     "JudgeCall": "schemas",
@@ -55,20 +53,20 @@ _HOMES = {
     "JudgeError": "judge.errors",
     "JudgeUnavailableError": "judge.errors",
     "JudgingOptions": "judge.endpoints.stack",
-    "MemoryCache": "judge.verdict.cache",
-    "ModelPrice": "judge.verdict.pricing",
+    "MemoryCache": "judge.evaluate.cache",
+    "ModelPrice": "judge.evaluate.prices",
     "Patience": "judge.endpoints.options",
-    "PriceTable": "judge.verdict.pricing",
+    "PriceTable": "judge.evaluate.prices",
     "PromptPackError": "judge.errors",
     "QAEvent": "schemas",
-    "Score": "judge.metrics.code.scale",
+    "Score": "judge.metrics.function",
     "Scored": "schemas",
     "Suspicion": "schemas",
-    "TextLimits": "judge.verdict.guarded_metric",
+    "TextLimits": "judge.evaluate.guard",
     "Unscored": "schemas",
     "Usage": "schemas",
     "Vote": "schemas",
-    "python_metric": "judge.metrics.code.metric",
+    "python_metric": "judge.metrics.code",
 }
 
 __all__ = [

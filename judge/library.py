@@ -19,6 +19,11 @@ from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import RetryingJudge
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import InvalidEventError, JudgeConfigurationError
+from judge.evaluate import names
+from judge.evaluate.cache import VerdictCache
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.evaluate.prices import PriceTable
 from judge.metric import Metric
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import NAMED, build_metric
@@ -26,10 +31,6 @@ from judge.offline.chat import OfflineChat
 from judge.task import unsampled_task
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
-from judge.verdict import evaluator, names
-from judge.verdict.cache import VerdictCache
-from judge.verdict.guarded_metric import GuardedMetric, TextLimits
-from judge.verdict.pricing import PriceTable
 from schemas import Failed, QAEvent, Scored, Unscored
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -109,7 +110,7 @@ class Judge:
         self._retry = retry
         self._limits = limits or TextLimits()
         self._redactor = _redactor(redact)
-        self._judges: dict[MetricChoice, tuple[Metric, evaluator.Judge | RetryingJudge]] = {}
+        self._judges: dict[MetricChoice, tuple[Metric, Evaluator | RetryingJudge]] = {}
         self._scored = 0
 
     async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
@@ -187,7 +188,7 @@ class Judge:
         asked = self._stack.endpoints[0].chat
         return f"Judge(model={asked.model!r})"
 
-    def _judge(self, metric: MetricChoice) -> tuple[Metric, evaluator.Judge | RetryingJudge]:
+    def _judge(self, metric: MetricChoice) -> tuple[Metric, Evaluator | RetryingJudge]:
         if isinstance(metric, str) and metric not in NAMED and Path(metric).suffix:
             metric = Path(metric)
         if isinstance(metric, Path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, Self, TypeVar
@@ -26,12 +26,8 @@ DEFAULT_MEMORY_MB: Final = 512
 """Default limits of a code metric's process."""
 
 Mode = Literal["evidence", "verbatim", "code"]
-"""evidence: the judge lists items, code checks and counts them; verbatim: the judge's own score, checked as
-far as possible; code: `prepare` decides without a judge."""
-
-Verification = Literal["marks", "strict", "off"]
-"""Handling of suspicions: marks: recorded on the result; strict: they lower the score; off: not computed.
-Proven errors lower the score in every mode."""
+"""evidence: the judge lists items, code checks and counts them; verbatim: the judge's own score, by a prompt
+pack; code: `prepare` decides without a judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +198,6 @@ class Metric(Protocol):
 
     def select(self, event: QAEvent) -> Inputs:
         """Return the texts that this metric needs from an event (for relevance only the cited pages)."""
-
-    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
-        """Split a task whose reply would be too long into tasks for separate calls.
-
-        Args:
-            task: The task.
-            halve: Split it in two whatever its size, because its reply was truncated.
-
-        Returns:
-            The parts in order; only the task itself if it is short or cannot be split.
-        """
-
-    def merged(self, replies: Sequence[str]) -> str:
-        """Merge the replies to the parts into one reply to the whole task."""
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the judge's request, or return the outcome if no call is needed."""

@@ -15,8 +15,9 @@ from pydantic import Field, JsonValue, StrictBool, StrictFloat, TypeAdapter
 from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
 from schemas.task import Sampling
 
-UnscoredReason = Literal["missing_input", "no_claims"]
-"""missing_input: a text that the metric needs is missing or blank; no_claims: the answer makes no claim."""
+UnscoredReason = Literal["missing_input", "no_claims", "too_long"]
+"""missing_input: a text that the metric needs is missing or blank; no_claims: the answer makes no claim;
+too_long: a text or the whole request exceeds a limit, which the evidence names."""
 
 FailedType = Literal[
     "invalid_verdict",  # the judge's reply is invalid after all repair attempts

@@ -15,7 +15,7 @@ from benchmarks.contestants.pace import Pace
 from benchmarks.contestants.plain_loop import run_plainly
 from benchmarks.contestants.profiling import profiled
 from judge.metrics.prompting import load_prompt
-from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.relevance import RELEVANCE_SCHEMA
 
 RESPONSE_FORMAT: Any = {
     "type": "json_schema",

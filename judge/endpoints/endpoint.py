@@ -36,7 +36,7 @@ from judge.errors import (
     JudgeError,
     JudgeUnavailableError,
 )
-from judge.verdict.evaluator import Judge
+from judge.evaluate.evaluator import Evaluator
 from schemas import Usage
 
 MISCONFIGURED_SECONDS: Final = 300.0
@@ -94,7 +94,7 @@ class Endpoint:
             clock=clock,
             on_change=lambda calls: observer.in_flight(self.name, calls),
         )
-        self.judges: dict[str, Judge] = {}
+        self.judges: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
         self.trouble: str | None = None
         """Why it is down; None while it is up."""

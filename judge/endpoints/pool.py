@@ -4,7 +4,7 @@ The call path of a verdict, from the task to the POST:
 
     JudgeAgent.handle            one record; the budget
     `- RetryingJudge.judge       choice of the endpoint, retries, who is at fault
-       `- Judge.judge            prompt, check of the reply, repair turns, price, cache, result
+       `- Evaluator.judge        prompt, check of the reply, repair turns, price, cache, result
           `- Endpoint.ask        queue, limits, time limit, accounting
              `- OpenAIChat.complete   one call
 """
@@ -23,8 +23,7 @@ from judge.endpoints.health import Trial
 from judge.endpoints.limiter import SharedSlots
 from judge.endpoints.options import Attempt, EndpointObserver, EndpointOptions, EndpointState, Patience
 from judge.errors import DrainingError, EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
-from judge.verdict.dialogue import Asking
-from judge.verdict.evaluator import Judge
+from judge.evaluate.evaluator import Evaluator
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 
 Result: TypeAlias = Scored | Unscored | Failed
@@ -175,7 +174,7 @@ class RetryingJudge:
     model.
     """
 
-    def __init__(self, judges: Mapping[str, Judge], pool: EndpointPool) -> None:
+    def __init__(self, judges: Mapping[str, Evaluator], pool: EndpointPool) -> None:
         self._judges = dict(judges)
         self._pool = pool
         self._endpoints = pool.named(tuple(judges))
@@ -201,7 +200,7 @@ class RetryingJudge:
             attempt.begin_round()
             result: Result | None = None
             try:
-                result = await judge.judge(task, Asking(partial(endpoint.ask, attempt=attempt)))
+                result = await judge.judge(task, partial(endpoint.ask, attempt=attempt))
             except DrainingError:
                 raise
             except EndpointDownError:
@@ -233,7 +232,7 @@ class RetryingJudge:
         self,
         error: JudgeUnavailableError | JudgeConfigurationError,
         endpoint: Endpoint,
-        judge: Judge,
+        judge: Evaluator,
         task: JudgeTask,
         attempt: Attempt,
     ) -> Failed | None:

@@ -11,13 +11,12 @@ from judge.endpoints.clients import NOBODY
 from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.panel import Member, PanelJudge
 from judge.endpoints.pool import EndpointPool, RetryingJudge
+from judge.evaluate import limited
+from judge.evaluate.cache import VerdictCache
+from judge.evaluate.evaluator import DEFAULT_REPAIR_ATTEMPTS, Evaluator
+from judge.evaluate.limited import MetricProcess
+from judge.evaluate.prices import PriceTable
 from judge.metric import Metric, OwnProcess
-from judge.verdict import aside
-from judge.verdict.cache import VerdictCache
-from judge.verdict.evaluator import Judge
-from judge.verdict.pricing import PriceTable
-from judge.verdict.processes.metric_process import MetricProcess
-from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
 
 SAMPLES_TEMPERATURE: Final = 1.0
 """At 0 all samples would be equal."""
@@ -39,7 +38,7 @@ class JudgingOptions:
     patience: Patience = field(default_factory=Patience)
     max_output_tokens: int | None = None
     repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS
-    verification_seconds: float = aside.DEFAULT_SECONDS
+    verification_seconds: float = limited.DEFAULT_SECONDS
 
 
 class JudgingStack:
@@ -78,7 +77,7 @@ class JudgingStack:
         *,
         endpoints: Sequence[str] = (),
         parameters: Mapping[str, Any] | None = None,
-    ) -> RetryingJudge | Judge:
+    ) -> RetryingJudge | Evaluator:
         """Return a metric's judge, with retries; a code metric's judge calls no endpoint.
 
         Raises:
@@ -102,12 +101,12 @@ class JudgingStack:
         parameters: Mapping[str, Any] | None = None,
         cached: bool = True,
         context_tokens: int | None = None,
-    ) -> Judge:
+    ) -> Evaluator:
         """Return a metric's judge at one endpoint, without retries and outside the pool's limits."""
         if metric.mode == "code":
             return self._code_judge(metric)
         asked = endpoint or self.endpoints[0]
-        return Judge(
+        return Evaluator(
             metric,
             asked.chat,
             prices=self._prices,
@@ -119,12 +118,12 @@ class JudgingStack:
             verification_seconds=self._options.verification_seconds,
         )
 
-    def _code_judge(self, metric: Metric) -> Judge:
+    def _code_judge(self, metric: Metric) -> Evaluator:
         bounds: OwnProcess | None = getattr(metric, "process", None)
         process = None if bounds is None else MetricProcess(bounds, name=metric.name)
         if process is not None:
             self._processes.append(process)
-        return Judge(
+        return Evaluator(
             metric,
             NOBODY,
             verification_seconds=self._options.verification_seconds,

@@ -1,149 +1,139 @@
-"""Base classes of metrics: undivided tasks, no prompt, built-in or pack prompts."""
+"""What metrics share: their constant facts, built-in prompts, and the findings of verification."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from judge.chat import ChatRequest, ResponseSchema
-from judge.metric import Inputs, Mode, Outcome, Verification
+from judge.errors import InvalidVerdictError
+from judge.metric import Mode
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import built_in_hash, built_in_messages, load_prompt, schema_hash
-from schemas import JudgeTask, QAEvent
+from judge.metrics.scale import OffScaleError, Scale
+from judge.text.normal import quoted
+from schemas import Correction, CorrectionKind, Suspicion, SuspicionKind
+
+MAX_NAMED = 8
+"""Limit of quotations listed in one repair turn."""
 
 
-class WholeTask:
-    """Mixin for metrics that do not split tasks."""
+@dataclass(kw_only=True, eq=False)  # metrics are keys
+class BaseMetric:
+    """The constant facts of a metric; a subclass adds `select`, `prepare` and `interpret`."""
 
-    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
-        """Return the task unchanged."""
-        return (task,)
-
-    def merged(self, replies: Sequence[str]) -> str:
-        """Return the only reply."""
-        return replies[0]
-
-
-class WithoutPrompt(WholeTask):
-    """Mixin for metrics without a prompt: code or an embedding model decides.
-
-    Args:
-        name: The metric's name.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
+    name: str
+    mode: Mode
+    scale: Scale
+    scoring_version: str
+    prompt_hash: str = "none"
+    schema_hash: str = "none"
 
     @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._name
+    def score_range(self) -> tuple[float, float]:
+        """Lowest and highest score, both included."""
+        return self.scale.score_range
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """Empty: scores are numbers."""
-        return {}
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
+        return self.scale.labels
 
-    @property
-    def prompt_hash(self) -> str:
-        """The word "none"."""
-        return "none"
+    def score_of(self, said: object) -> bool | float | str:
+        """Return the score of a judge's verdict.
 
-    @property
-    def schema_hash(self) -> str:
-        """The word "none"."""
-        return "none"
+        Raises:
+            InvalidVerdictError: It is not on the scale.
+        """
+        return score_on(self.scale, said)
 
 
-class BuiltInMetric(WholeTask, ABC):
-    """Base class of metrics with built-in prompts for the modes evidence and verbatim.
+def score_on(scale: Scale, said: object) -> bool | float | str:
+    """Return a judge's score on a scale.
 
-    A subclass implements
-    `select`, `prepare` and `interpret` (`judge.metric.Metric`).
+    Raises:
+        InvalidVerdictError: It is not on the scale.
+    """
+    try:
+        return scale.value(said)
+    except OffScaleError as error:
+        raise InvalidVerdictError(
+            f'"score" must be {error}, got {json.dumps(said, default=str)[:60]}'
+        ) from None
+
+
+class BuiltInMetric(BaseMetric):
+    """A metric with a prompt of its own, which a pack may replace; the mode is then verbatim.
 
     Args:
-        mode: The mode.
-        pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: How suspicions are handled.
+        name: Its name, also of its prompt file.
+        scale: Its scale.
+        schema: The schema of the reply to its own prompt.
+        scoring_version: The version of its rules.
+        pack: Prompts that replace its own.
     """
-
-    NAME: ClassVar[str]
-    RANGE: ClassVar[tuple[int, int]]
-    _EVIDENCE: ClassVar[ResponseSchema]
-    """Response schema in evidence mode."""
 
     def __init__(
-        self,
-        *,
-        mode: Mode = "evidence",
-        pack: PromptPack | None = None,
-        verification: Verification = "marks",
+        self, name: str, scale: Scale, schema: ResponseSchema, scoring_version: str, pack: PromptPack | None
     ) -> None:
-        self._mode: Mode = "verbatim" if pack is not None else mode
-        self._pack = pack
-        self._verification: Verification = verification
+        self.pack = pack
+        self.instructions = load_prompt(f"{name}.evidence")
+        self.response_schema = schema if pack is None else pack.response_schema
+        super().__init__(
+            name=name,
+            mode="evidence" if pack is None else "verbatim",
+            scale=scale,
+            scoring_version=scoring_version,
+            prompt_hash=built_in_hash(self.instructions) if pack is None else pack.hash,
+            schema_hash=schema_hash(self.response_schema),
+        )
 
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self.NAME
-
-    @property
-    def score_range(self) -> tuple[int, int]:
-        """Lowest and highest score."""
-        return self.RANGE
-
-    @property
-    def labels(self) -> Mapping[str, int]:
-        """Empty: scores are numbers."""
-        return {}
-
-    @property
-    def mode(self) -> Mode:
-        """The mode."""
-        return self._mode
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of the prompts, or of the pack's."""
-        return built_in_hash(self.instructions) if self._pack is None else self._pack.hash
-
-    @property
-    def schema_hash(self) -> str:
-        """Hash of the response schema, or "none"."""
-        return schema_hash(self.response_schema)
-
-    @property
-    def instructions(self) -> str:
-        """The constant instructions of every call without a pack, from a file of `judge/prompts`."""
-        return load_prompt(f"{self.NAME}.{self._mode}")
-
-    @property
-    def response_schema(self) -> ResponseSchema | None:
-        """Schema of the reply; None for free text."""
-        if self._pack is not None:
-            return self._pack.response_schema
-        return self._EVIDENCE if self._mode == "evidence" else None
-
-    def _request(self, sections: Mapping[str, str]) -> ChatRequest:
-        """Build a request with the metric's instructions and these named texts."""
+    def request(self, sections: Mapping[str, str], *, max_output_tokens: int = 4096) -> ChatRequest:
+        """Return a request with the metric's own instructions and these named texts."""
         messages = built_in_messages(self.instructions, sections)
-        return ChatRequest(messages, response_schema=self.response_schema)
+        return ChatRequest(messages, self.response_schema, max_output_tokens)
+
+
+@dataclass
+class Findings:
+    """Findings of one verdict: corrections lower the score, suspicions only mark the result."""
+
+    corrections: list[Correction] = field(default_factory=list)
+    suspicions: list[Suspicion] = field(default_factory=list)
+    missing_quotations: list[str] = field(default_factory=list)
 
     @property
-    @abstractmethod
-    def scoring_version(self) -> str:
-        """Version of the rules that turn a reply into a score."""
+    def objection(self) -> str | None:
+        """Message to the judge about quotations that are not in their text; None if all were found."""
+        if not self.missing_quotations:
+            return None
+        named = "; ".join(self.missing_quotations[:MAX_NAMED])
+        more = len(self.missing_quotations) - MAX_NAMED
+        return (
+            "these quotations are not in their text: "
+            f"{named}{f'; and {more} more' if more > 0 else ''}. Copy each character by "
+            "character from the text, in one piece, or correct what rests on it"
+        )
 
-    @abstractmethod
-    def select(self, event: QAEvent) -> Inputs:
-        """Return the texts that this metric needs from an event."""
+    def correct(self, kind: CorrectionKind, detail: str) -> None:
+        """Record a correction."""
+        self.corrections.append(Correction(kind=kind, detail=detail))
 
-    @abstractmethod
-    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request, or return the outcome if no call is needed."""
+    def suspect(self, kind: SuspicionKind, detail: str) -> None:
+        """Record a suspicion."""
+        self.suspicions.append(Suspicion(kind=kind, detail=detail))
 
-    @abstractmethod
-    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a verdict."""
+    def not_found(self, where: str, quotation: str | None, text: str) -> None:
+        """Record a quotation that is not in its text, for the repair turn.
+
+        Args:
+            where: Path in the reply.
+            quotation: The judge's quotation; None if missing.
+            text: The quoted text's name, such as "the answer".
+        """
+        self.missing_quotations.append(
+            f"{where}: no words of {text} are given"
+            if quotation is None
+            else f"{where} {quoted(quotation)} is not in {text}"
+        )

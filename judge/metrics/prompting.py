@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from judge.chat import ChatMessage, ResponseSchema
 from judge.text.normal import neutralize
@@ -31,15 +32,10 @@ _CLOSING = "Judge this data now, as the instructions before it say."
 def fence(sections: Mapping[str, str]) -> str:
     """Write texts into one message, separated from each other and from the instructions.
 
-    Args:
-        sections: Text by name, in the order to send. A name is a letter, then letters, digits, `_` and `-`.
-            The texts are neutralized (`judge.text.index.neutralize`) first.
-
-    Returns:
-        The message; `parse_fenced` is the inverse.
+    The texts are neutralized first (`judge.text.index.neutralize`); `parse_fenced` is the inverse.
 
     Raises:
-        ValueError: A name has another form.
+        ValueError: A name is not a letter, then letters, digits, `_` and `-`.
     """
     for name in sections:
         if not _NAME.fullmatch(name):
@@ -76,13 +72,9 @@ def parse_fenced(message: str) -> dict[str, str]:
     }
 
 
+@cache
 def load_prompt(name: str) -> str:
     """Return the text of a prompt file of this package, such as `coverage.evidence`."""
-    return _load(name)
-
-
-@cache
-def _load(name: str) -> str:
     return (resources.files("judge") / "prompts" / f"{name}.md").read_text("utf-8").strip() + "\n"
 
 
@@ -94,6 +86,28 @@ def built_in_messages(instructions: str, sections: Mapping[str, str]) -> tuple[C
 def built_in_hash(instructions: str) -> str:
     """Hash of a built-in prompt and of the fence around the event, 12 hexadecimal digits."""
     return short_hash("\0".join((instructions, fence({}))))
+
+
+def object_schema(name: str, /, **properties: Mapping[str, Any]) -> ResponseSchema:
+    """Return the strict schema of an object: all keys required, no others, no lengths, no ranges.
+
+    All known implementations of structured output accept it. Evidence precedes the decision, because a model
+    writes the keys in this order.
+    """
+    return ResponseSchema(
+        name,
+        {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        },
+    )
+
+
+def array_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a list of objects with these properties."""
+    return {"type": "array", "items": object_schema("", **properties).schema}
 
 
 def schema_hash(schema: ResponseSchema | None) -> str:

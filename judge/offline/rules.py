@@ -15,22 +15,16 @@ from typing import Any, Final
 from zlib import crc32
 
 from judge.chat import ChatMessage, ResponseSchema
+from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.scoring import coverage_score, relevance_cap
-from judge.text.citations import (
-    USUAL,
-    Citing,
-    Claim,
-    page_number,
-    tagged_claims,
-    untagged_segments,
-    without_tags,
-)
+from judge.text.citations import Claim, page_number, tagged_claims, untagged_segments, without_tags
 from judge.text.contradictions import negations
 from judge.text.sentences import sentences
 from judge.text.sources import citing_of_names
 from judge.text.support import Vocabulary, significant
+from judge.text.tags import USUAL, Citing
 from judge.text.words import content_words, has_content, has_words, word_texts
 
 REFUSAL: Final = "offline judge found no answer in this prompt"

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from judge.endpoints.options import EndpointObserver
 from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
-from judge.verdict.pricing import PriceTable
+from judge.evaluate.prices import PriceTable
 from schemas import JudgeTask, Result, Usage
 from streams.batch.sources import InvalidLine
 from streams.judging.agent import PatientJudge

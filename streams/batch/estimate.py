@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
+from judge.evaluate.evaluator import request_tokens
 from judge.metric import Metric
-from judge.verdict.fitting import request_tokens
 from schemas import JudgeTask, Usage
 from streams.batch.selection import Passage
 from streams.judging.endpoints import price_of

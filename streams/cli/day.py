@@ -16,8 +16,8 @@ from aiokafka.errors import KafkaError
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
+from judge.evaluate.evaluator import request_tokens
 from judge.task import unsampled_task
-from judge.verdict.fitting import request_tokens
 from schemas import QAEvent, Usage
 from streams.cli.errors import CommandError
 from streams.cli.session import session

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -47,7 +47,6 @@ class FileCall:
     base_url: str | None = None
     model: str | None = None
     output: Path | None = None
-    mode: Literal["evidence", "verbatim"] | None = None
     concurrency: int | None = None
     compare: Path | None = None
     labels: Path | None = None

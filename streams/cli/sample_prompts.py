@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
+from judge.evaluate.evaluator import estimated_tokens, request_tokens
+from judge.evaluate.guard import neutral_task
 from judge.text.printable import printable
-from judge.verdict.fitting import estimated_tokens, request_tokens
-from judge.verdict.neutral import neutral_task
 from streams.judging.metrics import build_metrics
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from judge.endpoints.addresses import list_models
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.stack import smallest_window
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.guard import neutral_task
 from judge.text.printable import printable
-from judge.verdict.evaluator import Judge
-from judge.verdict.neutral import neutral_task
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 from streams.doctor.findings import CheckName, Finding, Row, always, evaluate, failed, not_tried, ok, warning
 from streams.errors import SettingsError
@@ -227,7 +227,7 @@ class EndpointExaminer:
                 findings.append(earlier or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
             return findings
 
-    async def _verdict(self, endpoint: EndpointSettings, judge: Judge, chat: ChatClient) -> Finding:
+    async def _verdict(self, endpoint: EndpointSettings, judge: Evaluator, chat: ChatClient) -> Finding:
         name = judge.metric.name
         task = neutral_task(judge.metric, now=datetime.now(UTC))
         subject = f"{endpoint.name}, {name}"
@@ -254,7 +254,7 @@ class EndpointExaminer:
 
 
 def _judged(
-    subject: str, result: Scored | Unscored | Failed, judge: Judge, task: JudgeTask, chat: ChatClient
+    subject: str, result: Scored | Unscored | Failed, judge: Evaluator, task: JudgeTask, chat: ChatClient
 ) -> Finding:
     spent = [f"{result.usage.input_tokens} tokens in, {result.usage.output_tokens} out"]
     spent.append("no price known" if result.cost_usd is None else f"{result.cost_usd:.6f} USD")

@@ -12,9 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from judge.evaluate import limited
 from judge.metric import Metric
 from judge.task import build_task, reading_size
-from judge.verdict import aside
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
 from streams.intake.reading.trace import is_plausible
@@ -89,7 +89,7 @@ class Selector:
         routes: Sequence[Route],
         metrics: Mapping[str, Metric],
         *,
-        verification_seconds: float = aside.DEFAULT_SECONDS,
+        verification_seconds: float = limited.DEFAULT_SECONDS,
         rate_factor: Callable[[], Fraction] | None = None,
         replay_id: str | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -131,7 +131,7 @@ class Selector:
         size = reading_size(event)
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
-            await aside.read(
+            await limited.run_limited(
                 size,
                 self._verification_seconds,
                 build_task,

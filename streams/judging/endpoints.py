@@ -17,12 +17,11 @@ from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import JudgeUnavailableError
+from judge.evaluate.cache import MemoryCache, VerdictCache
+from judge.evaluate.cache_file import FileCache
+from judge.evaluate.prices import ModelPrice, Price, PriceTable, listed_price
 from judge.metric import Metric
 from judge.text.printable import printable
-from judge.verdict.cache import MemoryCache, VerdictCache
-from judge.verdict.cache_file import FileCache
-from judge.verdict.price_list import listed_price
-from judge.verdict.pricing import ModelPrice, Price, PriceTable
 from schemas import Usage
 from streams.errors import SettingsError
 from streams.judging.agent import PatientJudge

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import structlog
 
 from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.evaluate import names
+from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric
 from judge.metrics import registry
-from judge.metrics.code.checks import Check, Contains, FromLabel, Length, Similarity
-from judge.metrics.code.function import Function
-from judge.metrics.code.json_valid import JsonValid
-from judge.metrics.code.metric import CodeMetric
-from judge.metrics.code.regex import Regex
-from judge.metrics.code.scale import read_scale
-from judge.metrics.embeddings import EmbeddingSimilarity
+from judge.metrics.code import CodeMetric, EmbeddingSimilarity, FunctionMetric
+from judge.metrics.function import Function
+from judge.metrics.packs.examples import example_warnings
 from judge.metrics.packs.metric import PAIRWISE
-from judge.metrics.packs.options import read_score_range
 from judge.metrics.packs.pack import PromptPack, load_pack
-from judge.verdict import names
-from judge.verdict.examples import example_warnings
-from judge.verdict.guarded_metric import GuardedMetric, TextLimits
+from judge.metrics.scale import read_scale, read_score_range
 from streams.errors import SettingsError
 from streams.settings import JudgeSettings, MetricSettings, Settings
 from streams.settings.metrics import CodeSettings, PythonSettings
@@ -64,19 +58,14 @@ def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Met
         try:
             return registry.build_metric(
                 name,
-                mode=settings.mode,
                 pack=pack,
-                verification=settings.verification,
                 citation_pattern=settings.citation_pattern,
                 without_citations=settings.without_citations,
             )
         except JudgeConfigurationError as error:
             raise SettingsError([str(error)]) from error
     if pack is None and name in registry.NAMED:
-        try:
-            return registry.build_metric(name, mode=settings.mode)
-        except JudgeConfigurationError as error:
-            raise SettingsError([str(error)]) from error
+        return registry.build_metric(name)
     if pack is None:
         raise SettingsError(
             [f"metrics.{name}: is not a built-in metric; set prompt_pack, code or python, or rename it"]
@@ -150,15 +139,8 @@ def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
 
 Range = tuple[float, float]
 
-LONGEST: Final[Range] = (0, 1000)
-"""Default scale of lengths, in the unit of the check."""
-SLOWEST: Final[Range] = (0, 60)
-"""Default scale of latency, in seconds."""
-MOST_EXPENSIVE: Final[Range] = (0, 1)
-"""Default scale of cost, in US dollars."""
 
-
-def build_code_metric(name: str, settings: MetricSettings) -> CodeMetric:
+def build_code_metric(name: str, settings: MetricSettings) -> CodeMetric | FunctionMetric:
     """Build one metric; a function's module is located but not imported.
 
     Raises:
@@ -166,57 +148,41 @@ def build_code_metric(name: str, settings: MetricSettings) -> CodeMetric:
     """
     try:
         if settings.python is not None:
-            return CodeMetric(name, _function(name, settings.python, settings.score_range))
+            return _function(name, settings.python, settings.score_range)
         if settings.code is not None:
-            return CodeMetric(name, _check(name, settings.code, settings.score_range))
+            return _check(name, settings.code, settings.score_range)
     except (JudgeConfigurationError, PromptPackError) as error:
         where = "python" if settings.python is not None else "code"
         raise SettingsError([f"metrics.{name}.{where}: {error}"]) from error
     raise SettingsError([f"metrics.{name}: has neither code nor python"])
 
 
-def _function(name: str, python: PythonSettings, score_range: Range | None) -> Function:
+def _function(name: str, python: PythonSettings, score_range: Range | None) -> FunctionMetric:
     result = list(python.result) if isinstance(python.result, tuple) else python.result
-    is_number = result == "number"
     if result not in ("number", "integer"):
         _fixed(name, score_range)
     elif score_range is not None:
-        score_range = read_score_range(score_range, is_number=is_number)
-    elif not is_number:
+        score_range = read_score_range(score_range, is_number=result == "number")
+    elif result == "integer":
         raise SettingsError([f"metrics.{name}.score_range: is required with result integer; set [1, 5]"])
-    return Function(
-        python.function,
-        read_scale(result, score_range or (0.0, 1.0)),
-        seconds=python.seconds,
-        memory_mb=python.memory_mb,
-    )
+    function = Function(python.function, seconds=python.seconds, memory_mb=python.memory_mb)
+    return FunctionMetric(name, function, read_scale(result, score_range or (0.0, 1.0)))
 
 
-def _check(name: str, code: CodeSettings, score_range: Range | None) -> Check:
-    measured = _measured(code, score_range and read_score_range(score_range, is_number=True))
-    if measured is not None:
-        return measured
-    _fixed(name, score_range)
-    if code.regex is not None:
-        return Regex(code.regex.pattern, code.regex.of, code.regex.good)
-    if code.contains is not None:
-        given = code.contains
-        return Contains(given.texts, given.need, given.ignore_case, given.of, given.good)
-    if code.json_valid is not None:
-        return JsonValid(_schema(name, code.json_valid.schema_file))
-    return Similarity()
-
-
-def _measured(code: CodeSettings, score_range: Range | None) -> Check | None:
-    """Return a check with a configurable scale; None for the other checks."""
-    if code.length is not None:
-        return Length(code.length.unit, score_range or LONGEST, code.length.of)
-    if code.latency is not None:
-        factor = 0.001 if code.latency.unit == "milliseconds" else 1.0
-        return FromLabel(code.latency.label, score_range or SLOWEST, factor)
-    if code.cost is not None:
-        return FromLabel(code.cost.label, score_range or MOST_EXPENSIVE)
-    return None
+def _check(name: str, code: CodeSettings, score_range: Range | None) -> CodeMetric:
+    check = next(kind for kind in type(code).model_fields if getattr(code, kind) is not None)
+    options = getattr(code, check).model_dump(exclude={"worse", "by"})
+    if check in {"length", "latency", "cost"}:
+        score_range = score_range and read_score_range(score_range, is_number=True)
+    else:
+        _fixed(name, score_range)
+    if options.pop("unit", None) == "milliseconds":
+        options["factor"] = 0.001
+    elif check == "length":
+        options["unit"] = code.length.unit if code.length else "words"
+    if check == "json_valid":
+        options = {"schema": _schema(name, options["schema_file"])}
+    return CodeMetric(name, check, score_range=score_range, **options)
 
 
 def _fixed(name: str, score_range: Range | None) -> None:

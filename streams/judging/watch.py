@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from judge.endpoints.options import EndpointObserver
-from judge.verdict.pricing import PriceTable
+from judge.evaluate.prices import PriceTable
 from schemas import Usage
 from streams.telemetry.instruments import Metrics
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StringConstr
 from pydantic.config import JsonDict
 
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
-from judge.metrics.code.regex import MAX_PATTERN_CHARS
+from judge.metrics.code import MAX_PATTERN_CHARS
 from judge.metrics.registry import BUILT_IN
 from schemas.base import EventField, LabelName, MetricName
 from streams.settings.base import FilePath, Rate, Section, refuse
@@ -235,9 +235,6 @@ class MetricSettings(Section):
     rate: Rate = 1.0
     """Share of the sampled events that this metric judges; with `code` or `python`, of all events except
     strata with rate 0."""
-    mode: Literal["evidence", "verbatim"] | None = None
-    """evidence: the judge lists evidence and code scores it; verbatim: the judge's own score. None: evidence,
-    or verbatim with a prompt pack."""
     prompt_pack: FilePath | None = None
     """File with the metric's prompts."""
     code: CodeSettings | None = None
@@ -255,9 +252,6 @@ class MetricSettings(Section):
     """Sampling parameters of this metric (temperature, seed, ...); they override the endpoint's."""
     panel: PanelSettings | None = None
     """Several votes per answer instead of one verdict."""
-    verification: Literal["marks", "strict", "off"] = "marks"
-    """How to treat suspicions: marks: listed in the result's `suspicions`; strict: they lower the score; off:
-    not checked. Proven errors always lower the score (coverage and relevance)."""
     citation_pattern: str | None = Field(default=None, min_length=1, max_length=500)
     """Regular expression for your citation format; its first group is the page number or document name
     (relevance)."""
@@ -305,9 +299,7 @@ class MetricSettings(Section):
         sources = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
         problems = [] if len(sources) < 2 else [(sources[1], f"excludes {sources[0]}; keep one of them")]
         if self.is_check:
-            judged = (
-                ("mode", "panel") if self.embeds else ("mode", "endpoints", "model", "parameters", "panel")
-            )
+            judged = ("panel",) if self.embeds else ("endpoints", "model", "parameters", "panel")
             problems += [
                 (name, "is only for metrics with a judge; remove it")
                 for name in judged
@@ -315,9 +307,6 @@ class MetricSettings(Section):
             ]
         if self.embeds and self.model is None and not self.endpoints:
             problems.append(("model", "is required; name an embedding model"))
-        if self.prompt_pack is not None and self.mode == "evidence":
-            what = "must be verbatim with a prompt pack (got 'evidence'); remove mode or prompt_pack"
-            problems.append(("mode", what))
         return problems
 
     def _panel_problems(self) -> list[tuple[str, str]]:

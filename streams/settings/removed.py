@@ -17,6 +17,10 @@ REMOVED: Final[Mapping[str, str]] = {
     "kafka-configs, or create the topics yourself",
     "dead_letters.limit.ratio_over_records": "the share is taken over 1,000 records; remove it",
     "metrics.*.python.inputs": "a function gets all texts; remove it",
+    "metrics.*.mode": "a metric lists evidence, or has a prompt pack whose judge scores; remove it; a short "
+    "pack is printed by `judgestream config prompts NAME --as-pack`",
+    "metrics.*.verification": "there is one: proven errors lower a score, suspicions only mark it; remove it "
+    "and watch `judgestream_verdict_suspicions_total`",
     "metrics.*.panel.quorum": "more than half of the votes must be verdicts; remove it",
     "monitor.max_series": "200 series are kept in memory, the busiest ones; remove it, or name fewer labels",
     "monitor.window_seconds": "the live page shows an hour; use the dashboards for other windows",

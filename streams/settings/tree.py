@@ -59,7 +59,7 @@ class Settings(Section):
 
 
 _CITING = tuple(name for name, metric in BUILT_IN.items() if metric.cites)
-_OF_BUILT_IN = {"verification": tuple(BUILT_IN), "citation_pattern": _CITING, "without_citations": _CITING}
+_OF_BUILT_IN = {"citation_pattern": _CITING, "without_citations": _CITING}
 """Fields that only these built-in metrics have."""
 
 

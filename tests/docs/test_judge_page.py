@@ -22,7 +22,7 @@ from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
 from judge.endpoints.openai_chat import MAX_REPLY_BYTES
 from judge.endpoints.options import CONFIRM_SECONDS
 from judge.endpoints.pool import TRIES_BEFORE_NEXT
-from judge.verdict.fitting import CUT_KIND
+from judge.metrics.coverage import MAX_REFERENCE_BYTES
 from streams.settings import JudgeSettings, Settings
 from tests.places import ROOT
 
@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"the latest {LATEST}" in TEXT
     assert f"more than {UNWELL_SHARE:.0%} of its events" in TEXT
     assert defaults.repair_attempts == 2  # "two repair turns"
-    assert f"the correction `{CUT_KIND}`" in TEXT
+    assert f"more than {MAX_REFERENCE_BYTES:,}\n  bytes" in TEXT
 
 
 def test_links_lead_somewhere() -> None:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from judge import QAEvent, Score
-from judge.metrics.code.scale import read_scale
+from judge.metrics.code import outcome_on
+from judge.metrics.scale import read_scale
 from streams.judging.metrics import build_metric
 from streams.settings import Settings
 from tests.places import ROOT
@@ -59,7 +60,7 @@ def test_the_labels_of_the_function_are_on_its_scale() -> None:
     for answer in ("Yes, please.", "No."):
         score = module["politeness"](QAEvent(event_id="e", question="q", answer=answer))
         assert isinstance(score, Score)
-        assert read_scale(labels, (0, 1)).outcome(score.value).kind == "label"
+        assert outcome_on(read_scale(labels, (0, 1)), score.value, "", None).kind == "label"
 
 
 @pytest.mark.usefixtures("acme", "no_endpoint")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judge.metrics.library.prompts import LIBRARY
+from judge.metrics.library import LIBRARY
 from streams.demo.run import run_demo
 from streams.demo.screen import PlainDisplay
 from streams.demo.stage import Plan

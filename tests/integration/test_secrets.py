@@ -118,7 +118,7 @@ def document(
             "create": True,
             "create_partitions": PARTITIONS,
         },
-        "metrics": {"relevance": {"mode": "verbatim"}},
+        "metrics": {"relevance": {}},
         "judge": {
             "endpoints": [dict(one) for one in endpoints],
             "timeout_seconds": 10,
@@ -197,7 +197,7 @@ class Worker:
 
 
 _FORCED = """
-import judge.verdict.evaluator, streams.judging.agent
+import judge.evaluate.evaluator, streams.judging.agent
 handle = streams.judging.agent.JudgeAgent.handle
 async def failing(self, record, *args, **kwargs):
     held = {held!r}

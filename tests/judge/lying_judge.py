@@ -1,4 +1,4 @@
-"""An adversarial judge: it returns the reply with the highest score that verification accepts.
+"""An adversarial judge: it returns the reply with the highest score that verification lets pass.
 
 It reads the fenced event as any judge does, builds candidate replies from spans of the texts, scores each
 with the project's own verification and returns the best.
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError
-from judge.metric import Metric, ScoredOutcome, Verification
-from judge.metrics.coverage.metric import Coverage
+from judge.metric import Metric, ScoredOutcome
+from judge.metrics.coverage import Coverage
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.relevance.metric import Relevance
+from judge.metrics.relevance import Relevance
 from judge.text.citations import page_number, tagged_claims, untagged_segments
 from judge.text.sentences import sentences
 from judge.text.words import content_words, share_stem, words
@@ -27,38 +27,47 @@ MAX_WORDS = 40
 """The most words of a text that are tried one by one."""
 
 
-def lying_chat(verification: Verification = "strict") -> ScriptedChat:
-    """The adversarial judge as an endpoint; it knows the verification strength of its metric."""
-    return ScriptedChat(lambda request: lie(request, verification), endpoint="liar", model="liar-1")
+def lying_chat(*, unmarked: bool = True) -> ScriptedChat:
+    """The adversarial judge as an endpoint.
+
+    Args:
+        unmarked: Whether it wants no suspicion on its verdict.
+    """
+    return ScriptedChat(lambda request: lie(request, unmarked=unmarked), endpoint="liar", model="liar-1")
 
 
-def lie(request: ChatRequest, verification: Verification) -> str:
+def lie(request: ChatRequest, *, unmarked: bool) -> str:
     """The reply with the highest score for a built-in metric in evidence mode."""
     sections = parse_fenced(request.messages[1].content)  # the first user turn, also in a repair request
     question, answer = sections["question"], sections["answer"]
     metric: Metric
     if "reference" in sections:
-        metric = Coverage(verification=verification)
+        metric = Coverage()
         task = make_task("coverage", question=question, answer=answer, reference=sections["reference"])
         replies = coverage_lies(reference=sections["reference"], answer=answer)
     else:
-        metric = Relevance(verification=verification)
+        metric = Relevance()
         pages = {name: text for name, text in sections.items() if page_number(name) is not None}
         task = make_task("relevance", question=question, answer=answer, context=pages)
         replies = relevance_lies(
             answer=answer, pages={page_number(name) or 0: text for name, text in pages.items()}
         )
-    return max((json.dumps(reply) for reply in replies), key=lambda reply: _gain(metric, task, reply))
+    return max(
+        (json.dumps(reply) for reply in replies),
+        key=lambda reply: _gain(metric, task, reply, unmarked=unmarked),
+    )
 
 
-def _gain(metric: Metric, task: JudgeTask, reply: str) -> tuple[float, int]:
-    """The score of a reply; an invalid reply scores -1."""
+def _gain(metric: Metric, task: JudgeTask, reply: str, *, unmarked: bool) -> tuple[float, int]:
+    """The score of a reply; an invalid reply scores -1, one that is marked although it must not be -0.25."""
     try:
         outcome = metric.interpret(task, reply)
     except InvalidVerdictError:
         return -1.0, 0
     if not isinstance(outcome, ScoredOutcome):
         return -0.5, 0
+    if unmarked and outcome.suspicions:
+        return -0.25, -len(outcome.suspicions)
     # Ties of the rounded score go to the reply with fewer corrections.
     return outcome.score, -len(outcome.corrections)
 
@@ -97,11 +106,12 @@ def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
 
 
 def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str) -> Json:
-    metric, task = Coverage(verification="strict"), make_task("coverage", reference=reference, answer=answer)
+    metric, task = Coverage(), make_task("coverage", reference=reference, answer=answer)
     for span in said:
         item = listed_item(part, span)
         outcome = metric.interpret(task, json.dumps(coverage_reply([item], [], [])))
-        if isinstance(outcome, ScoredOutcome) and outcome.evidence["facts"][0]["matched"]:
+        doubted = any(one.kind == "match_not_borne_out" for one in outcome.suspicions)
+        if isinstance(outcome, ScoredOutcome) and outcome.evidence["facts"][0]["matched"] and not doubted:
             return item
     return listed_item(part, None)
 

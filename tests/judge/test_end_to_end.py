@@ -9,11 +9,11 @@ import pytest
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoints.openai_chat import OpenAIChat
-from judge.metric import Mode
-from judge.metrics.packs.pack import parse_pack
+from judge.evaluate.evaluator import Evaluator
+from judge.metrics.packs.pack import PromptPack, parse_pack
+from judge.metrics.prompting import load_prompt
 from judge.metrics.registry import build_metric
 from judge.offline.server import OfflineJudge
-from judge.verdict.evaluator import Judge
 from schemas import Scored, Unscored
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
@@ -44,7 +44,7 @@ async def test_the_worked_case() -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 5}
     async with fake_openai(Answer(completion(json.dumps(evidence), usage=usage))) as fake:
         chat = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
-        judge = Judge(build_metric("coverage"), chat)
+        judge = Evaluator(build_metric("coverage"), chat)
         result = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
         await chat.close()
     assert isinstance(result, Scored)
@@ -66,10 +66,14 @@ async def test_the_worked_case() -> None:
     assert fake.requests[0]["response_format"]["json_schema"]["name"] == "coverage_evidence"
 
 
-@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
-async def test_coverage_offline(chat: OpenAIChat, mode: Mode) -> None:
-    """In both modes a correct answer scores 5, a wrong one 0, and the result names the offline model."""
-    judge = Judge(build_metric("coverage", mode=mode), chat)
+def _shipped(name: str) -> PromptPack:
+    return parse_pack(load_prompt(f"{name}.pack").encode(), dialect="markdown", origin=name)
+
+
+@pytest.mark.parametrize("by_pack", [False, True])
+async def test_coverage_offline(chat: OpenAIChat, by_pack: bool) -> None:
+    """A correct answer scores 5, a wrong one 0, and the result names the offline model."""
+    judge = Evaluator(build_metric("coverage", pack=_shipped("coverage") if by_pack else None), chat)
     good = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
     bad = await judge.judge(task_for(judge.metric, answer="It is a dish from Rome.", reference=REFERENCE))
     assert isinstance(good, Scored)
@@ -82,10 +86,10 @@ async def test_coverage_offline(chat: OpenAIChat, mode: Mode) -> None:
     assert good.cost_usd == 0.0
 
 
-@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
-async def test_relevance_offline(chat: OpenAIChat, mode: Mode) -> None:
+@pytest.mark.parametrize("by_pack", [False, True])
+async def test_relevance_offline(chat: OpenAIChat, by_pack: bool) -> None:
     """Supported claims score 5; a wrong number and a missing page lower the score."""
-    judge = Judge(build_metric("relevance", mode=mode), chat)
+    judge = Evaluator(build_metric("relevance", pack=_shipped("relevance") if by_pack else None), chat)
 
     async def score(answer: str) -> int:
         result = await judge.judge(task_for(judge.metric, answer=answer, context=PAGES))
@@ -102,7 +106,7 @@ async def test_relevance_offline(chat: OpenAIChat, mode: Mode) -> None:
 
 async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
     """An answer without claims is unscored with reason `no_claims`."""
-    judge = Judge(build_metric("relevance"), chat)
+    judge = Evaluator(build_metric("relevance"), chat)
     result = await judge.judge(task_for(judge.metric, answer="I'm sorry, I cannot answer.", context=PAGES))
     assert isinstance(result, Unscored)
     assert result.reason == "no_claims"
@@ -118,13 +122,13 @@ async def test_a_pack_is_tried_offline_and_judged_by_an_endpoint(chat: OpenAICha
         origin="t",
     )
     metric = build_metric("tone", pack=pack)
-    offline = await Judge(metric, chat).judge(task_for(metric, answer="Fine."))
+    offline = await Evaluator(metric, chat).judge(task_for(metric, answer="Fine."))
     assert isinstance(offline, Scored)
     assert offline.score == 3
     assert "rules, not by a language model" in str(offline.verdict["justification"])
     async with fake_openai(Answer(completion('Polite. {"score": 4, "why": "polite"}'))) as fake:
         other = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
-        result = await Judge(metric, other).judge(task_for(metric, answer="Fine."))
+        result = await Evaluator(metric, other).judge(task_for(metric, answer="Fine."))
         await other.close()
     assert isinstance(result, Scored)
     assert result.verdict == {"score": 4, "why": "polite"}

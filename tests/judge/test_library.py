@@ -18,7 +18,7 @@ from judge.chat import OFFLINE_MODEL, ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.library import Judge, read_event
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import Coverage
 from schemas import Failed, QAEvent, Scored, Unscored
 from tests.places import ROOT
 

@@ -8,27 +8,20 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from judge.chat import ChatRequest
 from judge.endpoints.refusals import duration_seconds, error_for_status
 from judge.endpoints.reply import read_completion
 from judge.errors import EventError
+from judge.evaluate.evaluator import estimated_tokens, repair_request
 from judge.metric import Metric
-from judge.metrics.code.json_valid import JsonValid
-from judge.metrics.code.regex import Regex
-from judge.metrics.library.prompts import LIBRARY
+from judge.metrics.code import CodeMetric
+from judge.metrics.library import LIBRARY
+from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from judge.metrics.replies.loose_json import read_loosely
-from judge.metrics.replies.reply import extract_object
-from judge.text.citations import (
-    Citing,
-    cited_pages,
-    page_number,
-    tagged_claims,
-    untagged_segments,
-    without_tags,
-)
+from judge.metrics.replies import extract_object
+from judge.text.citations import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
 from judge.text.normal import (
     TextIndex,
     is_blank,
@@ -40,9 +33,8 @@ from judge.text.normal import (
 from judge.text.printable import printable
 from judge.text.redaction import KINDS, Masker, Redactor
 from judge.text.sentences import sentences
+from judge.text.tags import Citing
 from judge.text.words import content_words, word_texts, words
-from judge.verdict.fitting import estimated_tokens, fit, request_tokens
-from judge.verdict.repair import repair_request
 from streams.errors import DecodeError
 from streams.intake.randomness import random_value
 from streams.intake.reading import Ingest
@@ -56,9 +48,11 @@ from tests.robustness.corpus import as_json_text
 from tests.robustness.records import avro, log_records, mapped, message, traced
 
 _METRICS: Final[Mapping[str, Metric]] = {name: build_metric(name) for name in ("coverage", "relevance")}
-_VERBATIM: Final[Mapping[str, Metric]] = {
-    name: build_metric(name, mode="verbatim") for name in ("coverage", "relevance")
+_PACK: Final = parse_pack(b'[{role: user, content: "{event}"}]', dialect="yaml", origin="p")
+_BY_PACK: Final[Mapping[str, Metric]] = {
+    name: build_metric(name, pack=_PACK) for name in ("coverage", "relevance")
 }
+_RE2: Final = CodeMetric("m", "regex", pattern="(a+)+b|x*y")
 _REDACTOR: Final = Redactor(KINDS)
 _INGEST: Final = Ingest(max_event_bytes=100_000_000)
 _MASKER: Final = Masker(["secret-1", "another"])
@@ -70,15 +64,6 @@ _SPAN_CHARS: Final = 60
 def _decoded(body: bytes, headers: list[tuple[str, bytes | None]] | None = None) -> None:
     with contextlib.suppress(DecodeError):
         _INGEST.decode(body, headers or [], 0)
-
-
-def _loosely(text: str) -> None:
-    with contextlib.suppress(ValueError):
-        read_loosely(f'{{"a": "{text}"', 0, max_depth=50, pairs=dict, constant=_no_number)
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _refused(text: str) -> object:
@@ -166,18 +151,6 @@ def _listed_items(text: str) -> str:
     return json.dumps({**lists, "organization": {"similar": True}})
 
 
-def _fitted(metric: Metric, text: str) -> None:
-    task = make_task(metric.name, **_texts(text))
-    request = metric.prepare(task)
-    if isinstance(request, ChatRequest):
-        # The instructions and about two thirds of the texts fit.
-        bare = metric.prepare(make_task(metric.name, **_texts("Rain fell. " * 8)))
-        fixed = request_tokens(bare) if isinstance(bare, ChatRequest) else 0
-        limit = fixed + 3 * estimated_tokens(text) // 2
-        with contextlib.suppress(EventError):
-            fit(task, request, metric.prepare, limit_tokens=limit)
-
-
 def _extracted(text: str) -> None:
     with contextlib.suppress(EventError):
         extract_object(text, key="score")
@@ -256,11 +229,11 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
         [("traceparent", text.encode("utf-8", "surrogatepass")), ("tracestate", b"a=b")]
     ),
     **{f"{name}, prepared": partial(_prepared, one) for name, one in _METRICS.items()},
-    **{f"{name}, fitted": partial(_fitted, one) for name, one in _METRICS.items()},
+    **{f"{name}, prepared by a pack": partial(_prepared, one) for name, one in _BY_PACK.items()},
     "coverage, verified": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text)),
     "relevance, verified": lambda text: _interpreted(_METRICS["relevance"], text, _listed_claims(text)),
-    "coverage, verbatim": lambda text: _interpreted(
-        _VERBATIM["coverage"],
+    "coverage, by a pack": lambda text: _interpreted(
+        _BY_PACK["coverage"],
         text,
         json.dumps(
             {
@@ -275,8 +248,8 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
             }
         ),
     ),
-    "relevance, verbatim": lambda text: _interpreted(
-        _VERBATIM["relevance"], text, json.dumps({"score": 4, "justification": text})
+    "relevance, by a pack": lambda text: _interpreted(
+        _BY_PACK["relevance"], text, json.dumps({"score": 4, "justification": text})
     ),
     **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in LIBRARY},
     **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in LIBRARY},
@@ -287,9 +260,9 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "OTLP, log records": log_records,
     "Avro": avro,
     "tracestate": lambda text: random_value(f"a=b,ot={text}"),
-    "JSON, loosely": _loosely,
-    "valid JSON": lambda text: JsonValid().outcome(make_task("m", answer=text)),
-    "a pattern of RE2": lambda text: Regex("(a+)+b|x*y").outcome(make_task("m", answer=text)),
+    "estimated tokens": estimated_tokens,
+    "valid JSON": lambda text: CodeMetric("m", "json_valid").prepare(make_task("m", answer=text)),
+    "a pattern of RE2": lambda text: _RE2.prepare(make_task("m", answer=text)),
     "cited names": lambda text: cited_pages(text, _NAMED_PAGES),
     "a completion": _completion,
     "a refusal": _refused,

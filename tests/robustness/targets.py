@@ -16,7 +16,7 @@ from judge.endpoints.reply import NoCompletionError, read_completion
 from judge.errors import EventError, JudgeError, PromptPackError
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from judge.metrics.replies.reply import extract_object
+from judge.metrics.replies import extract_object
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from judge.text.redaction import KINDS, Redactor
 from schemas import QAEvent
@@ -39,10 +39,11 @@ _MAPPED: Final = Ingest(
     max_event_bytes=1_000_000,
     mapping={"event_id": "id", "question": "q[0].text", "answer": "join(' ', a)", "labels.app": "meta.app"},
 )
+_PACK: Final = parse_pack(b'[{role: user, content: "{event}"}]', dialect="yaml", origin="p")
 _METRICS: Final = {
-    (name, mode): build_metric(name, mode=mode)
+    (name, kind): build_metric(name, pack=pack)
     for name in ("coverage", "relevance")
-    for mode in ("evidence", "verbatim")
+    for kind, pack in (("evidence", None), ("verbatim", _PACK))
 }
 _REDACTOR: Final = Redactor(KINDS)
 _TRACES: Final = OtlpReader(unit="trace", max_event_bytes=1_000_000)

@@ -1,139 +1,74 @@
-"""Few-shot examples of a prompt pack: events with the expected reply."""
+"""Check a prompt pack's examples against its scoring rules."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from judge.errors import InvalidVerdictError
+from judge.metric import Metric, ScoredOutcome
+from judge.metrics.packs.options import Example
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.replies import extract_verdict
+from judge.task import unsampled_task
+from judge.text.printable import printable
+from schemas import QAEvent
 
-from judge.errors import InvalidVerdictError, PromptPackError
-from judge.metric import Inputs
-from judge.metrics.packs.inputs import NAMED, TEXTS
-from judge.metrics.packs.templates import InputName
-from schemas import ChatMessage, ToolCall
-
-MAX_EXAMPLES = 50
-"""Limited, because every call sends all examples."""
-
-_NAMES: Mapping[str, InputName] = {
-    "question": "question",
-    "input": "question",
-    "output_text": "answer",
-    **{name: name for name in TEXTS},
-}
-_MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
-_CALLS = TypeAdapter(tuple[ToolCall, ...])
+_DETAIL_CHARS: Final = 160
+_NEVER: Final = datetime.fromtimestamp(0, UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One example: the texts for the template, and the reply."""
-
-    inputs: Inputs
-    reply: str
-
-
-def read_examples(
-    given: Any,
-    *,
-    uses: frozenset[InputName],
-    check: Callable[[str], object],
-) -> tuple[Example, ...]:
-    """Check a pack's examples.
+def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
+    """Score the reply of each example of a pack, and warn if the published score would differ.
 
     Args:
-        given: A list of mappings: the texts that the templates use, by their names in either dialect, and
-            `reply`, a mapping or a text.
-        uses: The texts that the templates use; each example must have exactly these.
-        check: Raises InvalidVerdictError for a reply that the metric would reject.
+        metric: The metric that uses the pack.
+        pack: The pack.
 
-    Raises:
-        PromptPackError: An example is invalid.
+    Yields:
+        A warning for each such example: its number, both scores and the reason. A judge that follows the
+        example would be corrected, or asked for a repair, every time.
     """
-    if not isinstance(given, list) or len(given) > MAX_EXAMPLES:
-        count = f", got {len(given)}" if isinstance(given, list) else ""
-        raise PromptPackError(f"examples must be a list of at most {MAX_EXAMPLES}{count}")
-    return tuple(_example(number, one, uses, check) for number, one in enumerate(given, 1))
+    for number, example in enumerate(pack.options.examples, 1):
+        trouble = _trouble(metric, example)
+        if trouble is not None:
+            yield f"example {number} {trouble}; correct its texts or its reply"
 
 
-def _example(number: int, given: Any, uses: frozenset[InputName], check: Callable[[str], object]) -> Example:
-    where = f"example {number}"
-    if not isinstance(given, Mapping):
-        raise PromptPackError(f"{where} must be a mapping with {_listed(uses)} and reply")
-    texts: dict[InputName, Any] = {}
-    for key, value in _spread(where, given).items():
-        if key == "reply":
-            continue
-        name = key if NAMED.fullmatch(key) else _NAMES.get(key)
-        if name is None or name in texts or name not in uses:
-            reason = "is given twice" if name in texts else "is not used by the templates"
-            raise PromptPackError(f"{where}: {key!r} {reason}; it takes {_listed(uses)} and reply")
-        texts[name] = _value(where, key, name, value)
-    missing = uses - texts.keys()
-    if missing:
-        raise PromptPackError(f"{where} lacks {_listed(missing)}, which the templates use")
-    named = {name.removeprefix("fields."): texts.pop(name) for name in [*texts] if NAMED.fullmatch(name)}
-    return Example(
-        Inputs(**({"question": "", "answer": ""} | texts), fields=named or None),
-        _reply(where, given.get("reply"), check),
+def _trouble(metric: Metric, example: Example) -> str | None:
+    inputs = example.inputs
+    event = QAEvent(
+        event_id="judgestream-example",
+        question=inputs.question,
+        answer=inputs.answer,
+        reference=inputs.reference,
+        context=None if inputs.context is None else dict(inputs.context),
     )
-
-
-def _spread(where: str, given: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the example with fields and labels under their template names."""
-    spread: dict[str, Any] = {}
-    for key, value in given.items():
-        if key not in {"fields", "labels"}:
-            spread[str(key)] = value
-        elif isinstance(value, Mapping):
-            spread |= {f"{key}.{name}": text for name, text in value.items()}
-        else:
-            raise PromptPackError(f"{where}: {key} must be a mapping of a name to its text")
-    return spread
-
-
-def _value(where: str, key: str, name: InputName, value: Any) -> Any:
-    if name == "context":
-        return _context(where, value)
-    if name not in {"messages", "tool_calls"}:
-        return _text(where, key, value)
+    task = unsampled_task(event, metric, source=event.event_id, now=_NEVER)
     try:
-        return (_MESSAGES if name == "messages" else _CALLS).validate_python(value)
-    except ValidationError:
-        form = "role and content" if name == "messages" else "name, arguments and result"
-        raise PromptPackError(f"{where}: {key} must be a list of mappings with {form}") from None
+        outcome = metric.interpret(task, example.reply)
+    except InvalidVerdictError as error:
+        return f"has a reply that the judge would have to repair: {printable(error.detail, _DETAIL_CHARS)}"
+    if not isinstance(outcome, ScoredOutcome):
+        return None
+    if outcome.objection is not None:
+        return (
+            f"has a reply that the judge would have to repair: {printable(outcome.objection, _DETAIL_CHARS)}"
+        )
+    said: Any = extract_verdict(example.reply)["score"]
+    published = outcome.score if outcome.value is None else outcome.value
+    if _is(said, published):
+        return None
+    reasons = "; ".join(printable(one.detail, _DETAIL_CHARS) for one in outcome.corrections)
+    return f"says {said!r} and would be published as {published!r}: {reasons}"
 
 
-def _text(where: str, key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise PromptPackError(f"{where}: {key} must be a text, got {value!r:.60}")
-    return value
-
-
-def _context(where: str, value: Any) -> dict[str, str]:
-    pages = {"Page-1": value} if isinstance(value, str) else value
-    if not isinstance(pages, Mapping) or not all(
-        isinstance(name, str) and isinstance(text, str) for name, text in pages.items()
-    ):
-        raise PromptPackError(f"{where}: context must be a mapping of a page's name to its text")
-    return dict(pages)
-
-
-def _reply(where: str, value: Any, check: Callable[[str], object]) -> str:
+def _is(said: Any, published: float | str) -> bool:
+    """Return whether a score as written in the reply (5.0, "5") equals the published one."""
+    if said == published:
+        return True
     try:
-        reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-        check(reply)
-    except (TypeError, ValueError, RecursionError, InvalidVerdictError) as error:
-        raise PromptPackError(
-            f'{where}: reply must be what the judge should say, with a "score", as in {{"score": 4}}: {error}'
-        ) from error
-    return reply.strip()
-
-
-def _listed(names: frozenset[InputName] | set[InputName]) -> str:
-    return ", ".join(
-        sorted(names, key=lambda name: (TEXTS.index(name) if name in TEXTS else len(TEXTS), name))
-    )
+        return float(said) == published
+    except (TypeError, ValueError):
+        return False

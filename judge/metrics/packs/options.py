@@ -1,133 +1,157 @@
-"""Options of a prompt pack: name, score range, response schema, examples."""
+"""Options of a prompt pack: its scale, response schema, quotations and examples."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from judge.chat import ResponseSchema
 from judge.errors import PromptPackError
-from judge.metrics.packs.kinds import Choice, read_choice
-from judge.metrics.packs.pairs import PAIR
-from judge.metrics.packs.quotes import QuotedText, read_quotes
+from judge.metric import Inputs
+from judge.metrics.packs.texts import NAMED, TEXTS, TextName
+from judge.metrics.scale import Scale, read_scale, read_score_range
+from schemas import ChatMessage as Turn
+from schemas import ToolCall
 
-MAX_SCORES = 101
-"""Limit of possible scores, because each is a time series."""
-MAX_SCORE = 1000
-"""Largest score. The smallest is 0, because sums of scores are Prometheus counters and must not fall."""
-MAX_NUMBER = 1e9
-"""Largest score if scores need not be whole numbers; these are counted in ten buckets.
-"""
-
-_KNOWN = ("name", "score_range", "response_schema", "examples", "result", "good", "quotes")
+MAX_EXAMPLES = 50
+"""Limited, because every call sends all examples."""
 _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+PAIR = Scale((0, 2), "label", {"answer": 2, "tie": 1, "other": 0})
+"""The published values of a comparison: the better answer, or a tie."""
+SAID = Scale((0, 2), "label", {"first": 2, "tie": 1, "second": 0})
+"""The judge's values: `first` is the answer shown first."""
 
-@dataclass(frozen=True, slots=True)
-class PackOptions:
-    """A pack's validated options."""
-
-    name: str | None
-    score_range: tuple[float, float] | None
-    response_schema: ResponseSchema | None
-    choice: Choice | None = None
-    """The judge's choices; None: a number."""
-    is_number: bool = False
-    """Whether scores need not be whole numbers."""
-    is_pair: bool = False
-    """Whether it compares two answers."""
-    quotes: Mapping[str, QuotedText] = field(default_factory=dict)
-    """Keys of the verdict that quote a text, with the text's name."""
-    examples: Any = ()
-    """Raw; `judge.metrics.packs.examples` parses them when the templates' inputs are known."""
+_Text = Annotated[str, Field(pattern=r"\S")]
 
 
-def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
-    """Validate the options; unknown keys are ignored with a warning.
+class Example(BaseModel):
+    """One example: the texts that the templates use, by their names in either dialect, and the reply."""
 
-    Raises:
-        PromptPackError: An option is invalid.
-    """
-    for key in given:
-        if key not in _KNOWN:
-            close = difflib.get_close_matches(str(key), _KNOWN, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(_KNOWN)}"
-            warnings.append(f"{key!r} is ignored{meant}")
-    name = given.get("name")
-    if name is not None and not (isinstance(name, str) and name.strip()):
-        raise PromptPackError(f"name must be a text, got {name!r}")
-    is_number = given.get("result") == "number"
-    if given.get("good") is not None and given.get("result") in (None, "number", "pairwise"):
-        raise PromptPackError("good needs `result: boolean`")
-    score_range = (
-        None
-        if given.get("score_range") is None
-        else read_score_range(given["score_range"], is_number=is_number)
-    )
-    choice = None
-    is_pair = False
-    if given.get("result") is not None and not is_number:
-        is_pair = given["result"] == "pairwise"
-        choice = PAIR if is_pair else read_choice(given["result"], good=given.get("good"))
-        if score_range is not None:
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    question: _Text | None = Field(None, validation_alias=AliasChoices("question", "input"))
+    answer: _Text | None = Field(None, validation_alias=AliasChoices("answer", "output_text"))
+    reference: _Text | None = None
+    context: dict[str, str] | None = None
+    messages: tuple[Turn, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    other_answer: _Text | None = None
+    fields: dict[str, _Text] = Field(default_factory=dict)
+    labels: dict[str, _Text] = Field(default_factory=dict)
+    reply: str
+
+    @field_validator("context", mode="before")
+    @classmethod
+    def _one_page(cls, value: Any) -> Any:
+        return {"Page-1": value} if isinstance(value, str) else value
+
+    @field_validator("reply", mode="before")
+    @classmethod
+    def _as_json(cls, value: Any) -> str:
+        reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return reply.strip()
+
+    @property
+    def given(self) -> frozenset[TextName]:
+        """The names of its texts."""
+        names = {name for name in TEXTS if getattr(self, name) is not None}
+        return frozenset(
+            names | {f"fields.{name}" for name in self.fields} | {f"labels.{name}" for name in self.labels}
+        )
+
+    @property
+    def inputs(self) -> Inputs:
+        """Its texts."""
+        texts = {name: getattr(self, name) for name in TEXTS}
+        named = self.fields | {f"labels.{name}": text for name, text in self.labels.items()}
+        return Inputs(
+            **texts | {"question": self.question or "", "answer": self.answer or ""}, fields=named or None
+        )
+
+
+class PackOptions(BaseModel):
+    """A pack's options; unknown keys are ignored with a warning."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    name: _Text | None = None
+    score_range: tuple[int | float, int | float] | None = None
+    """Lowest and highest score; fixed by a `result` of true and false, labels or pairs."""
+    result: Any = None
+    """`number`, `boolean`, `pairwise`, or labels, best first or with a number each; None: a whole number."""
+    good: Any = None
+    """The good value of `result: boolean`."""
+    response_schema: ResponseSchema | None = None
+    """A JSON Schema of the reply: bare, as JSON text, or wrapped as in a response_format."""
+    quotes: dict[str, TextName] = Field(default_factory=dict)
+    """Keys of the verdict, at any depth, whose values must stand in a text, with the text's name."""
+    event: tuple[TextName, ...] = Field(default=("question", "answer"), min_length=1)
+    """The texts that the placeholder `{event}` inserts."""
+    examples: tuple[Example, ...] = Field(default=(), max_length=MAX_EXAMPLES)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        given = {str(key): value for key, value in given.items() if value is not None}
+        if "score_range" in given:
+            is_number = given.get("result") == "number"
+            given["score_range"] = read_score_range(given["score_range"], is_number=is_number)
+        return given
+
+    @field_validator("response_schema", mode="before")
+    @classmethod
+    def _schema(cls, given: Any) -> ResponseSchema:
+        return _response_schema(given)
+
+    @field_validator("quotes", "event")
+    @classmethod
+    def _texts(cls, given: Any) -> Any:
+        for text in given.values() if isinstance(given, dict) else given:
+            if text not in TEXTS and not NAMED.fullmatch(text):
+                raise ValueError(f"must name a text ({', '.join(TEXTS)}, fields.NAME), got {text!r:.80}")
+        return given
+
+    @model_validator(mode="after")
+    def _result_and_range(self) -> Self:
+        if self.good is not None and self.result in (None, "number", "pairwise"):
+            raise PromptPackError("good needs `result: boolean`")
+        if self.result not in (None, "number") and self.score_range is not None:
             raise PromptPackError(
                 "score_range and result exclude each other: the range follows from the result"
             )
-        score_range = choice.score_range
-    schema = given.get("response_schema")
-    return PackOptions(
-        name=name,
-        score_range=score_range,
-        response_schema=None if schema is None else _response_schema(schema, warnings),
-        choice=choice,
-        is_number=is_number,
-        is_pair=is_pair,
-        quotes=read_quotes(given.get("quotes")),
-        examples=[] if given.get("examples") is None else given["examples"],
-    )
+        self.scale((0, 1))
+        return self
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it compares two answers."""
+        return bool(self.result == "pairwise")
+
+    def scale(self, score_range: tuple[float, float]) -> Scale:
+        """Return the scale of its published scores.
+
+        Args:
+            score_range: Lowest and highest score, if they do not follow from the result.
+        """
+        if self.is_pair:
+            return PAIR
+        return read_scale("integer" if self.result is None else self.result, score_range, good=self.good)
 
 
-def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
-    """Parse a score range.
-
-    Args:
-        value: Lowest and highest score as a pair, or a mapping with `min` and `max`.
-        is_number: Whether scores and ends need not be whole numbers.
-
-    Raises:
-        PromptPackError: It is invalid or too wide.
-    """
-    ends = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
-    if is_number:
-        return _number_range(ends)
-    # bool is an int in Python, but not a valid end of a range.
-    if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) is int for end in ends)):
-        raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
-    low, high = int(ends[0]), int(ends[1])
-    if not 0 <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
-        raise PromptPackError(
-            f"score_range must go from a lower to a higher number within 0..{MAX_SCORE} "
-            f"and contain at most {MAX_SCORES} scores, got {list(ends)}"
-        )
-    return low, high
-
-
-def _number_range(ends: Any) -> tuple[float, float]:
-    numbers = (
-        isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) in {int, float} for end in ends)
-    )
-    if not numbers or not 0 <= ends[0] < ends[1] <= MAX_NUMBER:
-        raise PromptPackError(
-            f"score_range must go from a lower to a higher number within 0..{MAX_NUMBER:g}, got {ends!r:.80}"
-        )
-    return float(ends[0]), float(ends[1])
-
-
-def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
+def _response_schema(given: Any) -> ResponseSchema:
     schema = given
     if isinstance(given, str):
         try:
@@ -136,7 +160,6 @@ def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
             raise PromptPackError(f"response_schema is not JSON: {error}") from error
     name = "verdict"
     if isinstance(schema, dict) and isinstance(schema.get("schema"), dict):
-        # Wrapped as in a chat completion's response_format.
         named = schema.get("name")
         name = named if isinstance(named, str) and _SCHEMA_NAME.fullmatch(named) else name
         schema = schema["schema"]
@@ -144,13 +167,37 @@ def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
     if not isinstance(properties, dict) or "score" not in properties:
         raise PromptPackError('response_schema must be the JSON Schema of an object with a property "score"')
     try:
-        json.dumps(schema, allow_nan=False)
+        validator(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise PromptPackError(f"response_schema has values that JSON cannot express: {error}") from error
-    if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
-        warnings.append(
-            "response_schema is sent in strict mode, which many endpoints take only with "
-            "`additionalProperties: false` "
-            "and every property listed as required"
-        )
     return ResponseSchema(name=name, schema=schema)
+
+
+@lru_cache(maxsize=16)
+def validator(schema: str) -> Any:
+    """Return the validator (Draft 2020-12) of a schema as JSON."""
+    # Imported here: it is slow, and few workers need it.
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+
+    parsed = json.loads(schema)
+    try:
+        Draft202012Validator.check_schema(parsed)
+    except (SchemaError, RecursionError) as error:
+        raise PromptPackError(
+            f"response_schema is not a JSON Schema: {str(error).splitlines()[0][:300]}"
+        ) from error
+    return Draft202012Validator(parsed)
+
+
+def schema_warnings(given: ResponseSchema | None) -> Iterator[str]:
+    """Yield what many endpoints refuse in a response schema."""
+    if given is None:
+        return
+    schema = given.schema
+    if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(
+        schema["properties"]
+    ):
+        yield (
+            "response_schema is sent in strict mode, which many endpoints take only with "
+            "`additionalProperties: false` and every property listed as required"
+        )

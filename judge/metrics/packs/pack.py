@@ -7,58 +7,60 @@ a heading line (`## System`, `# User prompt`, `**System**`, `User:`; not in a co
 a line is only a user part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the
 answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ item.context }}`,
 `{{ item.messages }}`, `{{ item.tool_calls }}`, `{{ item.other_answer }}`, `{{ item.fields.NAME }}`,
-`{{ item.labels.NAME }}`.
+`{{ item.labels.NAME }}`, `{{ event }}`.
 
 **YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`,
-`{context}`, `{messages}`, `{tool_calls}`, `{other_answer}`, `{fields.NAME}`, `{labels.NAME}`.
+`{context}`, `{messages}`, `{tool_calls}`, `{other_answer}`, `{fields.NAME}`, `{labels.NAME}`, `{event}`.
 
-The front matter, or the keys beside `messages`, may contain `name`, `score_range` (`[1, 5]`),
-`response_schema` (a JSON Schema of the reply) and `examples` (a list of the texts that the templates use,
-each with its `reply`). Examples are sent before the event as turns: the last user template filled with the
-example's texts, then its reply.
+`{event}` inserts the texts of the option `event` in a fence that none of them can close; an answer inserted
+by its own placeholder may imitate what follows it.
 
-An unknown placeholder is an error; all other braces are literal, and doubled
-braces escape a name in YAML (`{{name}}` is sent as `{name}`). All texts are substituted in one pass, so
-placeholders in an answer are not expanded.
+The front matter, or the keys beside `messages`, are `PackOptions`. Examples are sent before the event as
+turns: the last user template filled with the example's texts, then its reply.
+
+An unknown placeholder is an error; all other braces are literal, and doubled braces escape a name in YAML
+(`{{name}}` is sent as `{name}`). All texts are substituted in one pass, so placeholders in an answer are not
+expanded.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import (
+    ValidationError,
+)
+
 from judge.chat import ChatMessage, ResponseSchema, Role
-from judge.errors import PromptPackError
+from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.conformity import Conformity
-from judge.metrics.packs.encoding import decode
-from judge.metrics.packs.examples import Example, read_examples
-from judge.metrics.packs.inputs import written
-from judge.metrics.packs.kinds import Choice
-from judge.metrics.packs.options import PackOptions, read_options
-from judge.metrics.packs.pairs import as_meant
-from judge.metrics.packs.quotes import QuotedText
+from judge.metrics.packs.options import SAID, Example, PackOptions, schema_warnings, validator
 from judge.metrics.packs.templates import (
     MARKDOWN,
     YAML,
     Dialect,
-    InputName,
     Template,
+    decode,
     read_template,
     split_front_matter,
     split_roles,
 )
-from judge.metrics.prompting import short_hash
-from judge.metrics.replies.reply import extract_verdict
-from judge.metrics.replies.structured import read_score
+from judge.metrics.packs.texts import EVENT, TEXTS, TextName, fenced, written
+from judge.metrics.prompting import fence, short_hash
+from judge.metrics.replies import extract_verdict, with_whole_score
+from judge.metrics.scale import OffScaleError
 from judge.text.plain_yaml import PlainYamlError, read_yaml
+from judge.text.printable import problems_of
 
 MAX_PACK_BYTES = 1024 * 1024
-"""Limit of a pack's file."""
+MAX_VIOLATIONS = 3
+"""Limit of violations of a response schema listed in one error."""
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -77,63 +79,85 @@ class PromptPack:
     `uses` names the inputs of the templates; `warnings` lists what was repaired or ignored.
     """
 
-    name: str | None
     messages: tuple[tuple[Role, Template], ...]
-    uses: frozenset[InputName]
-    score_range: tuple[float, float] | None = None
-    response_schema: ResponseSchema | None = None
-    examples: tuple[Example, ...] = ()
+    uses: frozenset[TextName]
+    options: PackOptions
     warnings: tuple[str, ...] = ()
-    choice: Choice | None = None
-    """What the judge chooses from; None: it gives a number."""
-    is_number: bool = False
-    """Whether that number may lie between the whole ones."""
-    is_pair: bool = False
-    """Whether it compares two answers; `choice` then has the published values."""
-    quotes: Mapping[str, QuotedText] = field(default_factory=dict)
-    """Keys of the verdict whose values must be in a text."""
-    conformity: Conformity | None = None
-    """Validates replies by the response schema, if any."""
 
-    def check(self, reply: str) -> None:
-        """Validate a judge's reply by the response schema, which endpoints may not enforce.
+    @property
+    def response_schema(self) -> ResponseSchema | None:
+        """Schema of the reply; None for free text."""
+        return self.options.response_schema
 
-        Raises:
-            InvalidVerdictError: It has no single verdict, or violates the schema.
-        """
-        if self.conformity is not None:
-            self.conformity.check(reply)
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """Lowest and highest score; None if the settings must give them."""
+        if self.options.result in (None, "number"):
+            return self.options.score_range
+        return self.options.scale((0, 1)).score_range
 
     @property
     def hash(self) -> str:
         """Hash of the templates, 12 hexadecimal digits; equal for equal prompts in both dialects."""
-        parts = [
+        parts: list[Any] = [
             [role, [[piece.text, piece.is_input] for piece in template]] for role, template in self.messages
         ]
-        shown: list[Any] = [[message.role, message.content] for message in self._example_turns()]
-        return short_hash(
-            json.dumps([*parts, shown] if shown else parts, ensure_ascii=True, separators=(",", ":"))
-        )
+        examples = [[turn.role, turn.content] for turn in self._example_turns()]
+        if examples:
+            parts.append(examples)
+        if self._has_event:
+            parts.append([EVENT, *self.options.event])
+        return short_hash(json.dumps(parts, ensure_ascii=True, separators=(",", ":")))
 
-    def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
-        """Return the messages for one event, with neutralized texts; missing ones are empty."""
-        turns = [ChatMessage(role, self._filled(template, inputs)) for role, template in self.messages]
-        if not self.examples:
-            return tuple(turns)
+    @property
+    def _has_event(self) -> bool:
+        return any(piece.name == EVENT for _, template in self.messages for piece in template)
+
+    def render(self, inputs: Inputs, sections: Mapping[str, str] | None = None) -> tuple[ChatMessage, ...]:
+        """Return the messages for one event, with neutralized texts; missing ones are empty.
+
+        Args:
+            inputs: Its texts.
+            sections: What `{event}` inserts, by name; None: the texts of the option `event`.
+        """
+        event = fence(sections) if sections is not None else fenced(inputs, self.options.event)
+        turns = [ChatMessage(role, _filled(template, inputs, event)) for role, template in self.messages]
         # After the instructions, so that endpoints can cache both as prefix.
         first = next(place for place, turn in enumerate(turns) if turn.role != "system")
         return (*turns[:first], *self._example_turns(), *turns[first:])
 
+    def checked(self, verdict: dict[str, Any]) -> dict[str, Any]:
+        """Return a verdict that matches the response schema, which endpoints may not enforce.
+
+        Raises:
+            InvalidVerdictError: It violates the schema; the detail names the place.
+        """
+        if self.response_schema is None:
+            return verdict
+        violations = [
+            f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
+            for error in islice(
+                validator(json.dumps(self.response_schema.schema)).iter_errors(with_whole_score(verdict)),
+                MAX_VIOLATIONS,
+            )
+        ]
+        if violations:
+            raise InvalidVerdictError(f"the verdict violates the response schema: {'; '.join(violations)}")
+        return verdict
+
     def _example_turns(self) -> Iterator[ChatMessage]:
         template = next((template for role, template in reversed(self.messages) if role == "user"), ())
-        for example in self.examples:
-            yield ChatMessage("user", self._filled(template, example.inputs))
+        for example in self.options.examples:
+            event = fenced(example.inputs, self.options.event)
+            yield ChatMessage("user", _filled(template, example.inputs, event))
             yield ChatMessage("assistant", example.reply)
 
-    def _filled(self, template: Template, inputs: Inputs) -> str:
-        # Each text once per name, however often a template uses it.
-        texts = {piece.name: written(inputs, piece.name) for piece in template if piece.name is not None}
-        return "".join(piece.text if piece.name is None else texts[piece.name] for piece in template)
+
+def _filled(template: Template, inputs: Inputs, event: str) -> str:
+    # Each text once per name, however often a template uses it.
+    names = {piece.name for piece in template if piece.name is not None}
+    texts = {name: event if name == EVENT else written(inputs, name) for name in names}
+    return "".join(piece.text if piece.name is None else texts[piece.name] for piece in template)
 
 
 def load_pack(path: Path) -> PromptPack:
@@ -146,14 +170,15 @@ def load_pack(path: Path) -> PromptPack:
         PromptPackError: It cannot be read, or is invalid.
     """
     try:
-        with path.open("rb") as handle:
-            raw = handle.read(MAX_PACK_BYTES + 1)
+        with path.open("rb") as file:
+            raw = file.read(MAX_PACK_BYTES + 1)
     except OSError as error:
         raise PromptPackError(f"prompt pack {path} cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_PACK_BYTES:
         raise PromptPackError(f"prompt pack {path} must be at most {MAX_PACK_BYTES} bytes; shorten it")
-    dialect: Literal["markdown", "yaml"] = "yaml" if path.suffix.lower() in _YAML_ENDINGS else "markdown"
-    return parse_pack(raw, dialect=dialect, origin=str(path))
+    return parse_pack(
+        raw, dialect="yaml" if path.suffix.lower() in _YAML_ENDINGS else "markdown", origin=str(path)
+    )
 
 
 def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str) -> PromptPack:
@@ -170,23 +195,31 @@ def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str)
     """
     try:
         text, warnings = decode(raw)
-        if dialect == "yaml":
-            parts, given = _yaml_parts(text)
-            rules = YAML
-        else:
-            parts, given = _markdown_parts(text, warnings)
-            rules = MARKDOWN
-        options = read_options(given, warnings)
-        return _pack(parts, rules, options, warnings)
+        parts, given = _yaml_parts(text) if dialect == "yaml" else _markdown_parts(text, warnings)
+        return _pack(parts, YAML if dialect == "yaml" else MARKDOWN, given, warnings)
+    except ValidationError as error:
+        raise PromptPackError(
+            f"prompt pack {origin}: {'; '.join(problems_of(error, 'it', most=5))}"
+        ) from error
     except PromptPackError as error:
         raise PromptPackError(f"prompt pack {origin}: {error}") from error.__cause__
 
 
 def _pack(
-    parts: list[tuple[Role, str]], dialect: Dialect, options: PackOptions, warnings: list[str]
+    parts: list[tuple[Role, str]], dialect: Dialect, given: dict[str, Any], warnings: list[str]
 ) -> PromptPack:
+    for key in given.keys() - PackOptions.model_fields.keys():
+        close = difflib.get_close_matches(str(key), PackOptions.model_fields, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(PackOptions.model_fields)}"
+        warnings.append(f"{key!r} is ignored; {hint}")
+    options = PackOptions.model_validate(given)
+    warnings += schema_warnings(options.response_schema)
     messages = tuple((role, read_template(text, dialect, warnings)) for role, text in parts)
     uses = frozenset(piece.name for _, template in messages for piece in template if piece.name is not None)
+    if EVENT in uses:
+        uses = uses - {EVENT} | set(options.event)
+    elif "event" in options.model_fields_set:
+        raise PromptPackError(f"event is unused: put {dialect.spelling(EVENT)} where its texts belong")
     if not uses:
         raise PromptPackError(f"it uses none of the placeholders ({dialect.listed}); {dialect.hint(parts)}")
     if not uses & ({"answer"} if options.is_pair else {"answer", "messages"}):
@@ -200,35 +233,40 @@ def _pack(
         )
     if not any(role == "user" for role, _ in messages):
         raise PromptPackError("it has no user part for the answer to judge")
-    conformity = None if options.response_schema is None else Conformity(options.response_schema)
-    return PromptPack(
-        name=options.name,
-        messages=messages,
-        uses=uses,
-        score_range=options.score_range,
-        choice=options.choice,
-        is_number=options.is_number,
-        is_pair=options.is_pair,
-        quotes=options.quotes,
-        response_schema=options.response_schema,
-        examples=read_examples(options.examples, uses=uses, check=partial(_check, options, conformity)),
-        warnings=tuple(warnings),
-        conformity=conformity,
+    pack = PromptPack(messages, uses, options, tuple(warnings))
+    for number, example in enumerate(options.examples, 1):
+        _check_example(pack, number, example)
+    return pack
+
+
+def _check_example(pack: PromptPack, number: int, example: Example) -> None:
+    """Raise PromptPackError for an example with other texts than the templates', or an invalid reply."""
+    missing, unused = pack.uses - example.given, example.given - pack.uses
+    if missing:
+        raise PromptPackError(f"example {number} lacks {_listed(missing)}, which the templates use")
+    if unused:
+        raise PromptPackError(
+            f"example {number}: {_listed(unused)} is not used by the templates; "
+            f"it takes {_listed(pack.uses)} and reply"
+        )
+    try:
+        verdict = pack.checked(extract_verdict(example.reply))
+        if pack.options.is_pair:
+            SAID.value(verdict["score"])
+        elif pack.score_range is not None:
+            pack.options.scale(pack.score_range).value(verdict["score"])
+    except (InvalidVerdictError, OffScaleError) as error:
+        problem = f'"score" must be {error}' if isinstance(error, OffScaleError) else error
+        raise PromptPackError(
+            f'example {number}: reply must be what the judge should say, with a "score", as in '
+            f'{{"score": 4}}: {problem}'
+        ) from error
+
+
+def _listed(names: frozenset[TextName]) -> str:
+    return ", ".join(
+        sorted(names, key=lambda name: (TEXTS.index(name) if name in TEXTS else len(TEXTS), name))
     )
-
-
-def _check(options: PackOptions, conformity: Conformity | None, reply: str) -> None:
-    """Raise InvalidVerdictError for a reply that the metric would reject."""
-    if options.is_pair:
-        as_meant(extract_verdict(reply), swapped=False)
-    elif options.choice is not None:
-        options.choice.number(extract_verdict(reply)["score"])
-    elif options.score_range is not None:
-        read_score(reply, options.score_range, is_number=options.is_number)
-    else:
-        extract_verdict(reply)
-    if conformity is not None:
-        conformity.check(reply)
 
 
 def _markdown_parts(text: str, warnings: list[str]) -> tuple[list[tuple[Role, str]], dict[str, Any]]:

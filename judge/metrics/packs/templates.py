@@ -1,18 +1,18 @@
-"""Parse the templates of a prompt pack: parts and placeholders."""
+"""Read the text of a prompt pack: encoding, front matter, parts by role, and placeholders in two dialects."""
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import ftfy
+
 from judge.chat import Role
 from judge.errors import PromptPackError
-from judge.metrics.packs.inputs import NAMED, TEXTS
-
-InputName = str
-"""One of `judge.metrics.packs.inputs.TEXTS`, `fields.<name>` or `labels.<name>`."""
+from judge.metrics.packs.texts import EVENT, NAMED, TEXTS, TextName
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Piece:
     """A piece of a template: literal text, or the name of an input."""
 
     text: str
-    name: InputName | None = None
+    name: TextName | None = None
 
     @property
     def is_input(self) -> bool:
@@ -36,17 +36,12 @@ class Dialect:
     """Syntax of placeholders: `pattern` finds them; its last group is the name."""
 
     pattern: re.Pattern[str]
-    names: Mapping[str, InputName]
+    names: Mapping[str, TextName]
     form: str
     prefix: str = ""
     """Prefix of a field's or label's name."""
 
-    @property
-    def further(self) -> tuple[str, ...]:
-        """Return the placeholders of fields and labels, for messages."""
-        return f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME"
-
-    def spelling(self, name: InputName) -> str:
+    def spelling(self, name: TextName) -> str:
         """Return the placeholder of an input."""
         if NAMED.fullmatch(name):
             return self.form % f"{self.prefix}{name}"
@@ -55,7 +50,8 @@ class Dialect:
     @property
     def listed(self) -> str:
         """Return all placeholders, for messages."""
-        return ", ".join(self.form % written for written in (*self.names, *self.further))
+        names = (*self.names, f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME")
+        return ", ".join(self.form % name for name in names)
 
     def hint(self, parts: Iterable[tuple[Role, str]]) -> str:
         """Return the remedy for a file without placeholders."""
@@ -65,12 +61,8 @@ class Dialect:
             return f"put at least {self.spelling('answer')} into it"
         return f"{found[0]} is the other dialect's: write {self.spelling(YAML.names[found[1]])} here"
 
-    def meant(self, written: str) -> InputName:
-        """Return the input of a placeholder.
-
-        Raises:
-            PromptPackError: The name is unknown.
-        """
+    def meant(self, written: str) -> TextName:
+        """Return the input of a placeholder; an unknown name is a PromptPackError with a hint."""
         name = self.names.get(written)
         if name is not None:
             return name
@@ -102,6 +94,7 @@ MARKDOWN = Dialect(
         "item.tool_calls": "tool_calls",
         "item.other_answer": "other_answer",
         "sample.output_text": "answer",
+        EVENT: EVENT,
     },
     form="{{ %s }}",
     prefix="item.",
@@ -111,10 +104,10 @@ YAML = Dialect(
     pattern=re.compile(
         r"\{\{[ \t]*(?P<shielded>[A-Za-z_]\w*)[ \t]*\}\}"
         r"|\{\{[ \t]*((?:item|sample)\.[\w.]+)[ \t]*\}\}"
-        r"|\{[ \t]*(question|answer|reference|context|messages|tool_calls|other_answer|(?:fields|labels)\.[\w.-]{1,64})[ \t]*\}"  # noqa: E501
+        r"|\{[ \t]*(question|answer|reference|context|messages|tool_calls|other_answer|event|(?:fields|labels)\.[\w.-]{1,64})[ \t]*\}"  # noqa: E501
         r"|(?<![\w\\^}])\{([A-Za-z_]\w*)\}"
     ),
-    names={name: name for name in TEXTS},
+    names={name: name for name in (*TEXTS, EVENT)},
     form="{%s}",
 )
 
@@ -222,3 +215,43 @@ def _role(line: str) -> Role | None:
     if match is None or not (match["heading"] or match["strong"] or match["colon"] or match["late"]):
         return None
     return "system" if match["role"].lower() == "system" else "user"
+
+
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def decode(raw: bytes) -> tuple[str, list[str]]:
+    r"""Return a file's text with repaired mojibake and line ends of `\n`, and a warning for each repair."""
+    warnings: list[str] = []
+    text = _decoded(raw, warnings).replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise PromptPackError("it contains NUL characters, so it is no text file; save it as UTF-8")
+    # Line by line, because a repair applies to a whole text or not at all.
+    lines = text.split("\n")
+    repaired = [ftfy.fix_encoding(line) for line in lines]
+    changed = [number for number, (old, new) in enumerate(zip(lines, repaired, strict=True), 1) if old != new]
+    if changed:
+        old, new = lines[changed[0] - 1].strip(), repaired[changed[0] - 1].strip()
+        warnings.append(
+            f"text saved with a wrong encoding was repaired in {len(changed)} lines; "
+            f"line {changed[0]} {_around(old, new)!r} became {_around(new, old)!r}; save the file as UTF-8"
+        )
+    return "\n".join(repaired), warnings
+
+
+def _decoded(raw: bytes, warnings: list[str]) -> str:
+    try:
+        if raw.startswith(_UTF16_MARKS):
+            return raw.decode("utf-16")
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        warnings.append(
+            f"it is not UTF-8 (byte {error.start}) and was read as Windows-1252; save the file as UTF-8"
+        )
+    return raw.decode("cp1252", "replace")
+
+
+def _around(text: str, other: str) -> str:
+    """Return an excerpt around the first difference of two lines."""
+    start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
+    return text[max(0, start - 12) : start + 20]

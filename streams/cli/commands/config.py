@@ -103,7 +103,6 @@ def schema() -> None:
 @app.command()
 def prompts(
     metric: Annotated[str | None, typer.Argument(help="A built-in metric; default: all.")] = None,
-    mode: Annotated[str | None, typer.Option("--mode", help="evidence or verbatim; default: both.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, with response schemas and hashes.")
     ] = False,
@@ -116,28 +115,19 @@ def prompts(
 
     Your own prompt pack replaces them (metrics.<name>.prompt_pack).
     """
-    from judge.metric import Mode
-    from judge.metrics.registry import BUILT_IN, NAMED, build_prompted
+    from judge.metrics.registry import NAMED, build_prompted
 
-    modes: tuple[Mode, ...] = ("evidence", "verbatim")
-    for given, known, what in ((metric, NAMED, "metric"), (mode, modes, "--mode")):
-        if given is not None and given not in known:
-            raise BadUsageError(f"{what} must be one of {', '.join(known)}, got {given}")
+    if metric is not None and metric not in NAMED:
+        raise BadUsageError(f"metric must be one of {', '.join(NAMED)}, got {metric}")
     if as_pack:
         if metric is None:
             raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(NAMED)}; name it")
         typer.echo(_pack(metric), nl=False)
         return
-    wanted = [
-        build_prompted(name, way)
-        for name in ([metric] if metric else NAMED)
-        for way in modes
-        if mode in (None, way) and (name in BUILT_IN or way == "evidence")
-    ]
+    wanted = [build_prompted(name) for name in ([metric] if metric else NAMED)]
     shown = [
         {
             "metric": one.name,
-            "mode": one.mode,
             "hash": one.prompt_hash,
             "prompt": one.instructions,
             "response_schema": None if one.response_schema is None else one.response_schema.schema,
@@ -148,7 +138,7 @@ def prompts(
         typer.echo(json.dumps(shown, ensure_ascii=False, indent=2))
         return
     for one in shown:
-        typer.echo(f"# {one['metric']}, {one['mode']}, {one['hash']}\n\n{one['prompt']}")
+        typer.echo(f"# {one['metric']}, {one['hash']}\n\n{one['prompt']}")
 
 
 _COUNTED = """
@@ -162,34 +152,28 @@ def _pack(name: str) -> str:
     """Return a prompt pack with a metric's prompt, in which the judge says the score."""
     import yaml
 
-    from judge.metrics.library.prompts import LIBRARY, library_prompt
-    from judge.metrics.packs.templates import MARKDOWN, split_front_matter
+    from judge.metrics.library import LIBRARY, library_prompt
+    from judge.metrics.packs.templates import split_front_matter
     from judge.metrics.prompting import load_prompt
-    from judge.metrics.registry import BUILT_IN, build_prompted
 
-    if name in LIBRARY:
-        prompt = library_prompt(name)
-        options: dict[str, Any] = yaml.safe_load(split_front_matter(load_prompt(f"library/{name}"))[0] or "")
-        options = {key: one for key, one in options.items() if key not in ("uses", "counts")}
-        schema: Any = prompt.schema.schema
-        system, uses = prompt.system, list[str](prompt.uses)
-        if prompt.counted is not None:
-            options["score_range"] = list(prompt.score_range)
-            schema = schema | {
-                "properties": schema["properties"] | {"score": {"type": "integer"}},
-                "required": [*schema["required"], "score"],
-            }
-            system += _COUNTED
-        options["response_schema"] = schema
-    else:
-        built_in = BUILT_IN[name]
-        options = {"score_range": list(built_in.score_range)}
-        system = build_prompted(name, "verbatim").instructions
-        uses = ["question", *(BUILT_IN[name].needs or ()), "answer"]
-    spelt = {one: MARKDOWN.spelling("messages" if one == "instructions" else one) for one in uses}
-    user = "\n\n".join(f"{one}:\n{placeholder}" for one, placeholder in spelt.items())
+    if name not in LIBRARY:
+        return load_prompt(f"{name}.pack")
+    prompt = library_prompt(name)
+    options: dict[str, Any] = yaml.safe_load(split_front_matter(load_prompt(f"library/{name}"))[0] or "")
+    options = {key: one for key, one in options.items() if key not in ("uses", "counts")}
+    options["event"] = ["messages" if one == "instructions" else one for one in prompt.uses]
+    schema: Any = prompt.schema_of_reply.schema
+    system = prompt.instructions
+    if prompt.counts is not None:
+        options["score_range"] = list(prompt.score_range)
+        schema = schema | {
+            "properties": schema["properties"] | {"score": {"type": "integer"}},
+            "required": [*schema["required"], "score"],
+        }
+        system += _COUNTED
+    options["response_schema"] = schema
     front = yaml.safe_dump({"name": f"my_{name}", **options}, sort_keys=False, allow_unicode=True)
-    return f"---\n{front}---\n## System\n\n{system.strip()}\n\n## User\n\n{user}\n"
+    return f"---\n{front}---\n## System\n\n{system.strip()}\n\n## User\n\n{{{{ event }}}}\n"
 
 
 def _summary(settings: Settings) -> dict[str, Any]:

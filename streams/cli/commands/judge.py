@@ -88,14 +88,6 @@ def judge(
     output_format: Annotated[
         FormatName | None, typer.Option("--output-format", help="Format of --output; default: by its name.")
     ] = None,
-    mode: Annotated[
-        Literal["evidence", "verbatim"] | None,
-        typer.Option(
-            "--mode",
-            help="evidence: the judge lists evidence, code scores it; verbatim: the judge's own score. "
-            "Default: evidence; with a prompt pack: verbatim.",
-        ),
-    ] = None,
     concurrency: Annotated[
         int | None,
         typer.Option(
@@ -164,7 +156,6 @@ def judge(
         base_url=base_url,
         model=model,
         output=output,
-        mode=mode,
         concurrency=concurrency,
         compare=compare,
         labels=labels,
@@ -304,13 +295,9 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
         raise BadUsageError(
             f"--metric must be one of {', '.join(known)}, got {name!r}; any other name needs --prompt-pack"
         )
-    if pack is not None and call.mode == "evidence":
-        raise BadUsageError("--mode must be verbatim with a prompt pack, got 'evidence'; omit it")
     wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
     try:
-        update = {"prompt_pack": pack, "mode": wanted.mode if call.mode is None else call.mode}
-        # model_copy does not validate the pack against the mode.
-        settled = MetricSettings.model_validate({**dict(wanted), **update})
+        settled = MetricSettings.model_validate({**dict(wanted), "prompt_pack": pack})
         return guarded(build_metric(name, settled), judge)
     except (SettingsError, ValidationError) as error:
         raise BadUsageError(str(error)) from error

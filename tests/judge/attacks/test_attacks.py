@@ -7,19 +7,19 @@ import pytest
 
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
+from judge.evaluate.evaluator import Evaluator
 from judge.metric import Inputs, Metric
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import Coverage
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.relevance.metric import Relevance
+from judge.metrics.relevance import Relevance
 from judge.offline.rules import judge_messages
 from judge.text.normal import neutralize, quoted
-from judge.verdict.evaluator import Judge
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.judge.attacks.corpus import ATTACKS, EVENT, PAGE_WORDS, Attack, attack_task
 from tests.judge.lying_judge import lying_chat
 
-METRICS: tuple[Metric, ...] = (Coverage(verification="strict"), Relevance(verification="strict"))
+METRICS: tuple[Metric, ...] = (Coverage(), Relevance())
 LOWEST_THAT_COUNTS = 1
 
 each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
@@ -44,9 +44,9 @@ def _offline_chat() -> ScriptedChat:
 
 
 def _score(result: Scored | Unscored | Failed) -> int:
-    """The score of a result; an unscored result counts 0."""
+    """The score of a result without a mark; an unscored or marked result counts 0."""
     assert not isinstance(result, Failed), result.detail
-    return result.score if isinstance(result, Scored) else 0
+    return result.score if isinstance(result, Scored) and not result.suspicions else 0
 
 
 def test_the_corpus() -> None:
@@ -84,22 +84,22 @@ def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
 @each_attack
 @each_metric
 async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, metric: Metric) -> None:
-    """With the offline judge an attack scores at most 1."""
+    """With the offline judge an attack scores at most 1, or its result is marked."""
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
-    assert _score(await Judge(metric, _offline_chat()).judge(task)) <= limit
+    assert _score(await Evaluator(metric, _offline_chat()).judge(task)) <= limit
 
 
 @each_attack_at_length
 @each_metric
 async def test_an_attack_gains_nothing_with_a_lying_judge(attack: Attack, metric: Metric) -> None:
-    """Verification limits a lying judge's score to 1.
+    """A lying judge's score above 1 is marked by a suspicion.
 
     The exception is words of the page without a statement, which code cannot detect.
     """
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
-    assert _score(await Judge(metric, lying_chat()).judge(task)) <= limit
+    assert _score(await Evaluator(metric, lying_chat()).judge(task)) <= limit
 
 
 def _is_out_of_reach(attack: Attack, metric: Metric) -> bool:
@@ -113,7 +113,7 @@ async def test_the_lying_judge_scores_a_correct_answer() -> None:
         "It was completed in March 1889 for the World's Fair. [Page 2]"
     )
     for metric in METRICS:
-        result = await Judge(metric, lying_chat()).judge(attack_task(metric, answer))
+        result = await Evaluator(metric, lying_chat()).judge(attack_task(metric, answer))
         assert _score(result) >= 4
 
 

@@ -16,8 +16,8 @@ from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, Result, RetryingJudge
 from judge.errors import JudgeConfigurationError
-from judge.verdict.evaluator import Judge
-from judge.verdict.neutral import NEUTRAL_EVENT
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.guard import NEUTRAL_EVENT
 from schemas import RESULT, Failed
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
 from tests.judge.tasks import TONE, make_task
@@ -63,7 +63,7 @@ async def judging(
         [EndpointOptions(chat, call_seconds=call_seconds) for chat in chats], patience=patience
     )
     try:
-        yield RetryingJudge({chat.endpoint: Judge(TONE, chat) for chat in chats}, pool), pool
+        yield RetryingJudge({chat.endpoint: Evaluator(TONE, chat) for chat in chats}, pool), pool
     finally:
         pool.stop()
         for chat in chats:

@@ -12,8 +12,8 @@ from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
-from judge.verdict.cache import MemoryCache
-from judge.verdict.pricing import ModelPrice, PriceTable
+from judge.evaluate.cache import MemoryCache
+from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import Failed, Scored, Unscored, Usage
 from tests.judge.endpoints.test_reliable import NEUTRAL, now
 from tests.judge.tasks import TONE, make_task

@@ -15,9 +15,9 @@ from judge.endpoints.health import MOST_NEUTRAL_CALLS
 from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, Result, RetryingJudge
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
-from judge.verdict.evaluator import Judge
-from judge.verdict.neutral import NEUTRAL_EVENT
-from judge.verdict.pricing import ModelPrice, PriceTable
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.guard import NEUTRAL_EVENT
+from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import Failed, JudgeTask, Scored, Usage
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
@@ -119,7 +119,7 @@ def pooled(
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return RetryingJudge({one.chat.endpoint: Judge(TONE, one.chat) for one in given}, pool), pool, notes
+    return RetryingJudge({one.chat.endpoint: Evaluator(TONE, one.chat) for one in given}, pool), pool, notes
 
 
 async def judge_all(judge: RetryingJudge, texts: Sequence[str]) -> list[Result]:
@@ -239,7 +239,7 @@ async def test_the_spare_takes_over_and_says_so() -> None:
     assert (result.judge.endpoint, result.judge.model_asked) == ("spare", "m-2")
     assert (result.judge.fallback, result.judge.tries) == (True, 3)
     assert result.evaluator.model == "m-2"
-    assert result.evaluator.fingerprint != Judge(TONE, first).evaluator.fingerprint
+    assert result.evaluator.fingerprint != Evaluator(TONE, first).evaluator.fingerprint
     assert pool.trouble is None
 
 
@@ -587,7 +587,9 @@ def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[RetryingJudge, Notes]:
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return RetryingJudge({one.endpoint: Judge(TONE, one, prices=PRICES) for one in endpoints}, pool), notes
+    return RetryingJudge(
+        {one.endpoint: Evaluator(TONE, one, prices=PRICES) for one in endpoints}, pool
+    ), notes
 
 
 @virtually

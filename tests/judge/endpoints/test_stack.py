@@ -10,10 +10,11 @@ from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.stack import JudgingStack
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
-from judge.metrics.coverage.metric import Coverage
+from judge.evaluate.cache import MemoryCache
+from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.verdict.cache import MemoryCache
+from schemas import Unscored
 from tests.judge.endpoints.test_reliable import Server, now
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
@@ -36,20 +37,17 @@ async def test_the_stack_closes_only_its_own_endpoints() -> None:
     assert (own.closed, lent.closed, cache.closed) == (True, False, True)
 
 
-async def test_the_smallest_window_counts_at_every_endpoint() -> None:
-    """The smallest context window cuts the texts for every endpoint."""
-    chats = [ScriptedChat(["{}"] * 9, endpoint=name) for name in ("wide", "narrow")]
-    endpoints = [
-        EndpointOptions(chats[0], context_tokens=100_000),
-        EndpointOptions(chats[1], context_tokens=9_000),
-    ]
-    reference = "".join(f"The tower number {number} stands in the town. " for number in range(2_000))
-    async with JudgingStack(endpoints) as stack:
-        for endpoint in endpoints:
-            await stack.evaluator(Coverage(), endpoint).judge(make_task("coverage", reference=reference))
-    wide, narrow = (chat.requests[0].messages for chat in chats)
-    assert wide == narrow
-    assert sum(len(message.content) for message in narrow) < len(reference)
+async def test_a_text_beyond_the_smallest_window_is_not_sent() -> None:
+    """A request that exceeds a context window is unscored, with its size and the limit, and not sent."""
+    chat = ScriptedChat(["{}"] * 9, endpoint="narrow")
+    reference = "".join(f"The tower number {number} stands in the town. " for number in range(200))
+    async with JudgingStack([EndpointOptions(chat, context_tokens=9_000)]) as stack:
+        result = await stack.judge(Coverage()).judge(make_task("coverage", reference=reference))
+    assert isinstance(result, Unscored)
+    assert result.reason == "too_long"
+    assert isinstance(result.evidence, dict)
+    assert result.evidence["estimated_tokens"] > result.evidence["limit"]
+    assert chat.requests == []
 
 
 async def test_an_evaluator_tries_once() -> None:

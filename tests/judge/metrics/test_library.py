@@ -12,11 +12,11 @@ import pytest
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
+from judge.evaluate.evaluator import Evaluator
 from judge.metric import ScoredOutcome, UnscoredOutcome
-from judge.metrics.library.prompts import LIBRARY, library_prompt
+from judge.metrics.library import LIBRARY, library_prompt
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.registry import build_metric, score_ranges
-from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 
@@ -55,7 +55,7 @@ EVENT: dict[str, Any] = {
 def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: object) -> None:
     """The reply of the prompt's worked example is published without a correction."""
     prompt = library_prompt(name)
-    example = _EXAMPLE.search(prompt.system)
+    example = _EXAMPLE.search(prompt.instructions)
     assert example is not None
     texts = {match["name"]: match["text"] for match in _TEXT.finditer(example["event"])}
     metric = build_metric(name)
@@ -76,17 +76,17 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: o
 def test_fabricated_evidence_is_refused(name: str) -> None:
     """A fabricated quotation is sent back or does not count."""
     prompt = library_prompt(name)
-    example = _EXAMPLE.search(prompt.system)
+    example = _EXAMPLE.search(prompt.instructions)
     assert example is not None
     reply = json.loads(example["reply"])
-    items = reply[prompt.counted.list] if prompt.counted else [reply]
+    items = reply[prompt.counts.list] if prompt.counts is not None else [reply]
     for item in items:
         # In a list, every item with a quotation.
         keys = [key for key in prompt.quotes if item[key] is not None]
         item.update(dict.fromkeys(keys, "Words that stand nowhere at all."))
     metric = build_metric(name)
     task = task_for(metric, **EVENT)
-    if prompt.counted is None:
+    if prompt.counts is None:
         with pytest.raises(InvalidVerdictError, match="copy it"):
             metric.interpret(task, json.dumps(reply))
         return
@@ -111,8 +111,6 @@ def test_a_library_metric_is_built_by_name(name: str) -> None:
         assert words in prompt
     with pytest.raises(JudgeConfigurationError, match="by definition"):
         build_metric(name, score_range=(0, 99))
-    with pytest.raises(JudgeConfigurationError, match="must be evidence"):
-        build_metric(name, mode="verbatim")
 
 
 @pytest.mark.parametrize("name", LIBRARY)
@@ -131,7 +129,7 @@ def test_a_missing_text_leaves_nothing_to_judge(name: str) -> None:
 def judged(name: str, reply: object, **texts: Any) -> Scored | Unscored | Failed:
     metric = build_metric(name)
     written = reply if isinstance(reply, str) else json.dumps(reply)
-    judge = Judge(metric, ScriptedChat(lambda _: written))
+    judge = Evaluator(metric, ScriptedChat(lambda _: written))
     return asyncio.run(judge.judge(task_for(metric, **{**EVENT, **texts})))
 
 

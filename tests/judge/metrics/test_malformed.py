@@ -9,12 +9,12 @@ from collections.abc import Mapping
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
+from judge.evaluate.evaluator import Evaluator
 from judge.metric import Metric
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.metrics.relevance.metric import Relevance
-from judge.verdict.evaluator import Judge
+from judge.metrics.relevance import Relevance
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 
@@ -28,8 +28,8 @@ LINES = [
 ]
 METRICS: Mapping[str, Metric] = {
     "own": PackMetric("own", PACK, score_range=(0, 10)),
-    "coverage": Coverage(mode="verbatim"),
-    "relevance": Relevance(mode="verbatim"),
+    "coverage": Coverage(PACK),
+    "relevance": Relevance(PACK),
 }
 TEXTS = {
     "question": "Where is the tower, and how tall is it?",
@@ -93,8 +93,8 @@ KINDS: Mapping[str, tuple[str, int | None]] = {
     "thoughts with another": (f"<think>{verdict(2)}</think>{GOOD}", 5),
     "a byte order mark": ("\ufeff" + GOOD, 5),
     "a trailing comma": (GOOD[:-1] + ",}", 5),
-    "a Python dict": (str({"score": 5, "justification": "it's", "rationale": LINES, "x": None}), 5),
-    "names without quotes": (GOOD.replace('"score"', "score"), 5),
+    "a Python dict": (str({"score": 5, "justification": "it's", "rationale": LINES, "x": None}), None),
+    "names without quotes": (GOOD.replace('"score"', "score"), None),
     "a line break in a text": (GOOD.replace("So it is.", "So it\nis."), 5),
     "doubled braces": ("{" + GOOD + "}", 5),
     "a decimal": (verdict(5.0), 5),
@@ -113,7 +113,7 @@ def test_a_malformed_reply_gives_no_wrong_score(kind: str, name: str) -> None:
     """An unambiguous reply is read; any other fails, also after a repair turn."""
     metric = METRICS[name]
     reply, meant = KINDS[kind]
-    result = asyncio.run(Judge(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
+    result = asyncio.run(Evaluator(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
     if meant is None:
         assert isinstance(result, Failed), result
         assert result.error_type == "invalid_verdict"
@@ -130,7 +130,7 @@ def test_there_are_enough_kinds() -> None:
 def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
     chat = ScriptedChat(replies)
     metric = METRICS["coverage"]
-    return asyncio.run(Judge(metric, chat).judge(task_for(metric, **TEXTS))), chat  # type: ignore[arg-type]  # texts as named
+    return asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS))), chat  # type: ignore[arg-type]  # texts as named
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from judge.chat import ResponseSchema
 from judge.metrics import prompting
+from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.prompting import built_in_hash, fence, load_prompt, parse_fenced, schema_hash
-from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.text.normal import neutralize
 
 NAMES = st.sampled_from(["question", "answer", "reference", "Page-7", "Page-12", "missing_pages", "a"])
@@ -20,7 +21,7 @@ IMITATIONS = st.lists(
     ),
     max_size=15,
 ).map("".join)  # fmt: skip
-PROMPTS = ["coverage.evidence", "coverage.verbatim", "relevance.evidence", "relevance.verbatim"]
+PROMPTS = ["coverage.evidence", "coverage.pack", "relevance.evidence", "relevance.pack"]
 
 
 @given(st.dictionaries(NAMES, st.text() | IMITATIONS, min_size=1))

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from judge.metric import Mode, ScoredOutcome
+from judge.metric import ScoredOutcome
+from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import load_prompt
 from judge.metrics.registry import build_metric
 from tests.judge.built_tasks import task_for
@@ -18,7 +19,7 @@ _TEXT = re.compile(
 )
 
 
-@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
+@pytest.mark.parametrize("kind", ["evidence", "pack"])
 @pytest.mark.parametrize(
     ("name", "score"),
     [
@@ -27,12 +28,14 @@ _TEXT = re.compile(
         ("relevance", 3),  # 1 of 2 claims
     ],
 )
-def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mode) -> None:
+def test_the_worked_example_comes_out_as_it_says(name: str, score: int, kind: str) -> None:
     """The reply of the prompt's worked example is published without a correction."""
-    example = _EXAMPLE.search(load_prompt(f"{name}.{mode}"))
+    example = _EXAMPLE.search(load_prompt(f"{name}.{kind}"))
     assert example is not None
     texts = {match["name"]: match["text"] for match in _TEXT.finditer(example["event"])}
-    metric = build_metric(name, mode=mode)
+    shipped = parse_pack(load_prompt(f"{name}.pack").encode(), dialect="markdown", origin="shipped")
+    assert shipped.warnings == ()
+    metric = build_metric(name, pack=shipped if kind == "pack" else None)
     task = task_for(
         metric,
         question=texts["question"],
@@ -46,17 +49,17 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mo
     assert (outcome.corrections, outcome.objection) == ((), None)
 
 
-@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
+@pytest.mark.parametrize("kind", ["evidence", "pack"])
 @pytest.mark.parametrize("name", ["coverage", "relevance"])
-def test_a_prompt_states_its_rules_and_one_example(name: str, mode: Mode) -> None:
+def test_a_prompt_states_its_rules_and_one_example(name: str, kind: str) -> None:
     """A prompt states its rules, has one example, and asks for reasons before decisions."""
-    prompt = load_prompt(f"{name}.{mode}")
+    prompt = load_prompt(f"{name}.{kind}")
     for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
         assert words in prompt
     reply = _EXAMPLE.findall(prompt)
     assert len(reply) == 1
     assert reply[0][1].index(
-        "justification" if name == "relevance" or mode == "evidence" else "rationale"
-    ) < reply[0][1].index('matched": ' if (name, mode) == ("coverage", "evidence") else '"score"')
-    if mode == "evidence":
+        "justification" if name == "relevance" or kind == "evidence" else "rationale"
+    ) < reply[0][1].index('matched": ' if (name, kind) == ("coverage", "evidence") else '"score"')
+    if kind == "evidence":
         assert "at most" in prompt

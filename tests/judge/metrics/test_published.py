@@ -20,14 +20,14 @@ from generate.message_schemas import json_schema
 from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.reply import NoCompletionError, read_completion
 from judge.errors import EventError
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metric import Metric
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.metrics.relevance.metric import Relevance
+from judge.metrics.relevance import Relevance
 from judge.text.redaction import KINDS, Redactor
-from judge.verdict.evaluator import Judge
-from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import RESULT, Failed, Scored
 from tests.judge.attacks.corpus import ATTACKS
 from tests.judge.built_tasks import task_for
@@ -39,10 +39,9 @@ PACK = parse_pack(
 )
 METRICS: Mapping[str, Metric] = {
     "coverage": Coverage(),
-    "coverage verbatim": Coverage(mode="verbatim"),
     "coverage pack": Coverage(pack=PACK),
     "relevance": Relevance(),
-    "relevance verbatim": Relevance(mode="verbatim"),
+    "relevance pack": Relevance(pack=PACK),
     "own": PackMetric("own", PACK, score_range=(0, 10)),
     "redacted": GuardedMetric(
         Coverage(), redactor=Redactor(KINDS), limits=TextLimits(question=100, answer=400)
@@ -166,7 +165,7 @@ def test_results_and_verdicts_conform_to_their_schemas(
     metric = METRICS[name]
     reply = data.draw(_fitting(name) if data.draw(st.integers(0, 3)) else REPLIES)
     task = task_for(metric, question=question, answer=answer, reference=reference, context=context)
-    judge = Judge(metric, ScriptedChat(lambda _: reply), repair_attempts=1)
+    judge = Evaluator(metric, ScriptedChat(lambda _: reply), repair_attempts=1)
     result = asyncio.run(judge.judge(task))
     written = json.loads(RESULT.dump_json(result, by_alias=True))
     _schema("result").validate(written)

@@ -20,7 +20,6 @@ def test_the_built_in_metrics_need_nothing(name: str) -> None:
     """A built-in metric uses evidence mode by default; a pack makes it verbatim and sets its prompt hash."""
     metric: Metric = build_metric(name)
     assert (metric.name, metric.mode) == (name, "evidence")
-    assert build_metric(name, mode="verbatim").mode == "verbatim"
     own = build_metric(name, pack=PACK)
     assert (own.name, own.mode, own.score_range) == (name, "verbatim", metric.score_range)
     assert own.prompt_hash == PACK.hash != metric.prompt_hash
@@ -38,9 +37,7 @@ def test_a_pack_makes_a_metric() -> None:
     [
         ({"name": "mood"}, r"not built in \(coverage, relevance, .* are\) and needs a prompt_pack"),
         ({"name": "tone", "pack": OPEN_PACK}, "needs a score_range"),
-        ({"name": "tone", "pack": PACK, "mode": "evidence"}, "mode must be verbatim"),
         ({"name": "tone", "pack": PACK, "score_range": (5, 1)}, "lower to a higher"),
-        ({"name": "coverage", "pack": PACK, "mode": "evidence"}, "mode must be verbatim"),
         ({"name": "coverage", "score_range": (1, 5)}, r"is \[0, 5\] by definition"),
     ],
 )

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.metrics.coverage.evidence import verify_coverage
-from judge.metrics.coverage.items import CoverageReply
-from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.coverage import COVERAGE_SCHEMA
+from judge.metrics.coverage_checks import CoverageChecks, CoverageReply
 from judge.offline.rules import MAX_TERMS, coverage_evidence
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
@@ -98,8 +97,10 @@ def test_the_offline_list_passes_verification(reference: str, answer: str) -> No
     """The list conforms to its schema and passes verification, except for a bare "not"."""
     evidence = coverage_evidence(reference=reference, answer=answer)
     jsonschema.validate(evidence, dict(COVERAGE_SCHEMA.schema))
-    checked = verify_coverage(CoverageReply.model_validate(evidence), reference=reference, answer=answer)
-    kinds = {correction.kind for correction in checked.corrections}
+    listed = CoverageReply.model_validate(evidence)
+    checks = CoverageChecks(reference=reference, answer=answer, question="")
+    checks.verify(listed.facts, listed.conclusions, listed.terms)
+    kinds = {correction.kind for correction in checks.findings.corrections}
     assert kinds <= {"polarity_differs"}
     assert not kinds or "not" in answer or "not" in reference
     own = coverage_evidence(reference=reference, answer=reference)

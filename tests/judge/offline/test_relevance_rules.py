@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.metrics.relevance.evidence import verify_relevance
-from judge.metrics.relevance.items import RelevanceReply
-from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.relevance import RELEVANCE_SCHEMA
+from judge.metrics.relevance_checks import RelevanceChecks, RelevanceReply
 from judge.offline.rules import MAX_CLAIMS, judge_claims, relevance_evidence
 
 QUESTION = "How tall is the Eiffel Tower, and where is it?"
@@ -128,8 +127,9 @@ def test_the_offline_list_passes_verification(answer: str) -> None:
     evidence = relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)
     jsonschema.validate(evidence, dict(RELEVANCE_SCHEMA.schema))
     listed = RelevanceReply.model_validate(evidence)
-    found = verify_relevance(listed.claims, answer=answer, pages=PAGES)
-    assert {correction.kind for correction in found.corrections} <= {"claim_not_listed"}
-    assert [claim.upheld for claim in found.claims if not claim.added] == [
+    checks = RelevanceChecks(answer, PAGES)
+    claims = checks.verify(listed.claims)
+    assert {correction.kind for correction in checks.findings.corrections} <= {"claim_not_listed"}
+    assert [claim.upheld for claim in claims if not claim.added] == [
         one.supported and one.relevant for one in listed.claims
     ]

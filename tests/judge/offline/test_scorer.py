@@ -8,13 +8,13 @@ import pytest
 
 from judge.chat import ChatMessage, ResponseSchema
 from judge.endpoints.clients import ScriptedChat
+from judge.evaluate.evaluator import REPAIR_BEGINNING, Evaluator
+from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric
-from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.offline.rules import REFUSAL, Reply, judge_messages
-from judge.verdict.evaluator import Judge
-from judge.verdict.repair import REPAIR_BEGINNING
 from schemas import Scored
 from tests.judge.built_tasks import task_for
 
@@ -126,7 +126,7 @@ def test_packs_are_read(name: str, dialect: Any, text: str, score: int) -> None:
     chat = ScriptedChat(
         lambda request: judge_messages(request.messages, schema=request.response_schema).text or ""
     )
-    result = asyncio.run(Judge(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
+    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
     assert isinstance(result, Scored), result
     assert result.score == score
     assert len(chat.requests) == (2 if name == "mood" else 1)
@@ -169,7 +169,7 @@ def test_a_pack_s_choices_are_read(text: str, value: str | bool, calls: int) -> 
     chat = ScriptedChat(
         lambda request: judge_messages(request.messages, schema=request.response_schema).text or ""
     )
-    result = asyncio.run(Judge(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
+    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
     assert isinstance(result, Scored), result
     assert result.value == value
     assert len(chat.requests) == calls

@@ -10,8 +10,8 @@ from openai import AsyncOpenAI, BadRequestError
 
 from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
+from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.prompting import fence
-from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.offline.rules import REFUSAL
 from judge.offline.server import OfflineJudge
 

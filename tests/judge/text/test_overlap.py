@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from judge.metric import ScoredOutcome
-from judge.metrics.coverage.metric import Coverage
-from judge.metrics.relevance.metric import Relevance
+from judge.metrics.coverage import Coverage
+from judge.metrics.relevance import Relevance
 from judge.text.citations import without_tags
 from judge.text.support import Vocabulary, cannot_be_compared, needed, own_words, significant
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply

@@ -5,16 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.citations import (
-    MAX_ANSWER_PAGES,
-    MAX_PAGE,
-    MAX_RANGE_PAGES,
-    cited_pages,
-    page_key,
-    page_number,
-    tagged_claims,
-    untagged_segments,
-)
+from judge.text.citations import cited_pages, page_key, page_number, tagged_claims, untagged_segments
+from judge.text.tags import MAX_ANSWER_PAGES, MAX_PAGE, MAX_RANGE_PAGES
 
 PIECES = st.lists(
     st.sampled_from(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,9 +23,11 @@ from streams.judging.metrics import build_metrics
 from streams.settings import Settings
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, embeddings, fake_openai
+from tests.judge.replies import listed_claim, relevance_reply
 
 NEAR: Mapping[str, Any] = {"code": {"similarity": "embeddings"}}
-VERDICT = Answer(body=completion('{"score": 3, "justification": "x"}'))
+REPLY = relevance_reply([listed_claim("It is.", [1], "It is.")], score=3)
+VERDICT = Answer(body=completion(json.dumps(REPLY)))
 
 
 def settings(url: str, metrics: Mapping[str, Any], **judge: Any) -> Settings:
@@ -110,7 +113,7 @@ async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> No
     """A metric's own model has its parameters and fingerprint, and not the endpoint's price."""
     async with fake_openai(VERDICT) as server:
         metrics: dict[str, Any] = {
-            "relevance": {"mode": "verbatim", "model": "large", "parameters": {"seed": 7}, "endpoints": ["b"]}
+            "relevance": {"model": "large", "parameters": {"seed": 7}, "endpoints": ["b"]}
         }
         texts = {"answer": "It is. [Page 1]", "context": {"Page-1": "It is."}}
         own = await judged(settings(server.url, metrics), "relevance", **texts)
@@ -126,7 +129,7 @@ async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> No
 async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None:
     """A panel uses the metric's model; an endpoint's own model is the endpoint itself."""
     async with fake_openai(VERDICT) as server:
-        panel = {"mode": "verbatim", "model": "large", "panel": {"samples": 2}}
+        panel = {"model": "large", "panel": {"samples": 2}}
         metrics = {"relevance": panel, "coverage": {"model": "m-a"}, "refusal": {}}
         wanted = settings(server.url, metrics)
         result = await judged(wanted, "relevance", answer="It is. [Page 1]", context={"Page-1": "It is."})

@@ -45,7 +45,7 @@ def test_a_code_metric_needs_few_settings(given: dict[str, Any], scale: tuple[fl
         ({"code": "latencies"}, "latencies"),
         ({"code": "latency", "python": WORDS}, "python: excludes code"),
         ({"code": "latency", "endpoints": ["a"]}, "endpoints: is only for metrics with a judge"),
-        ({"code": "latency", "mode": "evidence"}, "mode: is only for metrics with a judge"),
+        ({"code": "latency", "model": "m"}, "model: is only for metrics with a judge"),
         ({"python": "no_colon"}, "python.function"),
         ({"python": {"function": WORDS, "seconds": 0}}, "python.seconds"),
     ],

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import Coverage
 from schemas import QAEvent
 from streams.intake.agent import Intake
 from streams.intake.sampling import SamplingPolicy

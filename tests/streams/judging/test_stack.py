@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from judge.endpoints.panel import PanelJudge
 from judge.endpoints.pool import RetryingJudge
-from judge.verdict.cache import MemoryCache
-from judge.verdict.cache_file import FileCache
-from judge.verdict.evaluator import Judge
+from judge.evaluate.cache import MemoryCache
+from judge.evaluate.cache_file import FileCache
+from judge.evaluate.evaluator import Evaluator
 from schemas import Usage
 from streams.judging.budget import BudgetLimits, budget_limits
 from streams.judging.endpoints import metric_judges, open_cache, open_stack
@@ -109,5 +109,5 @@ async def test_the_settings_of_a_metric_name_its_panel() -> None:
         assert panel.evaluator.model == "2 of m-b, 2 of m-a"
         assert panel.evaluator.scoring.endswith("quorum 3 of 4")
         assert isinstance(judges["refusal"], RetryingJudge)
-        assert isinstance(code, Judge)
+        assert isinstance(code, Evaluator)
         assert code.evaluator.model == "code"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from judge.verdict.pricing import ModelPrice, PriceTable
+from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import Usage
 from streams.judging.watch import JudgeWatch
 from streams.telemetry.instruments import Metrics

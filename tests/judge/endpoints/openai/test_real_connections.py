@@ -19,8 +19,8 @@ from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.errors import JudgeUnavailableError
+from judge.evaluate.evaluator import Evaluator
 from judge.metrics.registry import build_metric
-from judge.verdict.evaluator import Judge
 from schemas import Scored
 from tests.judge.fake_openai import completion
 from tests.judge.tasks import make_task
@@ -160,7 +160,7 @@ async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
         chat = OpenAIChat(endpoint="e", model="m", base_url=url, timeout_seconds=5)
         metric = build_metric("answer_relevance")
         pool = EndpointPool([EndpointOptions(chat)])
-        judge = RetryingJudge({"e": Judge(metric, chat)}, pool)
+        judge = RetryingJudge({"e": Evaluator(metric, chat)}, pool)
         for answer in ANSWERS.values():
             result = await judge.judge(make_task("answer_relevance", question="How long?", answer=answer))
             assert isinstance(result, Scored)

@@ -9,7 +9,7 @@ import uvloop
 from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions, Patience
 from judge.endpoints.pool import EndpointPool, RetryingJudge
-from judge.verdict.evaluator import Judge
+from judge.evaluate.evaluator import Evaluator
 from tests.judge.tasks import TONE, make_task
 
 CALLS = 300
@@ -23,7 +23,7 @@ def test_waits_of_less_than_a_millisecond_end() -> None:
         chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
         endpoint = EndpointOptions(chat, requests_per_minute=120_000)
         pool = EndpointPool([endpoint], patience=Patience(timeout_seconds=DEADLINE_SECONDS))
-        judge = RetryingJudge({chat.endpoint: Judge(TONE, chat)}, pool)
+        judge = RetryingJudge({chat.endpoint: Evaluator(TONE, chat)}, pool)
         tasks = [make_task("tone", answer=f"Answer {number}.") for number in range(CALLS)]
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):

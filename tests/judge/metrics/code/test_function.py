@@ -7,13 +7,13 @@ import pytest
 
 from judge.errors import EventError, JudgeConfigurationError, PromptPackError
 from judge.metric import ScoredOutcome
-from judge.metrics.code.function import Function
-from judge.metrics.code.metric import CodeMetric
-from judge.metrics.code.scale import Scale, read_scale
+from judge.metrics.code import FunctionMetric, outcome_on
+from judge.metrics.function import Function
+from judge.metrics.scale import Scale, read_scale
 from tests.judge.tasks import make_task
 
 HERE = "tests.judge.metrics.code.functions"
-UNIT = Scale((0.0, 1.0))
+UNIT = Scale((0.0, 1.0), "number")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ UNIT = Scale((0.0, 1.0))
     [
         (UNIT, 0.25, "number", 0, 0.25),
         (UNIT, True, "number", 1, 1.0),
-        (Scale((1, 5), is_whole=True), 4.0, "integer", 4, None),
+        (Scale((1, 5)), 4.0, "integer", 4, None),
         (read_scale("boolean", (0, 1)), False, "boolean", 0, False),
         (read_scale(["good", "fair", "bad"], (0, 1)), "fair", "label", 1, "fair"),
         (read_scale({"polite": 3, "curt": 1}, (0, 1)), "curt", "label", 1, "curt"),
@@ -33,7 +33,8 @@ def test_values_of_a_function_are_scored_on_their_scale(
     """Numbers, integers, booleans and labels are scored on their scale; the best of 3 labels is 2, the worst
     0.
     """
-    found = scale.outcome(value, reason="so")
+    found = outcome_on(scale, value, "so", None)
+    assert isinstance(found, ScoredOutcome)
     assert (found.kind, found.score, found.value) == (kind, score, published)
     assert found.verdict["justification"] == "so"
 
@@ -47,7 +48,7 @@ def test_values_of_a_function_are_scored_on_their_scale(
         (UNIT, None),
         (UNIT, {"score": 5}),
         (UNIT, 10**400),
-        (Scale((1, 5), is_whole=True), 4.5),
+        (Scale((1, 5)), 4.5),
         (read_scale("boolean", (0, 1)), 1),
         (read_scale(["good", "bad"], (0, 1)), "ugly"),
     ],
@@ -55,13 +56,13 @@ def test_values_of_a_function_are_scored_on_their_scale(
 def test_anything_else_fails(scale: Scale, value: object) -> None:
     """A value outside the scale or of the wrong type is a `metric_error`."""
     with pytest.raises(EventError, match="the metric must give") as caught:
-        scale.outcome(value)
+        outcome_on(scale, value, "so", None)
     assert caught.value.error_type == "metric_error"
 
 
 def test_a_decimal_is_a_number() -> None:
     """A Decimal is accepted as a number."""
-    outcome = Function(f"{HERE}:decimal", UNIT).outcome(make_task("decimal"))
+    outcome = FunctionMetric("x", Function(f"{HERE}:decimal"), UNIT).prepare(make_task("decimal"))
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.value == 0.25
 
@@ -82,29 +83,37 @@ def test_nothing_of_a_module_runs_until_the_metric_is_asked(
     (package / "__init__.py").write_text("raise SystemExit('imported')")
     (package / "tone.py").write_text("raise SystemExit('imported')\ndef tone(event): ...\nmade = tone\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    metric = CodeMetric("tone", Function("team_of_ours.quality.tone:tone", UNIT))
+    metric = FunctionMetric("tone", Function("team_of_ours.quality.tone:tone"), UNIT)
     assert "team_of_ours" not in sys.modules
     assert (
-        Function("team_of_ours.quality.tone:made", UNIT).version
-        == Function("team_of_ours.quality.tone:tone", UNIT).version
+        Function("team_of_ours.quality.tone:made").version
+        == Function("team_of_ours.quality.tone:tone").version
     )
     with pytest.raises(JudgeConfigurationError, match="defines no tune"):
-        CodeMetric("tone", Function("team_of_ours.quality.tone:tune", UNIT))
+        FunctionMetric("tone", Function("team_of_ours.quality.tone:tune"), UNIT)
     with pytest.raises(JudgeConfigurationError, match=r"no module team_of_ours\.quality\.voice"):
-        CodeMetric("tone", Function("team_of_ours.quality.voice:tone", UNIT))
+        FunctionMetric("tone", Function("team_of_ours.quality.voice:tone"), UNIT)
     assert metric.process is not None
 
 
 def test_other_code_and_another_scale_are_another_evaluator() -> None:
     """`scoring_version` depends on code and scale, not on the time limit."""
-    one = CodeMetric("x", Function(f"{HERE}:words", UNIT))
-    assert one.scoring_version == CodeMetric("x", Function(f"{HERE}:words", UNIT, seconds=60)).scoring_version
-    for other in (Function(f"{HERE}:words", Scale((0, 9))), Function("tests.judge.tasks:make_task", UNIT)):
-        assert CodeMetric("x", other).scoring_version != one.scoring_version
+    one = FunctionMetric("x", Function(f"{HERE}:words"), UNIT)
+    assert (
+        one.scoring_version
+        == FunctionMetric("x", Function(f"{HERE}:words", seconds=60), UNIT).scoring_version
+    )
+    for other in (
+        FunctionMetric("x", Function(f"{HERE}:words"), Scale((0, 9), "number")),
+        FunctionMetric("x", Function("tests.judge.tasks:make_task"), UNIT),
+    ):
+        assert other.scoring_version != one.scoring_version
 
 
 def test_a_function_is_found_within_its_module() -> None:
     """A function is called with the event of the task."""
-    found = Function(f"{HERE}:words", Scale((0, 9))).outcome(make_task("x", answer="one two three"))
+    found = FunctionMetric("x", Function(f"{HERE}:words"), Scale((0, 9), "number")).prepare(
+        make_task("x", answer="one two three")
+    )
     assert isinstance(found, ScoredOutcome)
     assert found.value == 3.0

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import COVERAGE_SCHEMA, Coverage
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.metrics.scoring import FORCED_VERDICT
 from schemas import CoverageVerdict, QAEvent
 from tests.judge.replies import coverage_reply, listed_item
@@ -52,7 +51,7 @@ def _reply(
 
 
 def _judge(reply: str, *, reference: str = REFERENCE, answer: str = ANSWER) -> ScoredOutcome:
-    metric = Coverage(verification="strict")
+    metric = Coverage()
     outcome = metric.interpret(make_task("coverage", reference=reference, answer=answer), reply)
     assert isinstance(outcome, ScoredOutcome)
     CoverageVerdict.model_validate(dict(outcome.verdict))
@@ -61,7 +60,7 @@ def _judge(reply: str, *, reference: str = REFERENCE, answer: str = ANSWER) -> S
 
 
 def _kinds(outcome: ScoredOutcome) -> list[str]:
-    return [correction.kind for correction in outcome.corrections]
+    return [found.kind for found in (*outcome.corrections, *outcome.suspicions)]
 
 
 def _lines(outcome: ScoredOutcome) -> list[str]:
@@ -125,32 +124,32 @@ def test_an_item_that_the_reference_does_not_have_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer_span", [None, "completed in 1889", "", "  ", "\u200b", "is", "in", ",", "art", "188"]
+    "answer_span", [None, "completed in 1889", "", "  ", "\u200b", ",", "art", "188"]
 )  # fmt: skip
 def test_an_unsupported_match_is_unmatched(answer_span: str | None) -> None:
-    """A missing, invented, partial-word or stop-word answer span leaves the fact unmatched."""
+    """A missing, invented or partial-word answer span leaves the fact unmatched."""
     reply = json.loads(_reply(facts=[IN_PARIS], terms=[TERM]))
     reply["facts"].append(listed_item("It was completed in 1889.", answer_span, matched=True))
     outcome = _judge(json.dumps(reply))
-    kind = "span_says_nothing" if answer_span in {"is", "in"} else "span_not_in_answer"
-    assert _kinds(outcome) == [kind]
+    assert _kinds(outcome) == ["span_not_in_answer"]
     assert _lines(outcome)[0] == "Fact: 1 of 2 facts correctly matched."
     # 0.35 + 0.21 + 0.09 = 0.65; times 5 is 3.25.
     assert outcome.score_exact == "3.25"
 
 
 @pytest.mark.parametrize(
-    "conclusion",
+    ("conclusion", "score"),
     [
-        ("the eiffel  tower is in Paris", "Eiffel Tower", None),
-        ("Paris has it.", "The Eiffel Tower is in Paris.", None),
+        (("the eiffel  tower is in Paris", "Eiffel Tower", None), 5),
+        # The same span in other words is only a suspicion: 5 * (0.4 + 0 + 0.21 + 0.09) = 3.5.
+        (("Paris has it.", "The Eiffel Tower is in Paris.", None), 4),
     ],
 )
-def test_a_fact_is_not_also_a_conclusion(conclusion: Given) -> None:
-    """An item or span listed as fact and conclusion counts as a fact."""
+def test_a_fact_is_not_also_a_conclusion(conclusion: Given, score: int) -> None:
+    """An item listed as fact and conclusion counts as a fact."""
     outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], conclusions=[conclusion], terms=[TERM]))
     assert _kinds(outcome) == ["both_fact_and_conclusion"]
-    assert outcome.score == 5
+    assert outcome.score == score
 
 
 def test_a_duplicate_counts_once() -> None:
@@ -180,11 +179,9 @@ def test_two_facts_may_rest_on_one_sentence() -> None:
     assert outcome.corrections == ()
 
 
-@pytest.mark.parametrize(
-    "term", ["1889", "1,889.5", "in 1889", "the", "It was", "", " ", "\u200b", "1880s", "3rd", "…"]
-)
-def test_numbers_and_stop_words_are_no_terms(term: str) -> None:
-    """Numbers, stop words and blanks are dropped from the terms."""
+@pytest.mark.parametrize("term", ["1889", "1,889.5", "in 1889", "", " ", "\u200b", "1880s", "3rd", "…"])
+def test_numbers_and_blanks_are_no_terms(term: str) -> None:
+    """Numbers and blanks are dropped from the terms."""
     outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], terms=[TERM, (term, "1889", None)]))
     assert _kinds(outcome) == ["not_a_term"]
     assert _lines(outcome)[2] == "Terminology: 1 of 1 terms correctly matched."
@@ -199,8 +196,8 @@ def test_numbers_and_stop_words_are_no_terms(term: str) -> None:
         ("Photosynthesis-like", []),
     ],
 )
-def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str]) -> None:
-    """A term matches any inflection of its word, but no paraphrase."""
+def test_a_term_without_its_word_is_marked(answer_span: str, kinds: list[str]) -> None:
+    """A term matches any inflection of its word; a paraphrase is a suspicion."""
     outcome = _judge(
         _reply(
             facts=[("Plants use photosynthesis.", "Plants use photosynthesis", None)],
@@ -210,46 +207,28 @@ def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str])
         answer="Photosynthesis-like, photosynthetic, the lights, synthesis of light.",
     )
     assert _kinds(outcome) == kinds
-    assert _lines(outcome)[2] == f"Terminology: {0 if kinds else 1} of 1 terms correctly matched."
+    assert _lines(outcome)[2] == "Terminology: 1 of 1 terms correctly matched."
 
 
 @pytest.mark.parametrize(
-    ("reference", "answer", "added", "score_exact"),
+    ("reference", "marked"),
     [
-        # The first sentence is covered, "completed" of the second is missing: 5 * (0.35 + 0.21 + 0.09).
-        (REFERENCE, ANSWER, 2, "3.25"),
-        # Nothing matched: 5 * 0.21.
-        (REFERENCE, "I do not know.", 2, "1.05"),
-        # The reference is one word.
-        ("Paris", "It is Lyon.", 1, "1.05"),
-        ("Paris", "It is Paris.", 1, "5"),
-        # One-word sentences are checked together: 5 * (0.7/3 + 0.21 + 0.09) = 8/3.
-        ("Paris. London. Rome.", "Paris.", 3, "8/3"),
-        ("Paris.\nRome.", "Oslo.", 2, "1.05"),
+        (REFERENCE, 2),
+        ("Paris", 1),
+        # One-word sentences are checked together.
+        ("Paris. London. Rome.", 3),
         # A repeated sentence is one fact.
-        ("It was completed in 1889. It was completed in 1889.", "Nothing.", 1, "1.05"),
-        # A reference of stop words is matched by them.
-        ("The Who", "Some others", 1, "1.05"),
-        ("The Who", "It is the Who.", 1, "5"),
-        # Symbols alone.
-        ("🙂", "yes", 1, "1.05"),
-        ("🙂", "🙂!", 1, "5"),
-        # Scripts without spaces.
-        ("東京は日本の首都です。", "大阪です。", 1, "1.05"),
-        ("東京は日本の首都です。", "日本の首都は東京です。", 1, "5"),
+        ("It was completed in 1889. It was completed in 1889.", 1),
+        ("The Who", 1),
+        ("\U0001f642", 1),
+        ("東京は日本の首都です。", 1),
     ],
 )
-def test_a_judge_that_lists_nothing_gains_nothing(
-    reference: str, answer: str, added: int, score_exact: str
-) -> None:
-    """If the judge lists nothing, the reference's sentences become facts, matched if the answer has all their
-    words.
-    """
-    outcome = _judge(_reply(), reference=reference, answer=answer)
-    assert _kinds(outcome) == ["reference_not_accounted"] * added
-    assert len(outcome.evidence["facts"]) == added
-    assert all(fact["added"] for fact in outcome.evidence["facts"])
-    assert outcome.score_exact == score_exact
+def test_a_judge_that_lists_nothing_is_asked_again_and_marked(reference: str, marked: int) -> None:
+    """If the judge lists nothing, it is asked again, and each sentence of the reference is a suspicion."""
+    outcome = _judge(_reply(), reference=reference, answer="I do not know.")
+    assert _kinds(outcome) == ["reference_not_accounted"] * marked
+    assert outcome.objection is not None
 
 
 def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
@@ -261,15 +240,13 @@ def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
     assert outcome.corrections == ()
 
 
-def test_an_omitted_fact_is_added() -> None:
-    """A fact that the judge omits is added as unmatched."""
+def test_an_omitted_fact_is_marked() -> None:
+    """A fact that the judge omits is a suspicion."""
     honest = _judge(
         _reply(facts=[IN_PARIS, ("It was completed in 1889.", "It was completed in 1889.", None)])
     )
-    flattering = _judge(_reply(facts=[IN_PARIS]))
-    assert honest.corrections == ()
-    assert _kinds(flattering) == ["reference_not_accounted"]
-    assert flattering.verdict == honest.verdict
+    assert _kinds(honest) == []
+    assert _kinds(_judge(_reply(facts=[IN_PARIS]))) == ["reference_not_accounted"]
 
 
 def test_a_dropped_item_leaves_its_sentence_open() -> None:
@@ -327,10 +304,8 @@ def test_the_metric_is_one() -> None:
     """Name, range, mode and versions of the metric are as published."""
     metric: Metric = Coverage()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "coverage", (0, 5), "evidence", "coverage-5, marks",
+        "coverage", (0, 5), "evidence", "coverage-5",
     )  # fmt: skip
-    assert Coverage(mode="verbatim").schema_hash == "none"
-    assert Coverage(mode="verbatim").prompt_hash != metric.prompt_hash
 
 
 def test_an_event_gives_its_three_texts() -> None:
@@ -348,10 +323,18 @@ def test_the_request() -> None:
     system, user = request.messages
     assert (system.role, user.role) == ("system", "user")
     assert parse_fenced(user.content) == {"question": "Where? ", "reference": REFERENCE, "answer": ANSWER}
-    verbatim = Coverage(mode="verbatim").prepare(task)
-    assert isinstance(verbatim, ChatRequest)
-    assert verbatim.response_schema is None
-    assert verbatim.messages[1] == user
+
+
+def test_the_reply_limit_grows_with_the_reference_and_a_longer_one_is_too_long() -> None:
+    """3,000 bytes give about 40 items of 75 to 95 tokens; beyond 12,000 bytes nothing is asked."""
+    limits = []
+    for size in (1_000, 12_000):
+        request = Coverage().prepare(make_task("coverage", reference="a" * size, answer="a"))
+        assert isinstance(request, ChatRequest)
+        limits.append(request.max_output_tokens)
+    assert limits == [4_096, 15_600]
+    outcome = Coverage().prepare(make_task("coverage", reference="a" * 12_001, answer="a"))
+    assert outcome == UnscoredOutcome("too_long", evidence={"reference_bytes": 12_001, "limit": 12_000})
 
 
 def test_the_rendered_prompt() -> None:
@@ -374,7 +357,7 @@ def test_missing_input_is_not_asked_about(field: str, blank: str | None) -> None
     """A blank text or a missing reference is unscored with the forced verdict, without a call."""
     # `model_copy` skips validation: no valid message holds a lone surrogate.
     task = make_task("coverage", reference="r").model_copy(update={field: blank})
-    for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=PACK)):
+    for metric in (Coverage(), Coverage(pack=PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
 
 
@@ -432,12 +415,12 @@ REPLIES = st.text() | st.sampled_from(
 )
 
 
-@given(REPLIES, st.sampled_from(["evidence", "verbatim"]))
-def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
+@given(REPLIES, st.sampled_from([None, PACK]))
+def test_no_reply_breaks_anything(reply: str, pack: Any) -> None:
     """Any malformed reply raises `InvalidVerdictError`."""
     task = make_task("coverage", reference=REFERENCE, answer=ANSWER)
     with pytest.raises(InvalidVerdictError):
-        Coverage(mode=mode).interpret(task, reply)
+        Coverage(pack).interpret(task, reply)
 
 
 @given(st.text(), st.text(), st.text(), st.booleans())

@@ -1,4 +1,4 @@
-"""Every strength applies proven corrections to coverage; only `strict` applies suspicions."""
+"""Proven errors of a coverage verdict lower the score; suspicions only mark it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from judge.metric import ScoredOutcome, Verification
-from judge.metrics.coverage.metric import Coverage
+from judge.metric import ScoredOutcome
+from judge.metrics.coverage import Coverage
+from judge.metrics.packs.pack import parse_pack
 from tests.judge.replies import coverage_reply, listed_item
 from tests.judge.tasks import make_task
 
-STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
+PACK = parse_pack(b'[{role: user, content: "{event}"}]', dialect="yaml", origin="p")
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 
 
@@ -22,11 +23,10 @@ def _judge(
     answer: str,
     reference: str = REFERENCE,
     conclusions: list[dict[str, Any]] | None = None,
-    verification: Verification = "marks",
 ) -> ScoredOutcome:
     reply = coverage_reply(facts, conclusions or ())
     task = make_task("coverage", question="Where and when?", reference=reference, answer=answer)
-    outcome = Coverage(verification=verification).interpret(task, json.dumps(reply))
+    outcome = Coverage().interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
     return outcome
 
@@ -35,34 +35,15 @@ def _kinds(found: Any) -> list[str]:
     return [one.kind for one in found]
 
 
-@pytest.mark.parametrize(
-    ("verification", "score", "corrections", "suspicions"),
-    [
-        # 5 * (0.7 + 0.21 + 0.09) = 5; unmatched: 5 * 0.21 = 1.05.
-        ("marks", 5, [], ["match_not_borne_out"]),
-        ("strict", 1, ["match_not_borne_out"], []),
-        ("off", 5, [], []),
-    ],
-)
-def test_few_shared_words_are_a_suspicion(
-    verification: Verification, score: int, corrections: list[str], suspicions: list[str]
-) -> None:
-    """Code cannot prove "America" for "United States" wrong: `marks` suspects, `strict` corrects, `off`
-    ignores.
-    """
-    outcome = _judge(
-        [listed_item("United States", "America")],
-        reference="United States",
-        answer="America",
-        verification=verification,
-    )
-    assert outcome.score == score
-    assert _kinds(outcome.corrections) == corrections
-    assert _kinds(outcome.suspicions) == suspicions
+def test_few_shared_words_are_a_suspicion() -> None:
+    """Code cannot prove "America" for "United States" wrong."""
+    outcome = _judge([listed_item("United States", "America")], reference="United States", answer="America")
+    assert outcome.score == 5
+    assert _kinds(outcome.corrections) == []
+    assert _kinds(outcome.suspicions) == ["match_not_borne_out"]
 
 
-@pytest.mark.parametrize("verification", STRENGTHS)
-def test_a_contradiction_is_shown(verification: Verification) -> None:
+def test_a_contradiction_is_shown() -> None:
     """A contradicted date is a correction with both quotations; 1 of 2 facts: 5 * (0.35 + 0.21 + 0.09) =
     3.25.
     """
@@ -71,7 +52,7 @@ def test_a_contradiction_is_shown(verification: Verification) -> None:
         listed_item("The Eiffel Tower is in Paris.", "It is in Paris."),
         listed_item("It was completed in 1889.", "It was completed in 1898."),
     ]
-    outcome = _judge(facts, answer=answer, verification=verification)
+    outcome = _judge(facts, answer=answer)
     assert outcome.score_exact == "3.25"
     assert _kinds(outcome.corrections) == ["dates_differ"]
     detail = outcome.corrections[0].detail
@@ -79,27 +60,23 @@ def test_a_contradiction_is_shown(verification: Verification) -> None:
     assert '"It was completed in 1889."' in detail
 
 
-@pytest.mark.parametrize("verification", STRENGTHS)
-def test_an_invented_quotation_is_shown(verification: Verification) -> None:
+def test_an_invented_quotation_is_shown() -> None:
     """An invented quotation is corrected, and the objection names it for the repair turn."""
     facts = [listed_item("The Eiffel Tower is in Paris.", "Paris is where it stands, they say")]
-    outcome = _judge(facts, answer="It is somewhere in France.", verification=verification)
+    outcome = _judge(facts, answer="It is somewhere in France.")
     assert outcome.score == 1
     assert "span_not_in_answer" in _kinds(outcome.corrections)
     assert outcome.objection is not None
     assert "facts[0].answer_span" in outcome.objection
 
 
-@pytest.mark.parametrize("verification", STRENGTHS)
-def test_an_invented_reference_span_is_unmatched(verification: Verification) -> None:
+def test_an_invented_reference_span_is_unmatched() -> None:
     """An item with an invented reference span counts as unmatched instead of being dropped."""
     facts = [
         listed_item("The Eiffel Tower is in Paris.", "in Paris"),
         listed_item("It was painted by forty people.", "It was painted by forty people."),
     ]
-    outcome = _judge(
-        facts, answer="It is in Paris. It was painted by forty people.", verification=verification
-    )
+    outcome = _judge(facts, answer="It is in Paris. It was painted by forty people.")
     assert "span_not_in_reference" in _kinds(outcome.corrections)
     assert outcome.verdict["rationale"][0].startswith("Fact: 1 of ")
 
@@ -125,7 +102,7 @@ def test_an_exact_quotation_has_no_mark() -> None:
 
 
 def test_an_omitted_sentence_is_a_suspicion() -> None:
-    """With `marks` an omitted sentence is a suspicion and adds no item."""
+    """An omitted sentence is a suspicion and adds no item."""
     outcome = _judge([listed_item("The Eiffel Tower is in Paris.", "in Paris")], answer="It is in Paris.")
     assert outcome.score == 5
     assert _kinds(outcome.suspicions) == ["reference_not_accounted"]
@@ -163,10 +140,10 @@ def test_conclusions_without_facts_have_the_neutral_ratio() -> None:
 
 @pytest.mark.parametrize(("answer", "matched"), [("It has two lifts.", 2), ("It was completed in 1898.", 1)])
 def test_contradicted_sentences_lower_the_judges_own_counts(answer: str, matched: int) -> None:
-    """In verbatim mode each contradicted sentence of the reference lowers the matched facts by one."""
+    """With a pack each contradicted sentence of the reference lowers the matched facts by one."""
     lines = ["Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 0 of 0", "Organization: matched", "Score: 5"]
     task = make_task("coverage", reference=REFERENCE, answer=f"It is in Paris. {answer}")
-    metric = Coverage(mode="verbatim")
+    metric = Coverage(PACK)
     outcome = metric.interpret(task, json.dumps({"score": 5, "rationale": lines}))
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.verdict["rationale"][0] == f"Fact: {matched} of 2 facts correctly matched."

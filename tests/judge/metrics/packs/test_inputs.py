@@ -10,14 +10,13 @@ import yaml
 
 from judge.chat import ChatRequest
 from judge.errors import EventError, PromptPackError
+from judge.evaluate.cache import cache_key
+from judge.evaluate.guard import GuardedMetric, TextLimits, neutral_task
 from judge.metric import Metric, UnscoredOutcome
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from judge.task import reading_size
 from judge.text.redaction import Redactor
-from judge.verdict.cache import cache_key
-from judge.verdict.guarded_metric import GuardedMetric, TextLimits
-from judge.verdict.neutral import neutral_task
 from tests.judge.built_tasks import OCCURRED, task_for
 
 MESSAGES = [{"role": "system", "content": "Answer in French."}, {"role": "user", "content": "Where is it?"}]
@@ -214,10 +213,10 @@ def test_examples_show_the_same_inputs() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"messages": "hello"}, "messages must be a list of mappings with role and content"),
-        ({"messages": [{"role": "user"}]}, "messages must be a list"),
-        ({"fields": "policy"}, "fields must be a mapping"),
-        ({"fields": {"polcy": "x"}}, "'fields.polcy' is not used by the templates"),
+        ({"messages": "hello"}, "messages: input should be a valid"),
+        ({"messages": [{"role": "user"}]}, r"messages\[0\].content: field required"),
+        ({"fields": "policy"}, "fields: input should be a valid dictionary"),
+        ({"fields": {"polcy": "x"}}, "lacks fields.policy"),
         ({"labels": {}}, "lacks labels.app"),
     ],
 )

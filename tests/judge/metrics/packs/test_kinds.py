@@ -10,10 +10,11 @@ import yaml
 
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError, JudgeConfigurationError, PromptPackError
-from judge.metrics.packs.kinds import read_choice
+from judge.evaluate.evaluator import Evaluator
+from judge.metrics.base import score_on
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.registry import build_metric
-from judge.verdict.evaluator import Judge
+from judge.metrics.scale import read_scale
 from schemas import RESULT, Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 from tests.places import ROOT
@@ -26,7 +27,9 @@ def pack(**options: Any) -> PromptPack:
 
 def judged(reply: str, answer: str = "Go away, you fool.", **options: Any) -> Scored | Unscored | Failed:
     metric = build_metric("own", pack=pack(**options))
-    return asyncio.run(Judge(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, answer=answer)))
+    return asyncio.run(
+        Evaluator(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, answer=answer))
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,11 +83,11 @@ def test_a_number_outside_the_scale_is_refused(said: object) -> None:
 @pytest.mark.parametrize("said", [1, 0, "true", "yes", None, "Answered", 1.0, ["answered"]])
 def test_an_unknown_choice_is_refused(said: object) -> None:
     """The error names the choices; 1 is not accepted as true."""
-    boolean, labels = read_choice("boolean"), read_choice(["answered", "refused"])
+    boolean, labels = read_scale("boolean", (0, 1)), read_scale(["answered", "refused"], (0, 1))
     with pytest.raises(InvalidVerdictError, match="one of true, false"):
-        boolean.number(said)
+        score_on(boolean, said)
     with pytest.raises(InvalidVerdictError, match='one of "answered", "refused"'):
-        labels.number(said)
+        score_on(labels, said)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_an_unknown_choice_is_refused(said: object) -> None:
         ({"good": True, "score_range": [1, 5]}, "good needs"),
         ({"result": "boolean", "score_range": [0, 1]}, "exclude each other"),
         ({"result": "boolean", "examples": [{"answer": "a", "reply": {"score": 1}}]}, "one of true, false"),
-        ({"quotes": ["span"]}, "quotes must map"),
+        ({"quotes": ["span"]}, "quotes: input should be a valid dictionary"),
         ({"quotes": {"span": "page"}}, "question, answer, reference, context"),
     ],
 )

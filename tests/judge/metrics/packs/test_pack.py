@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from judge.chat import ChatMessage
 from judge.errors import PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.inputs import render_context
 from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
+from judge.metrics.packs.texts import render_context
 
 MARKDOWN = """---
 name: tone
@@ -65,7 +65,7 @@ def with_answer_in_yaml(text: str) -> PromptPack:
 def test_a_markdown_pack_is_read() -> None:
     """Front matter, roles and placeholders are read; literal braces and fenced headings stay."""
     pack = markdown(MARKDOWN)
-    assert pack.name == "tone"
+    assert pack.options.name == "tone"
     assert list(pack.score_range or ()) == [1, 5]
     assert pack.uses == {"question", "answer"}
     assert pack.warnings == ()
@@ -245,7 +245,7 @@ def test_literal_braces_stay() -> None:
         ("---\nscore_range: [5, 1]\n---\n{{ item.output_text }}", "lower to a higher"),
         ("---\nscore_range: [true, 5]\n---\n{{ item.output_text }}", "two whole numbers"),
         ("---\nscore_range: [0, 1000]\n---\n{{ item.output_text }}", "at most 101"),
-        ("---\nname: [x]\n---\n{{ item.output_text }}", "name must be"),
+        ("---\nname: [x]\n---\n{{ item.output_text }}", "name: input should be a valid string"),
         ("---\nresponse_schema: {type: object}\n---\n{{ item.output_text }}", '"score"'),
         ("---\nresponse_schema: '{'\n---\n{{ item.output_text }}", "not JSON"),
         (
@@ -318,7 +318,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         load_pack(tmp_path)
     large = tmp_path / "large.md"
     large.write_bytes(b"x" * (MAX_PACK_BYTES + 1))
-    with pytest.raises(PromptPackError, match="at most 1048576 bytes, got 1048577"):
+    with pytest.raises(PromptPackError, match="at most 1048576 bytes"):
         load_pack(large)
 
 

@@ -11,9 +11,9 @@ import yaml
 
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import PromptPackError
+from judge.evaluate.evaluator import Evaluator
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.registry import build_metric
-from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 from tests.places import ROOT
@@ -31,7 +31,7 @@ def judged(event_id: str, say: Any, *, other: str = "Lyon.", **options: Any) -> 
     metric = build_metric("better", pack=pack(**options))
     task = task_for(metric, event_id=event_id, answer="Paris.", other_answer=other)
     chat = ScriptedChat(lambda request: json.dumps(say(request.messages[-1].content)))
-    return asyncio.run(Judge(metric, chat).judge(task))
+    return asyncio.run(Evaluator(metric, chat).judge(task))
 
 
 def likes_paris(prompt: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_the_documented_pack_can_be_used() -> None:
     text = (ROOT / "docs" / "prompt-packs.md").read_text(encoding="utf-8")
     found = text.partition("<!-- example: pairs -->\n```markdown\n")[2].partition("```\n")[0]
     documented = parse_pack(found.encode(), dialect="markdown", origin="docs")
-    assert documented.is_pair
+    assert documented.options.is_pair
     assert documented.uses == {"question", "answer", "other_answer"}
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
+from judge.evaluate.evaluator import Evaluator
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import build_metric
-from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 
@@ -253,5 +253,5 @@ def judged(
     assert loaded.warnings == ()
     metric = build_metric(path.stem, pack=loaded)
     chat = ScriptedChat(lambda _: reply)
-    result = asyncio.run(Judge(metric, chat).judge(task_for(metric, **event)))
+    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **event)))
     return result, chat

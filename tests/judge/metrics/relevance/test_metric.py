@@ -15,8 +15,7 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.relevance.metric import MAX_LISTED_MISSING, Relevance
-from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.relevance import MAX_LISTED_MISSING, RELEVANCE_SCHEMA, Relevance
 from schemas import QAEvent, RelevanceVerdict
 from tests.judge.replies import relevance_reply
 from tests.judge.tasks import make_task
@@ -64,7 +63,7 @@ def _reply(*claims: Mapping[str, Any], score: Any = 5) -> str:
 
 def _outcome(reply: str, *, answer: str = ANSWER, context: dict[str, str] | None = None) -> Outcome:
     task = make_task("relevance", answer=answer, context=PAGES if context is None else context)
-    outcome = Relevance(verification="strict").interpret(task, reply)
+    outcome = Relevance().interpret(task, reply)
     orjson.dumps([outcome.verdict, outcome.evidence])
     return outcome
 
@@ -78,7 +77,7 @@ def _judge(reply: str, *, answer: str = ANSWER, context: dict[str, str] | None =
 
 
 def _kinds(outcome: ScoredOutcome | UnscoredOutcome) -> list[str]:
-    return [correction.kind for correction in outcome.corrections]
+    return [found.kind for found in (*outcome.corrections, *outcome.suspicions)]
 
 
 def test_a_good_answer() -> None:
@@ -138,7 +137,6 @@ def test_a_score_above_what_the_claims_allow_is_lowered(
         ({"page_span": "The tower stands in Rome"}, "span_not_in_page"),
         ({"page_span": None}, "span_not_in_page"),
         ({"page_span": ""}, "span_not_in_page"),
-        ({"page_span": "on the"}, "span_says_nothing"),
         ({"page_span": "At 330 metres the tower"}, "span_not_in_page"),  # these words are on Page-1
         ({"page": 1, "page_span": "At 330 metres the tower"}, "page_not_cited"),
         ({"page": 9}, None),  # wrong number, but the words are on the cited page
@@ -315,12 +313,12 @@ def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
         "{}",
                                  '{"score": null, "justification": "none"}',
                                  '{"score": 3, "justification": 4}']),
-    st.sampled_from(["evidence", "verbatim"]),
+    st.sampled_from([None, PACK]),
 )  # fmt: skip
-def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
+def test_no_reply_breaks_anything(reply: str, pack: Any) -> None:
     """Any malformed reply raises `InvalidVerdictError`."""
     with pytest.raises(InvalidVerdictError):
-        Relevance(mode=mode).interpret(make_task("relevance", answer=ANSWER, context=PAGES), reply)
+        Relevance(pack).interpret(make_task("relevance", answer=ANSWER, context=PAGES), reply)
 
 
 @given(
@@ -356,9 +354,8 @@ def test_the_metric_is_one() -> None:
     """Name, range, mode and versions of the metric are as published."""
     metric: Metric = Relevance()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "relevance", (1, 5), "evidence", "relevance-5, marks",
+        "relevance", (1, 5), "evidence", "relevance-5",
     )  # fmt: skip
-    assert Relevance(mode="verbatim").schema_hash == "none"
 
 
 @pytest.mark.parametrize(
@@ -431,14 +428,14 @@ def test_the_rendered_prompt() -> None:
 def test_missing_input_is_not_asked_about(change: dict[str, Any]) -> None:
     """A blank text or a missing context is unscored without a call."""
     task = make_task("relevance", answer=ANSWER, context=PAGES).model_copy(update=change)
-    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=PACK)):
+    for metric in (Relevance(), Relevance(pack=PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input")
 
 
 def test_all_pages_missing_is_decided_without_a_call() -> None:
     """If no cited page is in the context, every mode scores 1, names the pages and lists the claims."""
     task = make_task("relevance", answer=ANSWER, context={"Page-7": "Something else."})
-    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=PACK)):
+    for metric in (Relevance(), Relevance(pack=PACK)):
         outcome = metric.prepare(task)
         assert isinstance(outcome, ScoredOutcome)
         assert outcome.verdict == {
@@ -463,7 +460,7 @@ def test_an_answer_without_tags_is_put_to_the_judge() -> None:
 def _verbatim(score: Any, *, answer: str = ANSWER, context: dict[str, str] | None = None) -> Outcome:
     reply = f"I think:\n```json\n{json.dumps({'score': score, 'justification': 'Good.'})}\n```"
     task = make_task("relevance", answer=answer, context=PAGES if context is None else context)
-    return Relevance(mode="verbatim", verification="strict").interpret(task, reply)
+    return Relevance(PACK).interpret(task, reply)
 
 
 @pytest.mark.parametrize(
@@ -484,7 +481,7 @@ def test_missing_pages_and_uncited_claims_lower_the_score(answer: str, cap: int)
     outcome = _verbatim(5, answer=answer)
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.score == cap
-    assert _kinds(outcome) == (["score_lowered"] if cap < 5 else [])
+    assert [one.kind for one in outcome.corrections] == (["score_lowered"] if cap < 5 else [])
     assert outcome.verdict["justification"].startswith("Good.")
     assert (f"Lowered from 5 to {cap}" in outcome.verdict["justification"]) is (cap < 5)
 
@@ -496,32 +493,6 @@ def test_no_claims_can_be_said() -> None:
     assert outcome.reason == "no_claims"
     with pytest.raises(InvalidVerdictError, match="whole number from 1 to 5"):
         _verbatim(None)
-
-
-@pytest.mark.parametrize(
-    ("answer", "cap"),
-    [
-        ("I cannot answer that. [Page 1]", 1),
-        ("Bananas are yellow. [Page 1]", 1),
-        ("The tower is 330 metres tall. [Page 1]\nBananas are yellow. [Page 2]", 3),  # one of two
-        ("The tower is 330 metres tall. Bananas are yellow. [Page 1]", 5),  # may support a part
-    ],
-)
-def test_unsupportable_claims_lower_the_judges_own_score(answer: str, cap: int) -> None:
-    """A claim that shares no words with its pages lowers the judge's own score."""
-    outcome = _verbatim(5, answer=answer)
-    assert isinstance(outcome, ScoredOutcome)
-    assert outcome.score == cap
-
-
-def test_an_answer_on_another_subject_scores_1() -> None:
-    """An answer that shares hardly a word with the question scores 1, even if its pages support it."""
-    task = make_task("relevance", question="How do yeast cells feed on sugars?", answer=ANSWER, context=PAGES)
-    reply = json.dumps({"score": 5, "justification": "Good."})
-    outcome = Relevance(mode="verbatim", verification="strict").interpret(task, reply)
-    assert isinstance(outcome, ScoredOutcome)
-    assert outcome.score == 1
-    assert "hardly a word of the question" in outcome.corrections[0].detail
 
 
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:

@@ -1,4 +1,4 @@
-"""Every strength applies proven corrections to relevance; only `strict` applies suspicions."""
+"""Proven errors of a relevance verdict lower the score; suspicions only mark it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import pytest
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError
-from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome, Verification
-from judge.metrics.relevance.metric import Relevance
+from judge.evaluate.evaluator import Evaluator
+from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.relevance import Relevance
 from judge.offline.chat import OfflineChat
-from judge.verdict.evaluator import Judge
 from schemas import QAEvent, Scored
 from tests.judge.replies import listed_claim, relevance_reply
 from tests.judge.tasks import make_task
 
-STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
 PAGES = {
     "Page-1": "The tower is **330 metres** tall.\nIt was completed in 1889.",
     "Page-2": "The lift is safe.",
@@ -46,23 +45,19 @@ def _kinds(found: Any) -> list[str]:
     return [one.kind for one in found]
 
 
-@pytest.mark.parametrize(("verification", "score"), [("marks", 5), ("strict", 1), ("off", 5)])
-def test_a_short_answer_is_believed(verification: Verification, score: int) -> None:
+def test_a_short_answer_is_believed() -> None:
     """An answer that shares no word with its page is a suspicion, because code cannot prove it wrong."""
     page = {"Page-1": "The first patent for this device was granted to a Scot in Boston."}
     claim = listed_claim("Alexander Graham Bell.", [1], "granted to a Scot")
     outcome = _scored(
         "Alexander Graham Bell. Evidence: [Page 1]",
         claim,
-        metric=Relevance(verification=verification),
         context=page,
     )
-    assert outcome.score == score
-    if verification == "marks":
-        assert "support_not_borne_out" in _kinds(outcome.suspicions)
+    assert outcome.score == 5
+    assert "support_not_borne_out" in _kinds(outcome.suspicions)
 
 
-@pytest.mark.parametrize("verification", STRENGTHS)
 @pytest.mark.parametrize(
     ("claim", "words", "kind"),
     [
@@ -72,13 +67,12 @@ def test_a_short_answer_is_believed(verification: Verification, score: int) -> N
         ("The lift is not safe.", "The lift is safe.", "polarity_differs"),
     ],
 )
-def test_a_contradiction_is_shown(verification: Verification, claim: str, words: str, kind: str) -> None:
+def test_a_contradiction_is_shown(claim: str, words: str, kind: str) -> None:
     """A contradicted number, unit, date or polarity is a correction that quotes the claim."""
     page = 2 if "lift" in claim else 1
     outcome = _scored(
         f"{claim} [Page {page}]",
         listed_claim(claim, [page], words),
-        metric=Relevance(verification=verification),
     )
     assert outcome.score == 1
     assert _kinds(outcome.corrections) == [kind, "score_lowered"]
@@ -213,11 +207,6 @@ def test_traffic_that_never_cites_may_go_unscored() -> None:
     assert outcome.evidence == {"missing": "citations"}
 
 
-def test_the_strength_is_part_of_the_fingerprint() -> None:
-    """`scoring_version` depends on the strength."""
-    assert len({Relevance(verification=one).scoring_version for one in STRENGTHS}) == 3
-
-
 async def test_an_invented_quotation_gets_one_repair_turn() -> None:
     """The repair turn names the quotation; a second invention loses the match."""
     good = listed_claim("The tower is 330 metres tall.", [1], "330 metres** tall")
@@ -231,7 +220,7 @@ async def test_an_invented_quotation_gets_one_repair_turn() -> None:
             asked.append(request.messages[-1].content)
             return next(replies)
 
-        result = await Judge(Relevance(), ScriptedChat(say)).judge(task)
+        result = await Evaluator(Relevance(), ScriptedChat(say)).judge(task)
         assert isinstance(result, Scored)
         assert (result.score, len(asked)) == (score, 2)
         assert "It is the tallest of all towers" in asked[1]
@@ -244,6 +233,6 @@ async def test_the_offline_judge_knows_documents_by_name() -> None:
         "relevance", question="How tall is the tower?", answer=answer,
         context={"Page-2 (handbook.pdf)": "The tower is 330 metres tall."},
     )  # fmt: skip
-    result = await Judge(Relevance(), OfflineChat()).judge(task)
+    result = await Evaluator(Relevance(), OfflineChat()).judge(task)
     assert isinstance(result, Scored)
     assert result.score == 5

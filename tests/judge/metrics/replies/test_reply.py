@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import InvalidVerdictError
-from judge.metrics.replies.reply import extract_object, extract_verdict
+from judge.metrics.replies import extract_object, extract_verdict
 
 JSON = st.recursive(
     st.none()
@@ -32,8 +32,7 @@ JSON = st.recursive(
         ('It is {"score": 2}, as I said:\n{"score": 2}\nThat is all.', 2),
         ('<think>Perhaps {"score": 1}, {"score": 3}.</think>\n{"score": 2}', 2),
         ('<think>{"score": 2} it is', 2),
-        ("{'score': 4, 'why': \"it's\", 'ok': True, 'x': None,}", 4),
-        ('{score: 4, "parts": [1, 2,],}', 4),
+        ('{"score": 4, "parts": [1, 2,],}', 4),
         ('{"score": 4, "why": "two\nlines"}', 4),
         ('<tool_call>{"name": "verdict", "arguments": {"score": 4}}</tool_call>', 4),
         ('{"score": 4, "score": 4}', 4),
@@ -60,12 +59,13 @@ def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int
         ('so: {"score": 123456789012345678901234567890}', "64 bits"),
         ('{"score": 1, "x": ' + "[" * 100 + "]" * 100 + "}", "nested"),
         ('{"score": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "cannot be read"),
-        ('{"score": 1, "x": ' + "[" * 40 + "]" * 40 + ",}", "nested too deeply"),
-        ('{"score": ' + "1" * 10_000 + "}x", "too large"),
+        ('{"score": 1, "x": ' + "[" * 40 + "]" * 40 + ",}", "nested deeper"),
+        ('{"score": ' + "1" * 10_000 + "}x", "cannot be read"),
         ('{"score": 4', "cannot be read"),
         ('At first {"score": 1}, but on reflection:\n{"score": 2}', "2 JSON objects .* that differ"),
         ('I write {"score": NaN} or rather {"score": 2}', "NaN"),
-        ("{'score': NaN}", "NaN"),
+        ("{'score': 4}", "cannot be read"),
+        ("{score: 4}", "cannot be read"),
         ('{"score": 5, "score": 1}', "given twice"),
         ('{"score": 4, "inner": {"score": 1}, oops}', "cannot be read"),
     ],

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from judge.metrics.registry import BUILT_IN, NAMED
+from judge.metrics.registry import NAMED
 from tests.streams.cli.test_main import call
 
 GOOD = """
@@ -175,10 +175,10 @@ def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) ->
     assert call("config", "prompts") == 0
     out = capsys.readouterr().out
     shown = [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")]
-    assert shown == [f"# {name}" for name in NAMED for _ in range(2 if name in BUILT_IN else 1)]
-    assert call("config", "prompts", "relevance", "--mode", "evidence", "--json") == 0
+    assert shown == [f"# {name}" for name in NAMED]
+    assert call("config", "prompts", "relevance", "--json") == 0
     (one,) = json.loads(capsys.readouterr().out)
-    assert (one["metric"], one["mode"], len(one["hash"])) == ("relevance", "evidence", 12)
+    assert (one["metric"], len(one["hash"])) == ("relevance", 12)
     assert "claim_span" in one["prompt"]
     assert "claims" in one["response_schema"]["properties"]
     assert call("config", "prompts", "mood") == 2

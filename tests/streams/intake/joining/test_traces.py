@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from judge.metrics.coverage.metric import Coverage
+from judge.metrics.coverage import Coverage
 from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.agent import Intake

@@ -1,0 +1,400 @@
+"""Turn one task into one result: prompt, ask, repair turn, check, result with evaluator and cost."""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
+from judge.evaluate.cache import VerdictCache, cache_entry, cache_key, from_entry
+from judge.evaluate.guard import neutral_task
+from judge.evaluate.limited import DEFAULT_SECONDS, MetricProcess, run_limited
+from judge.evaluate.prices import PriceTable
+from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.task import reading_size, size_of
+from schemas import Evaluator as EvaluatorFacts
+from schemas import Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
+
+Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
+"""Makes one call; raises what `judge.chat.ChatClient.complete` does."""
+Result: TypeAlias = Scored | Unscored | Failed
+
+TEMPERATURE: Final = 0.0
+"""For reproducible verdicts, as far as the model allows."""
+DEFAULT_REPAIR_ATTEMPTS: Final = 2
+MAX_DETAIL_CHARS: Final = 2_000
+"""Limit of a failure's detail."""
+MAX_SHOWN_CHARS: Final = 8_000
+"""Limit of the reply in a repair turn; the middle is left out."""
+MAX_KEPT_CHARS: Final = 1_000
+"""Limit of an unrepaired reply in the result; its end is kept, where verdicts are."""
+MAX_PROBLEM_CHARS: Final = 900
+REPAIR_BEGINNING: Final = "Your reply cannot be used as it is."
+"""First sentence of a repair turn."""
+_REPAIR = (
+    f"{REPAIR_BEGINNING} What is wrong with it:\n\n{{problem}}\n\n"
+    "Judge the same data once more by the same instructions and give the whole reply again, with this "
+    "repaired, and with nothing around it."
+)
+_LEFT_OUT = "\n[... left out ...]\n"
+_READY: Final = ChatRequest(
+    messages=(ChatMessage("user", "Answer with the single word: ready"),), max_output_tokens=64
+)
+
+MESSAGE_TOKENS: Final = 8
+"""Tokens of a turn besides its text: role and separators."""
+_LETTERS = string.ascii_letters.encode()
+_ASCII_OTHERS = bytes(byte for byte in range(0x80) if byte not in _LETTERS + b" \t")
+# Lead bytes of UTF-8 by the length of the character; continuation bytes count nothing.
+_LEADS = (bytes(range(0xC0, 0xE0)), bytes(range(0xE0, 0xF0)), bytes(range(0xF0, 0xF8)))
+_TENTHS: Final = ((_LETTERS, 3), (_ASCII_OTHERS, 10), *zip(_LEADS, (10, 20, 30), strict=True))
+
+
+class Evaluator:
+    """Judges one metric at one endpoint.
+
+    Args:
+        metric: The metric.
+        chat: The endpoint; the caller closes it.
+        prices: Prices of tokens.
+        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they override the metric's
+            own.
+        max_output_tokens: Limit of a reply; None: the metric's own.
+        context_tokens: The model's context window, input and reply together; a longer request is `Unscored`.
+            None: unknown.
+        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
+        cache: Cache of verdicts; the caller closes it.
+        verification_seconds: Time limit for processing an event's texts or a reply; above 0.
+        process: Child process for a code metric's own code; None: run it in this process. The caller closes
+            it.
+        clock: Returns the current time, with its UTC offset.
+    """
+
+    def __init__(
+        self,
+        metric: Metric,
+        chat: ChatClient,
+        *,
+        prices: PriceTable | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        max_output_tokens: int | None = None,
+        context_tokens: int | None = None,
+        repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
+        cache: VerdictCache | None = None,
+        verification_seconds: float = DEFAULT_SECONDS,
+        process: MetricProcess | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.metric = metric
+        self._chat = chat
+        self._prices = prices or PriceTable()
+        self._parameters = dict(parameters or {})
+        self._max_output_tokens = max_output_tokens
+        self._context_tokens = context_tokens
+        self._repair_attempts = repair_attempts
+        self._cache = cache
+        self._verification_seconds = verification_seconds
+        self._process = process
+        self._clock = clock
+        self.evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
+        """The evaluator of all its results."""
+
+    async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Result:
+        """Judge one answer.
+
+        A failure that concerns only this event is a result.
+
+        Args:
+            task: A task of this evaluator's metric.
+            ask: Makes the calls to the endpoint; None: directly.
+
+        Raises:
+            JudgeUnavailableError: The endpoint cannot answer now; try again later.
+            JudgeConfigurationError: No event can be judged with this configuration.
+            ValueError: The task belongs to another metric.
+        """
+        if task.metric != self.metric.name:
+            raise ValueError(
+                f"a judge of {self.metric.name} was given a task of {task.metric}; look it up by name"
+            )
+        replies: list[ChatReply] = []
+        is_asked = False
+        try:
+            key = self._key(task)
+            entry = None if self._cache is None else self._cache.get(key)
+            cached = None if entry is None else from_entry(entry, self._common(task, [], is_asked=False))
+            if cached is not None:
+                return cached
+            prepared = await self._prepared(task)
+            if isinstance(prepared, ChatRequest):
+                is_asked = True
+                prepared = await self._asked(task, prepared, ask or self._chat.complete, replies)
+            result = _result(prepared, self._common(task, replies, is_asked=is_asked))
+            if self._cache is not None and replies:
+                self._cache.put(key, cache_entry(result))
+            return result  # noqa: TRY300 - a failure to build it is handled below like any other
+        except (JudgeUnavailableError, JudgeConfigurationError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
+            error_type, detail = failure_of(error)
+            return Failed(
+                error_type=error_type, detail=detail, **self._common(task, replies, is_asked=is_asked)
+            )
+
+    async def try_neutral(self, ask: Ask) -> None:
+        """Judge the neutral event with one call, to test whether this metric can be judged.
+
+        Raises:
+            JudgeUnavailableError: The endpoint cannot answer now.
+            JudgeConfigurationError: The endpoint refuses the call because of the configuration.
+            EventError: It refuses the neutral event, or its reply is invalid.
+        """
+        task = neutral_task(self.metric, now=self._clock())
+        prepared = self.prepare(task)
+        if isinstance(prepared, ChatRequest):
+            reply = await ask(prepared)
+            self.metric.interpret(task, reply.text)
+        else:
+            await ask(_READY)  # the metric needs no call for this event
+
+    def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
+        """Return the failure of a task that is abandoned for a reason beyond a single call.
+
+        Args:
+            task: The task.
+            error_type: The type of failure.
+            detail: What happened; truncated.
+            tries: Number of calls made.
+        """
+        common = self._common(task, [], is_asked=True)
+        common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
+        return Failed(error_type=error_type, detail=_truncated(detail), **common)
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return the cost of one call to its endpoint, in USD; None if the price is unknown."""
+        return self._prices.cost_usd(self._chat.model, usage, endpoint=self._chat.endpoint)
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Return the request for a task, or an outcome that needs no call."""
+        request = self.metric.prepare(task)
+        if not isinstance(request, ChatRequest):
+            return request
+        parameters = {**request.parameters, **self._parameters}
+        if request.embeds:
+            return replace(request, parameters=parameters)  # no text is generated
+        request = replace(
+            request,
+            parameters=parameters,
+            max_output_tokens=self._max_output_tokens or request.max_output_tokens,
+            temperature=TEMPERATURE,
+        )
+        if self._context_tokens is not None:
+            limit = self._context_tokens - request.max_output_tokens
+            tokens = request_tokens(request)
+            if tokens > limit:
+                return UnscoredOutcome("too_long", evidence={"estimated_tokens": tokens, "limit": limit})
+        return request
+
+    async def _prepared(self, task: JudgeTask) -> ChatRequest | Outcome:
+        if self._process is not None:
+            return await self._process.call(self.metric.prepare, task)
+        return await run_limited(reading_size(task), self._verification_seconds, self.prepare, task)
+
+    async def _asked(
+        self, task: JudgeTask, request: ChatRequest, ask: Ask, replies: list[ChatReply]
+    ) -> Outcome:
+        """Ask until the reply is valid or the repair attempts are used up.
+
+        An outcome with an objection is sent back once; it is used if the next reply is invalid.
+
+        Raises:
+            InvalidVerdictError: No reply is valid; the detail contains the last one, truncated.
+        """
+        objected: Outcome | None = None
+        problem: InvalidVerdictError | None = None
+        asking, repairs = request, 0
+        while True:
+            try:
+                reply = await ask(asking)
+            except EventError as error:
+                replies += [] if error.reply is None else [error.reply]
+                if objected is not None:
+                    return objected
+                raise _unanswered(error, problem, replies, repairs) from error
+            replies.append(reply)
+            try:
+                outcome = await self._interpreted(task, reply.text)
+            except InvalidVerdictError as error:
+                if objected is not None:
+                    return objected
+                problem = error
+            else:
+                objection = outcome.objection if isinstance(outcome, ScoredOutcome) else None
+                if objection is None or objected is not None:
+                    return outcome
+                problem, objected = InvalidVerdictError(objection), outcome
+            if repairs >= self._repair_attempts:
+                if objected is not None:
+                    return objected
+                raise unrepaired(problem, reply.text, repairs)
+            repairs += 1
+            asking = repair_request(request, reply.text, problem)
+
+    async def _interpreted(self, task: JudgeTask, reply: str) -> Outcome:
+        size = reading_size(task) + size_of(reply)
+        return await run_limited(size, self._verification_seconds, self.metric.interpret, task, reply)
+
+    def _key(self, task: JudgeTask) -> str:
+        if self._cache is None:
+            return ""
+        return cache_key(task, fingerprint=self.evaluator.fingerprint, context_tokens=self._context_tokens)
+
+    def _common(self, task: JudgeTask, replies: list[ChatReply], *, is_asked: bool) -> dict[str, Any]:
+        # A failed call may have been billed; its cost is unknown.
+        cost = self._cost(replies) if replies else None if is_asked else 0.0
+        return {
+            "result_id": task.result_id,
+            "event_id": task.event_id,
+            "replay_id": task.replay_id,
+            "trace_id": task.trace_id,
+            "span_id": task.span_id,
+            "labels": task.labels,
+            "metric": task.metric,
+            "source": task.source,
+            "evaluator": self.evaluator,
+            "judge": self._call(replies) if is_asked else None,
+            "usage": Usage(
+                input_tokens=sum(reply.usage.input_tokens for reply in replies),
+                cached_tokens=sum(reply.usage.cached_tokens for reply in replies),
+                output_tokens=sum(reply.usage.output_tokens for reply in replies),
+            ),
+            "cost_usd": cost,
+            "sampling": task.sampling,
+            "times": Times(
+                occurred_at=task.occurred_at,
+                sampled_at=task.sampled_at,
+                judged_at=self._clock(),
+                judge_seconds=sum(reply.seconds for reply in replies) if replies else None,
+            ),
+        }
+
+    def _cost(self, replies: list[ChatReply]) -> float | None:
+        """Return the total cost; calls are priced singly, because price tiers depend on a call's size."""
+        costs = [self.cost_usd(reply.usage) for reply in replies]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def _call(self, replies: list[ChatReply]) -> JudgeCall:
+        return JudgeCall(
+            endpoint=self._chat.endpoint,
+            model_asked=self._chat.model,
+            model_answered=replies[-1].model if replies else self._chat.model,
+            tries=max(1, len(replies)),
+        )
+
+
+def failure_of(error: Exception) -> tuple[FailedType, str]:
+    """Return the `error_type` of an exception that concerns one event, and its truncated detail."""
+    if isinstance(error, EventError):
+        return error.error_type, _truncated(error.detail)
+    return "internal_error", _truncated(f"{type(error).__name__}: {error}")
+
+
+def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> EvaluatorFacts:
+    """Return the evaluator of a metric, with a fingerprint over all its fields.
+
+    Args:
+        metric: The metric.
+        model: The model.
+        parameters: Sampling parameters of the call.
+    """
+    fields: dict[str, Any] = {
+        "prompt": metric.prompt_hash,
+        "schema": metric.schema_hash,
+        "scoring": metric.scoring_version,
+        "model": model,
+        "parameters": dict(parameters),
+    }
+    named = {**fields, "metric": metric.name, "mode": metric.mode, "score_range": metric.score_range}
+    digest = hashlib.sha256(orjson.dumps(named, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return EvaluatorFacts.model_validate({"fingerprint": digest[:16], **fields})
+
+
+def estimated_tokens(text: str) -> int:
+    """Return the estimated tokens of a text; tokenizers differ between models.
+
+    An ASCII letter counts 0.3, a space 0, a digit, sign or line end 1, a character beyond ASCII 1, 2 or 3 for
+    its two, three or four bytes in UTF-8. For English prose the estimate is about a third too high.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    tenths = sum((len(data) - len(data.translate(None, kind))) * weight for kind, weight in _TENTHS)
+    return -(-tenths // 10)
+
+
+def request_tokens(request: ChatRequest) -> int:
+    """Return the estimated input tokens of a request, including its schema."""
+    tokens = sum(estimated_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)
+    if request.response_schema is not None:
+        schema = orjson.dumps(dict(request.response_schema.schema)).decode()
+        tokens += estimated_tokens(schema) + MESSAGE_TOKENS
+    return tokens
+
+
+def _result(outcome: Outcome, common: dict[str, Any]) -> Scored | Unscored:
+    fields = {
+        **common,
+        "evidence": outcome.evidence,
+        "corrections": outcome.corrections,
+        "suspicions": outcome.suspicions,
+        "verdict": None if outcome.verdict is None else dict(outcome.verdict),
+    }
+    if isinstance(outcome, UnscoredOutcome):
+        return Unscored(reason=outcome.reason, **fields)
+    return Scored(
+        score=outcome.score,
+        kind=outcome.kind,
+        value=outcome.value,
+        score_exact=outcome.score_exact,
+        **fields,
+    )
+
+
+def repair_request(request: ChatRequest, reply: str, problem: InvalidVerdictError) -> ChatRequest:
+    """Return the request with the last reply and its problem appended, so that the prefix stays cacheable."""
+    shown = reply
+    if len(reply) > MAX_SHOWN_CHARS:
+        half = (MAX_SHOWN_CHARS - len(_LEFT_OUT)) // 2
+        shown = f"{reply[:half]}{_LEFT_OUT}{reply[-half:]}"
+    # Some chat templates refuse an empty turn, or two consecutive user turns.
+    turns = (
+        ChatMessage("assistant", shown if shown.strip() else "(an empty reply)"),
+        ChatMessage("user", _REPAIR.format(problem=problem.detail[:MAX_PROBLEM_CHARS])),
+    )
+    return replace(request, messages=(*request.messages, *turns))
+
+
+def _unanswered(
+    error: EventError, problem: InvalidVerdictError | None, replies: list[ChatReply], repairs: int
+) -> EventError:
+    """Return the error of a failed call; an invalid reply's if only the repair turn is too long."""
+    if problem is None or error.error_type != "context_too_long":
+        return error
+    return unrepaired(problem, replies[-1].text, repairs - 1)
+
+
+def unrepaired(problem: InvalidVerdictError, reply: str, repairs: int) -> InvalidVerdictError:
+    """Return the error for a reply that stayed invalid, with its truncated text."""
+    after = f" (after {repairs} repair {'attempt' if repairs == 1 else 'attempts'})" if repairs else ""
+    kept = reply if len(reply) <= MAX_KEPT_CHARS else f"…{reply[1 - MAX_KEPT_CHARS :]}"
+    return InvalidVerdictError(f"{problem.detail[:MAX_PROBLEM_CHARS]}{after}; the reply: {kept}")
+
+
+def _truncated(detail: str) -> str:
+    return detail if len(detail) <= MAX_DETAIL_CHARS else f"{detail[: MAX_DETAIL_CHARS - 1]}…"

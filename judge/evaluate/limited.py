@@ -1,0 +1,372 @@
+"""Run code over untrusted texts, or a user's own code, in a child process with limits on time and memory.
+
+A long loop in Python or in a regular expression blocks the interpreter or the event loop: heartbeats stop,
+and the consumer group removes the worker. Short texts are processed inline, because they take milliseconds in
+the worst case. Longer ones, and code metrics of users, go to a child, which is killed at the time limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import pickle
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+from judge.errors import EventError, InvalidVerdictError
+from judge.metric import OwnProcess
+from judge.task import READ_AT_ONCE
+from schemas import JudgeTask
+
+INLINE_BYTES: Final = READ_AT_ONCE
+"""Texts up to this total size (`judge.task.reading_size`) are processed inline."""
+DEFAULT_SECONDS: Final = 10.0
+QUICK_SECONDS: Final = 1.0
+"""A text that takes longer is processed once more in a second child, where only such texts wait for each
+other: three hostile texts held up an ordinary one for 27 s."""
+MEMORY_BYTES: Final = 160 * 1024 * 1024
+"""Memory limit of the child for texts; only the text that exceeds it fails."""
+NICENESS: Final = 10
+"""Low priority of a user's code, so that a process restarted at every call does not slow the worker."""
+_MIB: Final = 1024 * 1024
+_START_SECONDS: Final = 60.0
+_END_SECONDS: Final = 5.0
+# Not multiprocessing's spawn: it would import the user's main program again.
+_SERVE: Final = (
+    "import sys; sys.path[:] = sys.argv[5:]; "
+    "from judge.evaluate.limited import serve; serve(*map(int, sys.argv[1:5]))"
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class LimitError(Exception):
+    """A call exceeded a limit or ended its process; the text says how."""
+
+
+class LateError(LimitError):
+    """A call exceeded its time limit."""
+
+
+class UnknownCallError(Exception):
+    """The function or its arguments cannot be sent to another process."""
+
+
+async def run_limited(
+    size: int, seconds: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call a function over untrusted texts: inline if they are short, else in a shared child process.
+
+    Args:
+        size: Size of the texts (`judge.task.reading_size`).
+        seconds: Time limit in the child; above 0.
+        function: The function. It, its arguments and its result must be picklable; otherwise a thread runs
+            it, which is abandoned, not ended, at the time limit.
+        *args: For the function.
+        **kwargs: For the function.
+
+    Raises:
+        EventError: `verification_timeout`: a limit of time or memory was exceeded; or raised by the function.
+        RuntimeError: The function raised another exception; contains its type and text.
+    """
+    if size <= INLINE_BYTES:
+        return function(*args, **kwargs)
+    # A child with a language model takes seconds to start again, so it is not ended early.
+    quick = seconds if _kept_loaded else min(seconds, QUICK_SECONDS)
+    try:
+        try:
+            value: T = await _shared("quick").call(quick, function, *args, **kwargs)
+        except LateError:
+            if quick == seconds:
+                raise
+            value = await _shared("slow").call(seconds, function, *args, **kwargs)
+    except UnknownCallError:
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(function, *args, **kwargs), seconds)
+        except TimeoutError:
+            raise _not_processed(f"it took longer than {seconds:g} s") from None
+    except LimitError as error:
+        raise _not_processed(str(error)) from None
+    return value
+
+
+def _not_processed(reason: str) -> EventError:
+    return EventError(
+        "verification_timeout",
+        f"its texts could not be processed: {reason}; shorten them, lower judge.max_context_chars or raise "
+        "judge.verification_seconds",
+    )
+
+
+_kept_loaded: list[Callable[[], object]] = []
+
+
+def keep_loaded(function: Callable[[], object]) -> None:
+    """Make the shared child call a function when it starts; its memory does not count against the limit."""
+    _kept_loaded[:] = [function]
+
+
+@cache
+def _shared(name: str) -> Child:
+    first = _kept_loaded[0] if _kept_loaded else None
+    child = Child(MEMORY_BYTES, first=first, counts_first=False, name=f"limited-{name}")
+    atexit.register(child.close)
+    return child
+
+
+class MetricProcess:
+    """The child process of one metric; one call at a time.
+
+    Args:
+        limits: Limits of the process.
+        name: The metric's name.
+    """
+
+    def __init__(self, limits: OwnProcess, *, name: str) -> None:
+        self._seconds = limits.seconds
+        self._child = Child(limits.memory_mb * _MIB, NICENESS, limits.first, name=f"metric-{name}")
+
+    async def call(self, function: Callable[[JudgeTask], T], task: JudgeTask) -> T:
+        """Call a function with a task in the process.
+
+        Raises:
+            EventError: `metric_error`: it exceeded a limit or ended the process; or raised by the function.
+        """
+        try:
+            value: T = await self._child.call(self._seconds, function, task)
+        except LimitError as error:
+            raise EventError("metric_error", f"{error}; correct it, or raise its limit") from None
+        except UnknownCallError as error:
+            raise EventError("metric_error", f"it cannot be sent to its process: {error}") from None
+        return value
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    popen: subprocess.Popen[bytes]
+    connection: Connection
+
+
+class Child:
+    """One child process for one call at a time; it starts with the first call, and again after a kill.
+
+    Args:
+        memory_bytes: Limit of its data segment.
+        niceness: Added to its niceness, 0 to 19.
+        first: Called when the process has started, within 60 s. Its exceptions are ignored; later calls meet
+            the cause.
+        counts_first: Whether the memory of `first` counts against the limit.
+        name: Name of the thread that waits for it.
+    """
+
+    def __init__(
+        self,
+        memory_bytes: int,
+        niceness: int = 0,
+        first: Callable[[], object] | None = None,
+        *,
+        counts_first: bool = True,
+        name: str,
+    ) -> None:
+        self._arguments = (memory_bytes, niceness, int(counts_first))
+        self._first = first
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._process: _Process | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    async def call(self, seconds: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function in the process. It, its arguments and its result must be picklable.
+
+        Args:
+            seconds: Time limit of the call, above 0; waiting for earlier calls does not count.
+            function: The function.
+            *args: For the function.
+            **kwargs: For the function.
+
+        Raises:
+            LimitError: It exceeded a limit, or ended the process.
+            UnknownCallError: It cannot be pickled, or is unknown to the process.
+            EventError: It raised one.
+            RuntimeError: It raised another exception; contains its type and text.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._exchange, seconds, (function, args, kwargs))
+
+    def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        self._end()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _exchange(self, seconds: float, job: tuple[Any, ...]) -> Any:
+        """Send a job and wait for its answer; a process that exceeds the time limit is killed."""
+        try:
+            pickled = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UnknownCallError(str(error)) from error
+        try:
+            connection = self._started().connection
+        except (OSError, EOFError, TimeoutError):
+            raise LimitError(f"its process did not start: ended{self._end(patiently=True)}") from None
+        is_late = threading.Event()
+
+        def kill() -> None:
+            is_late.set()
+            self._end()
+
+        killer = threading.Timer(seconds, kill)
+        killer.start()  # sending may block as long as receiving
+        try:
+            connection.send_bytes(pickled)
+            kind, *answer = connection.recv()
+        except (OSError, EOFError):
+            if is_late.is_set():
+                raise LateError(f"it took longer than {seconds:g} s") from None
+            raise LimitError(f"its process ended{self._end(patiently=True)}") from None
+        finally:
+            killer.cancel()
+        return _value(kind, answer, self._arguments[0])
+
+    def _started(self) -> _Process:
+        with self._lock:
+            if self._process is not None and self._process.popen.poll() is None:
+                return self._process
+            if self._closed:
+                raise EOFError
+            process = self._process = _start(self._arguments)
+        process.connection.send(self._first)
+        if not process.connection.poll(_START_SECONDS):
+            raise TimeoutError
+        process.connection.recv()
+        return process
+
+    def _end(self, *, patiently: bool = False) -> str:
+        """End the process and what it has started; return how it ended."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return ""
+        popen = process.popen
+        if patiently:  # its connection is closed, so it is about to end
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                popen.wait(_END_SECONDS)
+        code = popen.poll()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(popen.pid, signal.SIGKILL)
+        popen.wait()
+        process.connection.close()
+        return (
+            " by us" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
+        )
+
+
+def _start(arguments: tuple[int, ...]) -> _Process:
+    ours, its = socket.socketpair()
+    with its:
+        popen = subprocess.Popen(  # noqa: S603 - only this interpreter and fixed arguments
+            [sys.executable, "-c", _SERVE, str(its.fileno()), *map(str, arguments), *sys.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(its.fileno(),),
+            start_new_session=True,  # so that its own children can be killed with it
+        )
+    return _Process(popen, Connection(ours.detach()))
+
+
+def _value(kind: str, answer: list[Any], memory_bytes: int) -> Any:
+    match kind:
+        case "value":
+            return answer[0]
+        case "full":
+            raise LimitError(f"it needed more than {memory_bytes // _MIB} MiB of memory")
+        case "unknown":
+            raise UnknownCallError
+        case "invalid":
+            raise InvalidVerdictError(answer[0])
+        case "event":
+            raise EventError(answer[0], answer[1])
+        case _:
+            raise RuntimeError(": ".join(map(str, answer)))
+
+
+def serve(descriptor: int, memory_bytes: int, niceness: int, counts_first: int) -> None:
+    """Run the child: answer calls until its connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - the function's own
+    connection, own = Connection(descriptor), os.getpid()
+    from judge.metrics import registry  # noqa: F401, PLC0415 - imported now, to keep it out of call times
+
+    os.nice(niceness)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if counts_first:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, hard))
+    with contextlib.suppress(Exception):
+        first = connection.recv()
+        if first is not None:
+            first()
+    if not counts_first:
+        own_bytes = _data_bytes()
+        resource.setrlimit(resource.RLIMIT_DATA, (own_bytes + memory_bytes, hard))
+    connection.send(None)
+    with contextlib.suppress(EOFError):
+        while True:
+            answer = _answer(connection.recv_bytes())
+            if os.getpid() != own:
+                os._exit(0)  # a fork made by the function; only its parent answers
+            connection.send_bytes(answer)
+
+
+def _data_bytes() -> int:
+    """Return the size of the data segment; 0 if the system does not report it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _answer(job: bytes) -> bytes:
+    try:
+        return pickle.dumps(_called(job), pickle.HIGHEST_PROTOCOL)
+    except MemoryError:
+        return pickle.dumps(("full",))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        return pickle.dumps(("error", type(error).__name__, str(error)[:2000]))
+
+
+def _called(job: bytes) -> tuple[Any, ...]:
+    try:
+        function, args, kwargs = pickle.loads(job)  # noqa: S301 - of our own parent
+    except (AttributeError, ImportError):
+        return ("unknown",)  # defined only in the parent's main program
+    try:
+        return "value", function(*args, **kwargs)
+    except InvalidVerdictError as error:
+        return "invalid", error.detail
+    except EventError as error:
+        return "event", error.error_type, error.detail
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - reported to the parent
+        if isinstance(error.__cause__, MemoryError):  # orjson raises SystemError from it
+            return ("full",)
+        return "error", type(error).__name__, str(error)[:2000]

@@ -1,0 +1,398 @@
+"""Metrics without a judge: a table of checks, a user's function, and the similarity of embeddings."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import orjson
+import re2
+from rapidfuzz.distance import Indel
+
+from judge.chat import ChatMessage, ChatRequest
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError
+from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Outcome, OwnProcess, UnscoredOutcome
+from judge.metrics.base import BaseMetric
+from judge.metrics.function import EventText, Function
+from judge.metrics.prompting import short_hash
+from judge.metrics.scale import OffScaleError, ResultType, Scale, read_scale, yes_or_no
+from judge.text.normal import is_blank, without_lone_surrogates
+from judge.text.sentences import sentences
+from judge.text.words import word_texts
+from schemas import JudgeTask, QAEvent
+
+MAX_PATTERN_CHARS: Final = 1_000
+MAX_REASON_CHARS: Final = 2_000
+MAX_SHOWN_CHARS: Final = 80
+_PATTERN_MEMORY_BYTES: Final = 1 << 23
+
+Finding = tuple[Any, str, Any]
+"""A check's value, its reason, and evidence."""
+
+
+def contains(
+    text: str, texts: Sequence[str], need: Literal["any", "all"] = "all", *, ignore_case: bool = True
+) -> Finding:
+    """Return whether a text contains phrases, compared literally."""
+    searched = text.casefold() if ignore_case else text
+    there = [one for one in texts if (one.casefold() if ignore_case else one) in searched]
+    is_found = len(there) == len(texts) if need == "all" else bool(there)
+    return is_found, f"{len(there)} of {len(texts)} texts found", {"found": there}
+
+
+def regex(text: str, pattern: str) -> Finding:
+    """Return whether a pattern is found; matched by RE2 in linear time, because both are untrusted."""
+    # RE2 rejects lone surrogates; replaced one for one, so that offsets stay.
+    match = _compiled(pattern).search(without_lone_surrogates(text))
+    if match is None:
+        return False, "does not match", None
+    return True, "matches", {"start": match.start(), "end": match.end()}
+
+
+def json_valid(answer: str, schema: str | None = None) -> Finding:
+    """Return whether an answer is JSON, optionally in one Markdown fence, and matches a schema (as JSON)."""
+    try:
+        document = orjson.loads(_unfenced(answer))
+    except orjson.JSONDecodeError as error:
+        return False, f"the answer is not JSON: {str(error)[:200]}", None
+    violation = None if schema is None else _violation(schema, document)
+    if violation is None:
+        return True, "the answer is valid JSON", None
+    return False, f"the answer violates the schema: {violation}", None
+
+
+def length(text: str, unit: Literal["characters", "words", "sentences"] = "words") -> Finding:
+    """Return the number of characters, words or sentences."""
+    units: dict[str, Callable[[str], Any]] = {"words": word_texts, "sentences": sentences, "characters": str}
+    count = len(units[unit](text))
+    return float(count), f"{count} {unit}", {"value": float(count)}
+
+
+def similarity(answer: str, reference: str) -> Finding:
+    """Return the similarity of two word sequences, from 0 to 1.
+
+    2·L / (m + n), with L the length of the longest common subsequence of m and n words (the normalised Indel
+    similarity of rapidfuzz).
+    """
+    said, wanted = word_texts(answer), word_texts(reference)
+    return Indel.normalized_similarity(said, wanted), f"{len(said)} words against {len(wanted)}", None
+
+
+def number_of_label(text: str, label: str, factor: float = 1.0) -> Finding:
+    """Return the number in a label, such as latency or cost, times a factor.
+
+    Raises:
+        EventError: It is not a number.
+    """
+    try:
+        number = float(text) * factor
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise EventError(
+            "metric_error", f"label {label} must be a number, got {text[:60]!r}; correct the producer"
+        )
+    return number, f"label {label} is {text[:60]}", {"value": number}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A row of the table of checks.
+
+    Args:
+        find: The function: the texts, then the options.
+        scale: Its scale; None: the settings may give another range of numbers.
+        default_range: The range of numbers, to which values are clipped; the evidence has the exact value.
+        uses: The texts that it examines; None: the one named by the option `of`.
+    """
+
+    find: Callable[..., Finding]
+    default_range: tuple[float, float] | None = None
+    uses: tuple[EventText, ...] | None = None
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "regex": Check(regex),
+    "contains": Check(contains),
+    "json_valid": Check(json_valid, uses=("answer",)),
+    "length": Check(length, default_range=(0, 1000)),
+    "similarity": Check(similarity, uses=("answer", "reference")),
+    "latency": Check(number_of_label, default_range=(0, 60), uses=()),
+    "cost": Check(number_of_label, default_range=(0, 1), uses=()),
+}
+"""All checks by the name that settings use."""
+
+
+class CodeMetric(BaseMetric):
+    """A metric decided by one of `CHECKS`.
+
+    Args:
+        name: The metric's name.
+        check: A key of `CHECKS`.
+        score_range: Ends of a scale of numbers; None: the check's own.
+        of: The text that it examines.
+        good: Whether a match is good.
+        options: Further arguments of the check.
+
+    Raises:
+        JudgeConfigurationError: The pattern or the schema is invalid.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        check: str,
+        *,
+        score_range: tuple[float, float] | None = None,
+        of: Literal["question", "answer", "reference"] = "answer",
+        good: bool = True,
+        **options: Any,
+    ) -> None:
+        self.check = CHECKS[check]
+        self.options = options
+        self.uses: tuple[EventText, ...] = (of,) if self.check.uses is None else self.check.uses
+        if "pattern" in options:
+            _compiled(options["pattern"])
+        if options.get("schema") is not None:
+            _validator(options["schema"])
+        self.process = OwnProcess() if options.get("schema") is not None else None
+        """A child process if there is a JSON Schema, whose patterns may be slow."""
+        scale = yes_or_no(good=good)
+        if check == "similarity":
+            scale = Scale((0.0, 1.0), "number")
+        elif self.check.default_range is not None:
+            scale = Scale(score_range or self.check.default_range, "number")
+        version = short_hash(repr((check, of, scale, sorted(options.items()))))
+        super().__init__(name=name, mode="code", scale=scale, scoring_version=f"code-2, {check}, {version}")
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Return the texts that the check uses."""
+        return Inputs.of(event, self.uses)
+
+    def prepare(self, task: JudgeTask) -> Outcome:
+        """Return the outcome of the check; unscored if a text that it examines is missing.
+
+        Raises:
+            EventError: The check cannot handle this event.
+        """
+        if "label" in self.options:
+            texts = [task.labels.get(self.options["label"], "").strip()]
+            is_missing = not texts[0]
+        else:
+            texts = [getattr(task, name) or "" for name in self.uses]
+            # An empty answer alone is a text, too.
+            is_missing = self.uses != ("answer",) and any(map(is_blank, texts))
+        if is_missing:
+            return UnscoredOutcome("missing_input")
+        value, reason, evidence = self.check.find(*texts, **self.options)
+        if self.check.default_range is not None:
+            value = min(max(value, self.score_range[0]), self.score_range[1])
+        if self.check.find is regex:
+            reason = f"the {self.uses[0]} {reason}"
+        return outcome_on(self.scale, value, reason, evidence)
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
+        """There is no reply."""
+        raise InvalidVerdictError("no judge is used")
+
+
+class FunctionMetric(BaseMetric):
+    """A metric decided by a user's function, which runs only in a child process.
+
+    Args:
+        name: The metric's name.
+        function: The function.
+        scale: Its possible results.
+    """
+
+    def __init__(self, name: str, function: Function, scale: Scale) -> None:
+        self.function = function
+        version = f"code-2, {function.version}, {short_hash(repr((function.target, function.uses, scale)))}"
+        super().__init__(name=name, mode="code", scale=scale, scoring_version=version)
+
+    @property
+    def process(self) -> OwnProcess:
+        """Limits of its process."""
+        return self.function.process
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Return the texts that the function receives."""
+        return Inputs.of(event, self.function.uses)
+
+    def prepare(self, task: JudgeTask) -> Outcome:
+        """Call the function.
+
+        Raises:
+            EventError: `metric_error`: it raised an exception, or returned an invalid value.
+        """
+        score = self.function.call(task)
+        if score.value is None:
+            return UnscoredOutcome("missing_input")
+        try:
+            return outcome_on(self.scale, score.value, str(score.reason), None)
+        except EventError as error:
+            raise EventError("metric_error", f"{self.function.target}: {error.detail}") from error
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
+        """There is no reply."""
+        raise InvalidVerdictError("no judge is used")
+
+
+def python_metric(
+    target: str,
+    *,
+    result: ResultType = "number",
+    score_range: tuple[float, float] = (0.0, 1.0),
+    name: str | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    memory_mb: int = DEFAULT_MEMORY_MB,
+) -> FunctionMetric:
+    """Return a metric from a function of your own, for `Judge.score`; workers read it from the settings.
+
+    Args:
+        target: `package.module:function`; it runs in a child process.
+        result: Its result: a number or whole number within `score_range`, a boolean, or labels, best first or
+            with a number each.
+        score_range: Lowest and highest score of a number.
+        name: The metric's name; default: the function's.
+        seconds: Time limit of one call, above 0.
+        memory_mb: Memory limit of its process, in MiB.
+
+    Raises:
+        JudgeConfigurationError: There is no such module, or it has no such function.
+        PromptPackError: `result` is invalid.
+    """
+    function = Function(target, seconds=seconds, memory_mb=memory_mb)
+    own = target.rpartition(":")[2].rpartition(".")[2]
+    return FunctionMetric(name or own, function, read_scale(result, score_range))
+
+
+class EmbeddingSimilarity(BaseMetric):
+    """Cosine of the embeddings of answer and reference, from 0 to 1.
+
+    Use it if an answer may state the reference in other words. A negative cosine counts as 0. One call to
+    `/embeddings` sends both texts. The level of a good score depends on the model: for unrelated texts many
+    models give 0.2 and more.
+
+    Args:
+        name: The metric's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            name=name,
+            mode="evidence",
+            scale=Scale((0.0, 1.0), "number"),
+            scoring_version="embedding-cosine-1",
+        )
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Return answer and reference."""
+        return Inputs.of(event, ("answer", "reference"))
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Request the embeddings of both; unscored if one is missing."""
+        if is_blank(task.reference) or is_blank(task.answer):
+            return UnscoredOutcome("missing_input")
+        messages = tuple(ChatMessage("user", text) for text in (task.answer, task.reference or ""))
+        return ChatRequest(messages, max_output_tokens=0, embeds=True)
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
+        """Return the cosine as the score.
+
+        Raises:
+            EventError: `invalid_verdict`: the reply has none. There is no repair turn.
+        """
+        try:
+            vectors = orjson.loads(reply)
+            cosine, dimensions = float(vectors["cosine"]), int(vectors["dimensions"])
+        except (ValueError, TypeError, KeyError):
+            cosine, dimensions = math.nan, 0
+        if not math.isfinite(cosine):
+            raise EventError("invalid_verdict", "the endpoint gave no vectors; name an embedding model")
+        reason = f"cosine {cosine:.4f} of two vectors of {dimensions} numbers"
+        return outcome_on(self.scale, min(max(cosine, 0.0), 1.0), reason, {"cosine": cosine})
+
+
+def outcome_on(scale: Scale, value: object, reason: str, evidence: Any) -> Outcome:
+    """Return the outcome of a value with its reason.
+
+    Raises:
+        EventError: `metric_error`: the value is not on the scale.
+    """
+    given = value
+    if not scale.numbers:  # a number is not read from a text, and True is 1
+        given = float(value) if isinstance(value, bool) else None if isinstance(value, str) else value
+    try:
+        score = scale.value(given)
+    except OffScaleError as error:
+        shown = repr(value)
+        shown = shown if len(shown) <= MAX_SHOWN_CHARS else f"{shown[:MAX_SHOWN_CHARS]}…"
+        raise EventError(
+            "metric_error", f"the metric must give {error}, got {type(value).__name__} {shown}; correct it"
+        ) from error
+    verdict = {"score": score, "justification": reason[:MAX_REASON_CHARS]}
+    return scale.outcome(score, verdict, evidence=evidence)
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Any:
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise JudgeConfigurationError(
+            f"pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern)}; shorten it"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY_BYTES
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0] if error.args else error
+        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise JudgeConfigurationError(
+            f"pattern must be a regular expression of RE2, without look-around and back-references: {said}; "
+            "correct it"
+        ) from error
+
+
+def _unfenced(answer: str) -> str:
+    """Return the content of a Markdown fence around the whole answer, else the answer."""
+    text = answer.strip()
+    first, _, rest = text.partition("\n")
+    if first.startswith("```") and rest.rstrip().endswith("```") and "`" not in first[3:]:
+        return rest.rstrip()[:-3]
+    return text
+
+
+@lru_cache(maxsize=16)
+def _validator(schema: str) -> Any:
+    # Imported here: few need it.
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+
+    try:
+        parsed = json.loads(schema)
+        Draft202012Validator.check_schema(parsed)
+    except (SchemaError, RecursionError, ValueError) as error:
+        raise JudgeConfigurationError(
+            f"schema is not a JSON Schema: {str(error).splitlines()[0][:300]}"
+        ) from error
+    # With an explicit registry, references to other documents are not fetched.
+    return Draft202012Validator(parsed, registry=Registry())
+
+
+def _violation(schema: str, document: Any) -> str | None:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - few need it
+
+    try:
+        error = next(_validator(schema).iter_errors(document), None)
+    except (Unresolvable, RecursionError) as failure:
+        raise EventError("metric_error", f"the schema cannot be applied: {str(failure)[:300]}") from failure
+    if error is None:
+        return None
+    where = "/".join(map(str, error.absolute_path)) or "the document"
+    return f"{where}: {error.message[:300]}"

@@ -1,1 +1,0 @@
-"""Metrics decided by code, without a judge."""

@@ -1,0 +1,243 @@
+"""Coverage, 0 to 5: how much of a reference an answer states.
+
+The judge lists facts, conclusions and terms of the reference with their quotations; code verifies and counts
+them, and computes the score by the formula of `judge.metrics.scoring`. With a prompt pack the judge counts
+and scores itself; code recomputes the score from its counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from judge.chat import ChatRequest
+from judge.errors import InvalidVerdictError
+from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.base import BuiltInMetric, Findings
+from judge.metrics.coverage_checks import CoverageChecks, CoverageReply
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.prompting import array_of, object_schema
+from judge.metrics.replies import extract_verdict, read_evidence
+from judge.metrics.scale import Scale
+from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, CoverageScore, coverage_score, is_forced
+from judge.text.contradictions import MAX_SENTENCES, Passage, contradiction_between
+from judge.text.normal import is_blank, quoted
+from judge.text.sentences import each_sentence
+from schemas import JudgeTask, QAEvent
+
+MAX_REFERENCE_BYTES = 12_000
+"""Limit of a reference in UTF-8: about 1,800 words, for which a judge lists some 160 items."""
+REPLY_TOKENS_PER_BYTE = 1.3
+"""Measured: 3,000 bytes give about 40 items, each of about 75 to 95 tokens in the reply."""
+MIN_REPLY_TOKENS = 4_096
+
+_STRING = {"type": "string"}
+_ITEMS = array_of(
+    item=_STRING,
+    reference_span=_STRING,
+    answer_span={"type": ["string", "null"]},
+    justification=_STRING,
+    matched={"type": "boolean"},
+)
+COVERAGE_SCHEMA = object_schema(
+    "coverage_evidence",
+    facts=_ITEMS,
+    conclusions=_ITEMS,
+    terms=_ITEMS,
+    organization=object_schema("", justification=_STRING, similar={"type": "boolean"}).schema,
+)
+"""Facts, conclusions and terms of the reference, each with its spans and whether it is matched."""
+
+
+class Coverage(BuiltInMetric):
+    """The metric `coverage`.
+
+    Args:
+        pack: Prompts that replace the built-in ones.
+    """
+
+    def __init__(self, pack: PromptPack | None = None) -> None:
+        super().__init__("coverage", Scale(COVERAGE_RANGE), COVERAGE_SCHEMA, "coverage-5", pack)
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Return question, answer and reference."""
+        return Inputs.of(event, ("question", "answer", "reference"))
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the request; unscored if a text is missing or blank, or the reference is too long to list."""
+        reference = task.reference or ""
+        if is_blank(task.question) or is_blank(task.answer) or is_blank(reference):
+            return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
+        sections = {"question": task.question, "reference": reference, "answer": task.answer}
+        if self.pack is not None:
+            return ChatRequest(self.pack.render(Inputs.of(task), sections), self.response_schema)
+        size = len(reference.encode("utf-8", "surrogatepass"))
+        if size > MAX_REFERENCE_BYTES:
+            return UnscoredOutcome(
+                "too_long", evidence={"reference_bytes": size, "limit": MAX_REFERENCE_BYTES}
+            )
+        return self.request(
+            sections,
+            max_output_tokens=max(MIN_REPLY_TOKENS, int(size * REPLY_TOKENS_PER_BYTE)),
+        )
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the judge's reply into a verdict.
+
+        Raises:
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
+        """
+        if self.pack is not None:
+            return self._of_counts(task, self.pack.checked(extract_verdict(reply)))
+        listed = read_evidence(CoverageReply, reply, key="facts")
+        checks = CoverageChecks(reference=task.reference or "", answer=task.answer, question=task.question)
+        facts, conclusions, terms = checks.verify(listed.facts, listed.conclusions, listed.terms)
+        counts = [(sum(item.matched for item in items), len(items)) for items in (facts, conclusions, terms)]
+        evidence = {
+            "facts": [item.as_json() for item in facts],
+            "conclusions": [item.as_json() for item in conclusions],
+            "terms": [item.as_json() for item in terms],
+            "organization": {
+                "similar": listed.organization.similar,
+                "justification": listed.organization.justification,
+            },
+        }
+        score = _scored(counts, similar=listed.organization.similar)
+        return _outcome(score, evidence, checks.findings, checks.findings.objection or checks.nothing_listed)
+
+    def _of_counts(self, task: JudgeTask, verdict: dict[str, Any]) -> Outcome:
+        """Return a pack's verdict with the score that follows from the judge's own counts.
+
+        If counts and score contradict each other, the reply is sent back once; after that the counts decide.
+        The forced zero for missing input becomes `Unscored`.
+        """
+        claimed = self.score_of(verdict["score"])
+        if is_forced(float(claimed), verdict.get("rationale")):
+            return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
+        lines = _lines(verdict.get("rationale"))
+        counts, similar = read_counts(lines)
+        own = _scored(counts, similar=similar)
+        findings = Findings()
+        lowered = _without_contradicted(task, counts, findings)
+        score = _scored(lowered, similar=similar)
+        objection = None
+        if own.score != claimed:
+            objection = (
+                f"the score is {claimed}, but the counts of the rationale give {own.exact_text}, rounded "
+                f"{own.score}, by the formula; count once more and compute the score from the counts"
+            )
+        if score.score != claimed:
+            whose = "own" if lowered == counts else "lowered"
+            findings.correct(
+                "score_recomputed",
+                f"the judge said {claimed}; its {whose} counts give {score.exact_text}, "
+                f"rounded {score.score}",
+            )
+        return _outcome(score, {"score": claimed, "rationale": lines}, findings, objection)
+
+
+def _scored(counts: Sequence[tuple[int, int]], *, similar: bool) -> CoverageScore:
+    facts, conclusions, terms = counts
+    return coverage_score(facts=facts, conclusions=conclusions, terms=terms, organization=similar)
+
+
+def _outcome(score: CoverageScore, evidence: Any, findings: Findings, objection: str | None) -> ScoredOutcome:
+    return ScoredOutcome(
+        verdict=score.verdict(),
+        score=score.score,
+        score_exact=score.exact_text,
+        evidence=evidence,
+        corrections=tuple(findings.corrections),
+        suspicions=tuple(findings.suspicions),
+        objection=objection,
+    )
+
+
+def _without_contradicted(
+    task: JudgeTask, counts: list[tuple[int, int]], findings: Findings
+) -> list[tuple[int, int]]:
+    """Return the counts with at least one unmatched fact per sentence that the answer contradicts."""
+    reference = task.reference or ""
+    answer = Passage(task.answer, task.answer)
+    contradicted = 0
+    for start, end in islice(each_sentence(reference), MAX_SENTENCES):
+        sentence = reference[start:end]
+        against = contradiction_between(Passage(sentence, sentence), answer)
+        if against is not None:
+            contradicted += 1
+            findings.correct(
+                against.kind,
+                f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}",
+            )
+    (matched, total), *others = counts
+    return [(min(matched, max(total - contradicted, 0)), total), *others]
+
+
+_KIND = re.compile(r"\W*(fact|conclusion|term|organi[sz]ation)\w*", re.IGNORECASE)
+_COUNTS = re.compile(r"(?<![\d.,-])(\d{1,6})\s*(?:out\s+of|of|/)\s*(\d{1,6})(?![\d.,]*\d)")
+_ORGANIZATION = re.compile(
+    r"\W{0,6}(?P<not>not\s+|mis-?|un-?)?match(?:ed)?\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL
+)
+_BOTH = re.compile(r"[\s,;]*(?:or\b|/|\|)", re.IGNORECASE)
+_FORM = (
+    '"Fact: 2 of 3 facts correctly matched.", "Conclusion: 0 of 0 conclusions correctly matched.", '
+    '"Terminology: 1 of 1 terms correctly matched.", "Organization: matched" (or "Organization: mismatched")'
+)
+
+
+def read_counts(lines: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
+    """Return matched and total of facts, conclusions and terms, and whether the organization is similar.
+
+    Args:
+        lines: The rationale's lines, in any order.
+
+    Raises:
+        InvalidVerdictError: A line is missing or ambiguous, or more is matched than the total.
+    """
+    found: dict[str, set[tuple[int, int]]] = {"fact": set(), "conclusion": set(), "term": set()}
+    organization: set[bool | None] = set()
+    for line in lines:
+        kind = _KIND.match(line)
+        if kind is None:
+            continue
+        name = kind[1].lower()
+        if name in found:
+            found[name].update((int(matched), int(total)) for matched, total in _COUNTS.findall(line))
+        else:
+            organization.add(_similar(line[kind.end() :]))
+    counts: list[tuple[int, int]] = []
+    for name, pairs in found.items():
+        if len(pairs) != 1:
+            raise _unreadable(f"{len(pairs)} counts of {name}s" if pairs else f"no count of {name}s")
+        matched, total = pairs.pop()
+        if matched > total:
+            raise _unreadable(f"{matched} of {total} {name}s")
+        counts.append((matched, total))
+    similar = organization.pop() if len(organization) == 1 else None
+    if similar is None:
+        raise _unreadable("no organization, or both matched and mismatched")
+    return counts, similar
+
+
+def _similar(line: str) -> bool | None:
+    """Return whether a line says matched or mismatched; None if neither or both."""
+    match = _ORGANIZATION.match(line)
+    if match is None or _BOTH.match(match["rest"]) or "match" in match["rest"].lower():
+        return None
+    return match["not"] is None
+
+
+def _lines(rationale: Any) -> list[str]:
+    if isinstance(rationale, str):
+        return [line for line in rationale.splitlines() if line.strip()]
+    if isinstance(rationale, list) and all(isinstance(line, str) for line in rationale):
+        return rationale
+    raise InvalidVerdictError("rationale must be a list of five strings")
+
+
+def _unreadable(problem: str) -> InvalidVerdictError:
+    return InvalidVerdictError(
+        f"the rationale has {problem}; it must be a list of five strings: {_FORM}, and the score"
+    )

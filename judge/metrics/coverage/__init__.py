@@ -1,1 +1,0 @@
-"""The metric coverage (0-5): comparison of the answer with a reference."""

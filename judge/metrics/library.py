@@ -1,0 +1,306 @@
+"""Metric library: metrics enabled by name, each a prompt file whose front matter says what code checks.
+
+If a prompt lists items, code verifies their quotations and counts: 5 if all are valid, 4 for more than 3/5, 3
+for at least 2/5, 2 for any, 1 for none. Else the judge decides, and its quotations must be in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from judge.chat import ChatRequest, ResponseSchema
+from judge.errors import InvalidVerdictError
+from judge.metric import Inputs, Outcome, UnscoredOutcome
+from judge.metrics.base import BaseMetric, Findings
+from judge.metrics.packs.templates import split_front_matter
+from judge.metrics.packs.texts import MAX_NAMED, QuoteCheck, render_context
+from judge.metrics.prompting import (
+    array_of,
+    built_in_hash,
+    built_in_messages,
+    load_prompt,
+    object_schema,
+    schema_hash,
+)
+from judge.metrics.replies import MAX_ITEMS, extract_object, extract_verdict
+from judge.metrics.scale import Scale, read_scale
+from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
+from judge.text.contradictions import Passage, contradiction_between
+from judge.text.normal import is_blank, normalise, quoted
+from schemas import JudgeTask, QAEvent
+
+LIBRARY: Final = (
+    "faithfulness",
+    "answer_relevance",
+    "completeness",
+    "refusal",
+    "tone",
+    "toxicity",
+    "pii_leak",
+    "instruction_following",
+    "context_relevance",
+    "hallucinated_citation",
+)
+"""Names of the metrics; their scales are in docs/verdicts.md."""
+
+Item = dict[str, Any]
+
+
+class Counts(BaseModel):
+    """Items that the judge lists and code counts; `list` is their key, `holds` the good boolean."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    list: str
+    holds: str
+    every: Literal["context"] | None = None
+    """Whether the list must contain each text of the context."""
+    compare: bool = False
+    """Whether an item and its support are statements that may contradict each other."""
+    optional: bool = False
+    """Whether an item may lack a quotation, because it depends on what is not said."""
+
+
+class LibraryPrompt(BaseModel):
+    """One metric's prompt file: its front matter, and the instructions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    instructions: str
+    uses: tuple[Literal["question", "answer", "context", "instructions"], ...]
+    """`instructions`: the system messages of the conversation."""
+    quotes: dict[str, str]
+    """Keys of quotations, with the quoted text; for a list the first is the item's own."""
+    counts: Counts | None = None
+    result: Any = "integer"
+    good: bool | None = None
+    score_range: tuple[int, int] = RELEVANCE_RANGE
+
+    @property
+    def scale(self) -> Scale:
+        """Its scale."""
+        return read_scale(self.result, self.score_range, good=self.good)
+
+    @property
+    def schema_of_reply(self) -> ResponseSchema:
+        """The strict schema of the reply."""
+        text, optional = {"type": "string"}, {"type": ["string", "null"]}
+        name = f"{self.name}_evidence"
+        if self.counts is not None:
+            own = {"name": text} if self.counts.every else {}
+            spans = {
+                key: optional if self.counts.every or place else text for place, key in enumerate(self.quotes)
+            }
+            holds = {self.counts.holds: {"type": "boolean"}}
+            return object_schema(
+                name, **{self.counts.list: array_of(**own, **spans, justification=text, **holds)}
+            )
+        score: dict[str, Any] = {"type": "integer"}
+        if self.scale.numbers:
+            labels = {"type": "string", "enum": list(self.scale.numbers)}
+            score = {"type": "boolean"} if self.scale.kind == "boolean" else labels
+        return object_schema(name, **dict.fromkeys(self.quotes, optional), justification=text, score=score)
+
+
+@cache
+def library_prompt(name: str) -> LibraryPrompt:
+    """Return the prompt of a metric of `LIBRARY`."""
+    front, instructions = split_front_matter(load_prompt(f"library/{name}"))
+    given = yaml.safe_load(front or "")
+    return LibraryPrompt(name=name, instructions=instructions.strip() + "\n", **given)
+
+
+class LibraryMetric(BaseMetric):
+    """A metric of the library, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.prompt = library_prompt(name)
+        self.instructions = self.prompt.instructions
+        self.response_schema = self.prompt.schema_of_reply
+        super().__init__(
+            name=name,
+            mode="evidence",
+            scale=self.prompt.scale,
+            scoring_version="library-1",
+            prompt_hash=built_in_hash(self.instructions),
+            schema_hash=schema_hash(self.response_schema),
+        )
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Return the texts that the prompt uses; the answer is always included."""
+        uses = self.prompt.uses
+        told = tuple(turn for turn in event.messages or () if turn.role in {"system", "developer"})
+        return Inputs(
+            question=event.question if "question" in uses else "",
+            answer=event.answer,
+            context=event.context if "context" in uses else None,
+            messages=(told or None) if "instructions" in uses else None,
+        )
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the request; unscored if a used text is missing or blank."""
+        context = {name: text for name, text in (task.context or {}).items() if not is_blank(text)}
+        texts = {
+            "question": task.question,
+            "answer": task.answer,
+            "context": render_context(context) if context else "",
+            "instructions": "\n\n".join(turn.content for turn in task.messages or ()),
+        }
+        sections: dict[str, str] = {name: texts[name] for name in self.prompt.uses}
+        if any(is_blank(text) for text in sections.values()):
+            return UnscoredOutcome("missing_input")
+        return ChatRequest(built_in_messages(self.instructions, sections), self.response_schema)
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the judge's reply into a verdict.
+
+        Raises:
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
+        """
+        if self.prompt.counts is not None:
+            return _Count(self.prompt, self.prompt.counts, Inputs.of(task)).outcome(reply)
+        return self._decided(Inputs.of(task), extract_verdict(reply))
+
+    def _decided(self, inputs: Inputs, verdict: dict[str, Any]) -> Outcome:
+        """Return the judge's decision; its quotations must be in the text."""
+        quotes = self.prompt.quotes
+        justification = verdict.get("justification")
+        if not isinstance(justification, str):
+            raise InvalidVerdictError("justification must be a string")
+        value = self.score_of(verdict["score"])
+        check = QuoteCheck(quotes, inputs)
+        missing = check.not_found(verdict)
+        if missing:
+            raise InvalidVerdictError(
+                f"{'; '.join(missing[:MAX_NAMED])}: copy it character by character, in one piece, or "
+                "change the verdict"
+            )
+        if value is True and not check.count(verdict):
+            raise InvalidVerdictError(f"true needs a quotation: give {', '.join(quotes)}, or say false")
+        evidence = {key: verdict.get(key) for key in quotes}
+        return self.scale.outcome(value, {"score": value, "justification": justification}, evidence=evidence)
+
+
+class _Count:
+    """Verifies and counts the items of one reply."""
+
+    def __init__(self, prompt: LibraryPrompt, counts: Counts, inputs: Inputs) -> None:
+        self._counts = counts
+        self._inputs = inputs
+        self._context = inputs.context or {}
+        self._findings = Findings()
+        keys = list(prompt.quotes)
+        self._own = "name" if counts.every else keys.pop(0)
+        self._texts = prompt.quotes
+        self._support_keys = keys
+
+    def outcome(self, reply: str) -> Outcome:
+        """Return the outcome for the share of valid items."""
+        counts, findings = self._counts, self._findings
+        checked = [
+            self._checked(f"{counts.list}[{number}]", item) for number, item in enumerate(self._listed(reply))
+        ]
+        items = self._distinct([item for item in checked if item is not None])
+        if counts.every:
+            items += self._omitted({item["name"] for item in items})
+        evidence = {counts.list: items}
+        if not items:
+            return UnscoredOutcome("no_claims", evidence=evidence, corrections=tuple(findings.corrections))
+        upheld = sum(item[counts.holds] for item in items)
+        score = relevance_cap(upheld=upheld, total=len(items))
+        return Scale(RELEVANCE_RANGE).outcome(
+            score,
+            {"score": score, "justification": f"{upheld} of {len(items)} {counts.list} {counts.holds}."},
+            evidence=evidence,
+            corrections=tuple(findings.corrections),
+            objection=findings.objection,
+        )
+
+    def _listed(self, reply: str) -> list[Item]:
+        counts = self._counts
+        listed = extract_object(reply, key=counts.list)[counts.list]
+        if not isinstance(listed, list) or len(listed) > MAX_ITEMS:
+            raise InvalidVerdictError(f"{counts.list} must be a list of at most {MAX_ITEMS} items")
+        for number, item in enumerate(listed):
+            if not isinstance(item, dict) or not isinstance(item.get(counts.holds), bool):
+                raise InvalidVerdictError(f"{counts.list}[{number}].{counts.holds} must be true or false")
+        return listed
+
+    def _checked(self, where: str, item: Item) -> Item | None:
+        """Return the verified item; None if it names nothing that exists."""
+        counts, findings = self._counts, self._findings
+        own, inputs = item.get(self._own), self._inputs
+        if counts.every:
+            if not isinstance(own, str) or own not in self._context:
+                findings.correct(
+                    "span_not_in_page", f"{where}: {quoted(str(own))} is not a text of the context"
+                )
+                return None
+            inputs = Inputs("", "", context={own: self._context[own]})
+        elif not self._is_quoted(self._own, item, inputs):
+            findings.not_found(f"{where}.{self._own}", own, f"the {self._texts[self._own]}")
+            findings.correct("span_not_in_answer", f"{where}: {quoted(str(own))} is not in the text")
+            return None
+        if not item[counts.holds] and not counts.optional:
+            return item
+        for key in self._support_keys:
+            span = item.get(key)
+            if span is None and counts.optional:
+                continue
+            if not self._is_quoted(key, item, inputs):
+                findings.not_found(f"{where}.{key}", span, f"the {self._texts[key]}")
+                findings.correct(
+                    "span_not_in_page",
+                    f"{where}: {quoted(str(span))} is not in the text, so it does not count",
+                )
+                # An invented quotation proves neither that a rule is followed nor that it is broken.
+                return {**item, counts.holds: False} if item[counts.holds] else None
+            against = None
+            if counts.compare:
+                against = contradiction_between(Passage(str(own), str(own)), Passage(str(span), str(span)))
+            if against is not None:
+                findings.correct(
+                    against.kind,
+                    f"{where}: the answer says {quoted(against.source)}, "
+                    f"the context {quoted(against.stated)}",
+                )
+                return {**item, counts.holds: False}
+        return item
+
+    def _is_quoted(self, key: str, item: Item, inputs: Inputs) -> bool:
+        check = QuoteCheck({key: self._texts[key]}, inputs)
+        return item.get(key) is not None and not check.not_found(item)
+
+    def _distinct(self, items: Sequence[Item]) -> list[Item]:
+        """Return the distinct items; one listed twice with different results is invalid."""
+        kept: dict[str, Item] = {}
+        for item in items:
+            own = str(item[self._own])
+            key = own if self._counts.every else normalise(own)
+            earlier = kept.get(key)
+            if earlier is not None:
+                self._findings.correct("duplicate_item", f"{quoted(key)} is listed already")
+            if earlier is None or (earlier[self._counts.holds] and not item[self._counts.holds]):
+                kept[key] = item
+        return list(kept.values())
+
+    def _omitted(self, listed: set[str]) -> list[Item]:
+        """Return the texts of the context that the judge did not list."""
+        holds = self._counts.holds
+        missing = [name for name, text in self._context.items() if name not in listed and not is_blank(text)]
+        for name in missing:
+            self._findings.correct(
+                "text_not_listed", f"the judge left out {quoted(name)}; it does not count as {holds}"
+            )
+        return [{"name": name, holds: False, "added": True} for name in missing]
+
+
+def score_ranges() -> Mapping[str, tuple[float, float]]:
+    """Return the lowest and highest score of all metrics of the library."""
+    return {name: library_prompt(name).scale.score_range for name in LIBRARY}

@@ -1,1 +1,0 @@
-"""Metric library: metrics enabled by name, each with a prompt and evidence that code checks."""

@@ -1,0 +1,260 @@
+"""Relevance, 1 to 5: are an answer's claims supported by the pages it cites, and do they answer the question?
+
+The judge lists the claims with the supporting words of the pages, and scores by the rubric; code verifies the
+claims and lowers a score that they do not justify. With a prompt pack the judge only scores; its score is
+lowered if the answer's citations rule it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from judge.chat import ChatRequest
+from judge.errors import InvalidVerdictError, JudgeConfigurationError
+from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.base import BuiltInMetric, Findings
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.prompting import array_of, object_schema, short_hash
+from judge.metrics.relevance_checks import (
+    CheckedClaim,
+    RelevanceChecks,
+    RelevanceReply,
+    format_pages,
+    unsupported_claim,
+)
+from judge.metrics.relevance_words import claiming_parts
+from judge.metrics.replies import extract_verdict, read_evidence
+from judge.metrics.scale import Scale
+from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
+from judge.text.citations import Claim, page_key, tagged_claims, unread_citations, untagged_segments
+from judge.text.normal import is_blank, quoted
+from judge.text.sources import Sources, read_sources, told_names
+from judge.text.tags import Citing, compile_pattern
+from schemas import Correction, JudgeTask, QAEvent
+
+WithoutCitations = Literal["lowest", "unscored"]
+"""Result of an answer without citations: score 1, as the metric defines it, or unscored."""
+MAX_LISTED_MISSING = 200
+"""Limit of missing pages listed in the prompt."""
+MAX_NAMED_UNREAD = 5
+MAX_EXAMPLE_CHARS = 100
+
+Cap = tuple[int, str]
+"""A highest score, with its reason."""
+_LOWEST = int(RELEVANCE_RANGE[0])
+_CITES_NOTHING: Cap = (_LOWEST, "the answer makes claims but cites no page")
+_CAP_WITH_FLAW = int(RELEVANCE_RANGE[1]) - 1
+
+_STRING = {"type": "string"}
+RELEVANCE_SCHEMA = object_schema(
+    "relevance_evidence",
+    claims=array_of(
+        claim_span=_STRING,
+        pages={"type": "array", "items": {"type": "integer"}},
+        page={"type": ["integer", "null"]},
+        page_span={"type": ["string", "null"]},
+        justification=_STRING,
+        supported={"type": "boolean"},
+        relevant={"type": "boolean"},
+    ),
+    justification=_STRING,
+    score={"type": "integer"},
+)
+"""The claims of the answer, each with its supporting span, and the rubric score."""
+
+
+class Relevance(BuiltInMetric):
+    """The metric `relevance`.
+
+    Args:
+        pack: Prompts that replace the built-in ones.
+        citation_pattern: A regular expression for other citations; its first group is a page's number or a
+            document's name.
+        without_citations: Result of an answer without citations.
+
+    Raises:
+        JudgeConfigurationError: The pattern is no expression that RE2 supports.
+    """
+
+    def __init__(
+        self,
+        pack: PromptPack | None = None,
+        *,
+        citation_pattern: str | None = None,
+        without_citations: WithoutCitations = "lowest",
+    ) -> None:
+        try:
+            _ = citation_pattern and compile_pattern(citation_pattern)
+        except ValueError as error:
+            raise JudgeConfigurationError(f"metric relevance: {error}") from error
+        self._pattern = citation_pattern
+        self._without_citations: WithoutCitations = without_citations
+        version = "relevance-5"
+        version += "" if self._pattern is None else f", citations {short_hash(self._pattern)}"
+        version += "" if without_citations == "lowest" else ", without citations unscored"
+        super().__init__("relevance", Scale(RELEVANCE_RANGE), RELEVANCE_SCHEMA, version, pack)
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Return question, answer and the existing cited pages."""
+        inputs = Inputs.of(event, ("question", "answer"))
+        if event.context is None:
+            return inputs
+        sources = self._sources(event.context)
+        return Inputs(inputs.question, inputs.answer, context=_cited(sources, event.answer))
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the request; no call if a text or all cited pages are missing."""
+        if is_blank(task.question) or is_blank(task.answer) or task.context is None:
+            return UnscoredOutcome("missing_input")
+        sources = self._sources(task.context)
+        pages, missing = sources.cited(task.answer), sources.missing(task.answer)
+        if missing and not pages:
+            return _all_missing(tagged_claims(task.answer, sources.citing), missing)
+        if not pages and self._without_citations == "unscored":
+            return UnscoredOutcome("missing_input", evidence={"missing": "citations"})
+        sections = {"question": task.question, "answer": task.answer}
+        sections |= {page_key(page): text for page, text in pages.items()}
+        names = told_names(sources, pages)
+        if names:
+            sections["page_names"] = names
+        if missing:
+            lines = [page_key(page) for page in missing[:MAX_LISTED_MISSING]]
+            if len(missing) > MAX_LISTED_MISSING:
+                lines.append(f"and {len(missing) - MAX_LISTED_MISSING} more")
+            sections["missing_pages"] = "\n".join(lines)
+        if self.pack is not None:
+            inputs = Inputs(task.question, task.answer, context=_cited(sources, task.answer))
+            return ChatRequest(self.pack.render(inputs, sections), self.response_schema)
+        return self.request(sections)
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the judge's reply into a verdict.
+
+        Raises:
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
+        """
+        sources = self._sources(task.context or {})
+        if self.pack is not None:
+            return self._of_score(task, sources, self.pack.checked(extract_verdict(reply)))
+        listed = read_evidence(RelevanceReply, reply, key="claims")
+        pages = sources.cited(task.answer)
+        checks = RelevanceChecks(task.answer, pages, question=task.question, citing=sources.citing)
+        claims = checks.verify(listed.claims)
+        findings = checks.findings
+        _suspect_citations(task.answer, sources.citing, findings)
+        if not claims and listed.claims:
+            raise InvalidVerdictError(
+                f"claims[0].claim_span {quoted(listed.claims[0].claim_span)} is not in the answer, nor is "
+                "that of any other claim; copy them character by character"
+            )
+        if not claims:
+            return UnscoredOutcome(
+                "no_claims",
+                evidence={"claims": [], "justification": listed.justification},
+                corrections=tuple(findings.corrections),
+                suspicions=tuple(findings.suspicions),
+            )
+        score = int(self.score_of(listed.score))
+        is_cited = bool(tagged_claims(task.answer, sources.citing))
+        caps = [_cap_of_claims(claims) if is_cited else _CITES_NOTHING, *_cap_of_missing(sources, task)]
+        evidence = {"claims": [claim.as_json() for claim in claims], "judge_score": listed.score}
+        return _lowered(score, listed.justification, caps, evidence, findings)
+
+    def _of_score(self, task: JudgeTask, sources: Sources, verdict: Mapping[str, Any]) -> Outcome:
+        """Return the judge's own verdict by a pack, lowered if the answer's citations rule it out."""
+        justification = verdict.get("justification")
+        if not isinstance(justification, str):
+            raise InvalidVerdictError("justification must be a string")
+        findings = Findings()
+        _suspect_citations(task.answer, sources.citing, findings)
+        tagged = tagged_claims(task.answer, sources.citing)
+        if verdict["score"] is None and not tagged:
+            evidence = {"justification": justification}
+            return UnscoredOutcome("no_claims", evidence=evidence, suspicions=tuple(findings.suspicions))
+        score = int(self.score_of(verdict["score"]))
+        caps = [_CITES_NOTHING]
+        if tagged:
+            pages = sources.cited(task.answer)
+            with_page = sum(any(page in pages for page in claim.pages) for claim in tagged)
+            share = f"{len(tagged) - with_page} of {len(tagged)} claims cite only missing pages"
+            caps = [
+                (relevance_cap(upheld=with_page, total=len(tagged)), share),
+                *_cap_of_missing(sources, task),
+                *_cap_of_untagged(task.answer, sources.citing),
+            ]
+        return _lowered(score, justification, caps, {"judge_score": score}, findings)
+
+    def _sources(self, context: Mapping[str, str]) -> Sources:
+        return read_sources(context, pattern=self._pattern)
+
+
+def _cited(sources: Sources, answer: str) -> dict[str, str]:
+    return {sources.key(page): text for page, text in sources.cited(answer).items()}
+
+
+def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
+    """Mark unrecognised or missing citations."""
+    unread = unread_citations(answer, citing)
+    if unread:
+        named = ", ".join(map(quoted, unread[:MAX_NAMED_UNREAD]))
+        findings.suspect("citation_not_understood", f"not understood as citations: {named}")
+    if not tagged_claims(answer, citing):
+        example = quoted(unread[0] if unread else answer[:MAX_EXAMPLE_CHARS])
+        findings.suspect("no_citation", f"the answer has no recognised citation: {example}")
+
+
+def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome:
+    """Return the outcome if all cited pages are missing, without a call."""
+    justification = (
+        f"No cited page is in the context: {format_pages(cited)}. No claim of the answer is supported."
+    )
+    evidence = {
+        "claims": [
+            unsupported_claim(claim, f"Missing from the context: {format_pages(claim.pages)}.").as_json()
+            for claim in claims
+        ]
+    }
+    return ScoredOutcome({"score": _LOWEST, "justification": justification}, _LOWEST, evidence=evidence)
+
+
+def _cap_of_claims(claims: Sequence[CheckedClaim]) -> Cap:
+    upheld = sum(claim.upheld for claim in claims)
+    flawed = len(claims) - upheld
+    reason = (
+        f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and "
+        "supported by a cited page"
+    )
+    return relevance_cap(upheld=upheld, total=len(claims)), reason
+
+
+def _cap_of_missing(sources: Sources, task: JudgeTask) -> list[Cap]:
+    missing = sources.missing(task.answer)
+    return [(_CAP_WITH_FLAW, f"{format_pages(missing)} cited, but not in the context")] if missing else []
+
+
+def _cap_of_untagged(answer: str, citing: Citing) -> list[Cap]:
+    segments = untagged_segments(answer, citing)
+    untagged = next((one for one in segments if claiming_parts(one.text, surely=True)), None)
+    return [] if untagged is None else [(_CAP_WITH_FLAW, f"{quoted(untagged.text)} cites no page")]
+
+
+def _lowered(
+    score: int, justification: str, caps: Sequence[Cap], evidence: Any, findings: Findings
+) -> ScoredOutcome:
+    """Return the judge's score, lowered to the lowest cap, with the reason in its justification."""
+    cap, reason = min(caps, key=lambda one: one[0])
+    corrections = list(findings.corrections)
+    if score > cap:
+        sentence = f"Lowered from {score} to {cap}: {reason}."
+        corrections.append(Correction(kind="score_lowered", detail=sentence))
+        justification = f"{justification.rstrip()} {sentence}".strip()
+        score = cap
+    return ScoredOutcome(
+        verdict={"score": score, "justification": justification},
+        score=score,
+        evidence=evidence,
+        corrections=tuple(corrections),
+        suspicions=tuple(findings.suspicions),
+        objection=findings.objection,
+    )

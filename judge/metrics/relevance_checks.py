@@ -1,0 +1,370 @@
+"""Verify a relevance judge's claims against the answer's citations and the cited pages.
+
+Corrections lower the score: quotations that are not in their text, pages that are not cited or missing,
+duplicate claims, omitted claims, claims contradicted by the quoted page. Suspicions only mark the result: few
+shared words, a claim without content, an answer that is hardly about the question.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from judge.metrics.base import Findings
+from judge.metrics.relevance_words import Stretches, SupportWords, claiming_parts
+from judge.metrics.replies import MAX_ITEMS
+from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
+from judge.text.contradictions import Passage, contradiction_between
+from judge.text.normal import neutralize, quoted
+from judge.text.quotations import Quotable, Quotation
+from judge.text.sentences import sentences
+from judge.text.tags import MAX_PAGE, USUAL, Citing
+from judge.text.words import has_content, has_words
+
+MAX_PLACES = 100
+"""Limit of examined occurrences of one claim in the answer."""
+MAX_NAMED_PAGES = 20
+"""Limit of pages listed in one message."""
+
+Place = tuple[int, int]
+
+
+PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
+
+
+class ListedClaim(BaseModel):
+    """A claim as listed by the judge."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    claim_span: str
+    pages: list[PageNumber] = Field(default_factory=list)
+    page: PageNumber | None = None
+    page_span: str | None = None
+    justification: str = ""
+    supported: bool
+    relevant: bool
+
+
+class RelevanceReply(BaseModel):
+    """The judge's reply in evidence mode. Other keys are ignored; the score's range is checked later."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    claims: list[ListedClaim] = Field(max_length=MAX_ITEMS)
+    justification: str
+    score: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedClaim:
+    """A verified claim. Offsets refer to the event's texts; spans are the texts' own words."""
+
+    claim_span: str
+    place: Place
+    pages: tuple[int, ...]
+    supported: bool
+    relevant: bool
+    justification: str
+    page: int | None = None
+    page_span: str | None = None
+    page_place: Place | None = None
+    added: bool = False
+    """Whether code added it, because the judge omitted it."""
+    inexact: bool = False
+    """Whether a quotation was inexact."""
+
+    @property
+    def upheld(self) -> bool:
+        """Whether it counts in the answer's favour."""
+        return self.supported and self.relevant
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for the result's evidence."""
+        fields: dict[str, Any] = {
+            "claim_span": self.claim_span,
+            "claim_start": self.place[0],
+            "claim_end": self.place[1],
+            "pages": list(self.pages),
+            "supported": self.supported,
+            "relevant": self.relevant,
+            "page": self.page,
+            "page_span": self.page_span,
+            "justification": self.justification,
+        }
+        if self.page_place is not None:
+            fields |= {"page_start": self.page_place[0], "page_end": self.page_place[1]}
+        if self.inexact:
+            fields["inexact"] = True
+        return fields | {"added": True} if self.added else fields
+
+
+def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
+    """Return a claim of the answer as unsupported, with the reason."""
+    return CheckedClaim(
+        claim_span=neutralize(claim.text),
+        place=(claim.start, claim.end),
+        pages=claim.pages,
+        supported=False,
+        relevant=False,
+        justification=justification,
+        added=True,
+    )
+
+
+def format_pages(pages: Sequence[int]) -> str:
+    """Return pages for a message: "Page-7, Page-9 and 3 more"."""
+    named = ", ".join(page_key(page) for page in pages[:MAX_NAMED_PAGES])
+    return f"{named} and {len(pages) - MAX_NAMED_PAGES} more" if len(pages) > MAX_NAMED_PAGES else named
+
+
+class RelevanceChecks:
+    """Verifies the claims of one verdict.
+
+    Args:
+        answer: The judged answer.
+        pages: The text of each existing page, by number.
+        question: The question; its words are no evidence of support.
+        citing: Citation syntax of the answer.
+    """
+
+    def __init__(
+        self, answer: str, pages: Mapping[int, str], *, question: str = "", citing: Citing = USUAL
+    ) -> None:
+        self.findings = Findings()
+        untagged = without_tags(answer, citing)
+        self._answer = Quotable(answer, read=untagged)
+        self._words = SupportWords(question, answer, untagged)
+        self._tagged = tagged_claims(answer, citing)
+        self._untagged = untagged_segments(answer, citing)
+        self._ends = [claim.end for claim in self._tagged]
+        self._pages = pages
+        self._quotables: dict[int, Quotable] = {}
+
+    def verify(self, listed: Sequence[ListedClaim]) -> list[CheckedClaim]:
+        """Return the distinct claims in the answer's order, with those that the judge omitted."""
+        kept: dict[Place, CheckedClaim] = {}
+        used: set[int] = set()
+        for number, given in enumerate(listed):
+            where = f"claims[{number}]"
+            located = self._locate(given, kept, used)
+            if located is None:
+                self.findings.not_found(f"{where}.claim_span", given.claim_span, "the answer")
+                self.findings.correct(
+                    "span_not_in_answer", f"{where}: {quoted(given.claim_span)} is not in the answer"
+                )
+                continue
+            stated, owner = located
+            if owner is not None:
+                used.add(owner)
+            claim = self._checked(where, given, stated, None if owner is None else self._tagged[owner])
+            earlier = kept.get(stated.place)
+            if earlier is not None:
+                self.findings.correct(
+                    "duplicate_claim", f"{where}: {quoted(given.claim_span)} is listed already"
+                )
+            if earlier is None or (earlier.upheld and not claim.upheld):
+                # Listed twice with different judgements: counts against the answer.
+                kept[stated.place] = claim
+        for omitted in [*self._omitted_tagged(kept), *self._omitted_untagged(kept)]:
+            kept.setdefault(omitted.place, omitted)
+        claims = [kept[place] for place in sorted(kept)]
+        self._suspect_topic(claims)
+        return claims
+
+    def _omitted_tagged(self, kept: Mapping[Place, CheckedClaim]) -> list[CheckedClaim]:
+        """Return the claims with citations of which the judge lists less than half of the words.
+
+        A listed claim with another line's pages does not count, because this line's pages were not examined.
+        """
+        by_pages: dict[frozenset[int], Stretches] = {}
+        omitted = []
+        for claim in self._tagged:
+            parts = claiming_parts(claim.text, surely=False)
+            pages = frozenset(claim.pages)
+            if pages not in by_pages:
+                by_pages[pages] = Stretches(place for place, one in kept.items() if pages <= set(one.pages))
+            listed = by_pages[pages]
+            if parts and not listed.has_half(claim, parts):
+                is_touched = listed.touches(claim.start, claim.end)
+                self.findings.correct(
+                    "claim_not_listed",
+                    f"the judge left out {'most of ' if is_touched else ''}{quoted(claim.text)}; "
+                    "it is unsupported",
+                )
+                reason = "Mostly left out by the judge." if is_touched else "Left out by the judge."
+                omitted.append(unsupported_claim(claim, reason))
+        return omitted
+
+    def _omitted_untagged(self, kept: Mapping[Place, CheckedClaim]) -> list[CheckedClaim]:
+        """Return the sentences without citation that certainly make a claim and are not listed."""
+        listed = Stretches(kept)
+        omitted = []
+        for segment in self._untagged:
+            for part in claiming_parts(segment.text, surely=True):
+                if listed.has_half(segment, [part]):
+                    continue
+                start, end = segment.start + part[0], segment.start + part[1]
+                sentence = Claim(self._answer.text[start:end], start, end, ())
+                self.findings.correct(
+                    "claim_not_listed",
+                    f"the judge left out {quoted(sentence.text)}, which cites no page; it is unsupported",
+                )
+                omitted.append(unsupported_claim(sentence, "Left out by the judge; it cites no page."))
+        return omitted
+
+    def _suspect_topic(self, claims: Sequence[CheckedClaim]) -> None:
+        """Mark a verdict whose supported claims and pages are hardly about the question."""
+        places = [
+            (claim.page, self._quotable(claim.page).index, claim.page_place)
+            for claim in claims
+            if claim.upheld and claim.page is not None and claim.page_place is not None
+        ]
+        if places and not self._words.is_about_question(places):
+            self.findings.suspect(
+                "not_about_question",
+                "claims are listed as relevant, but hardly a word of the question is in them",
+            )
+
+    def _locate(
+        self, given: ListedClaim, kept: Mapping[Place, CheckedClaim], used: set[int]
+    ) -> tuple[Quotation, int | None] | None:
+        """Return the place of a claim, and the tagged claim that contains it.
+
+        Of several places, prefers an unused one in a tagged claim with the pages that the judge names.
+        """
+        best: tuple[Quotation, int | None] | None = None
+        best_rank = (False, False, False, False)
+        for found in islice(self._answer.find_all(given.claim_span), MAX_PLACES):
+            owner = self._owner(found.place)
+            pages = () if owner is None else self._tagged[owner].pages
+            rank = (
+                found.place not in kept,
+                owner is not None,
+                set(pages) == set(given.pages),
+                owner is not None and owner not in used,
+            )
+            if best is None or rank > best_rank:
+                best, best_rank = (found, owner), rank
+            if all(rank):
+                break
+        return best
+
+    def _owner(self, place: Place) -> int | None:
+        """Return the tagged claim that overlaps most with this place."""
+        best, most = None, 0
+        for owner in range(bisect_right(self._ends, place[0]), len(self._tagged)):
+            claim = self._tagged[owner]
+            if claim.start >= place[1]:
+                break
+            shared = min(place[1], claim.end) - max(place[0], claim.start)
+            if shared > most:
+                best, most = owner, shared
+        return best
+
+    def _checked(
+        self, where: str, given: ListedClaim, stated: Quotation, tagged: Claim | None
+    ) -> CheckedClaim:
+        pages = () if tagged is None else tagged.pages
+        if set(given.pages) != set(pages):
+            said, cited = format_pages(given.pages) or "no page", format_pages(pages) or "no page"
+            self.findings.correct(
+                "pages_corrected", f"{where}: the judge says {said}, the answer cites {cited}"
+            )
+        page, support = self._support(where, given, tagged, stated) if given.supported else (None, None)
+        return CheckedClaim(
+            claim_span=stated.words,
+            place=stated.place,
+            pages=pages,
+            supported=support is not None,
+            relevant=given.relevant,
+            justification=given.justification,
+            page=page,
+            page_span=None if support is None else support.words,
+            page_place=None if support is None else support.place,
+            inexact=stated.kind != "exact" or (support is not None and support.kind != "exact"),
+        )
+
+    def _support(
+        self, where: str, given: ListedClaim, tagged: Claim | None, stated: Quotation
+    ) -> tuple[int, Quotation] | tuple[None, None]:
+        """Return the cited page that contains the judge's quotation and does not contradict the claim."""
+        cited = () if tagged is None else tagged.pages
+        existing = [page for page in cited if page in self._pages]
+        span = given.page_span
+        if tagged is not None and span is not None and has_words(span):
+            for page in sorted(existing, key=lambda page: page != given.page):
+                found = self._quotable(page).find(span)
+                if found is not None:
+                    holds = self._holds(where, tagged, stated, page, found)
+                    return (page, found) if holds else (None, None)
+        if not cited:
+            self.findings.correct("no_page_cited", f"{where}: supported, but the answer cites no page for it")
+        elif not existing:
+            self.findings.correct(
+                "page_missing", f"{where}: supported, but {format_pages(cited)} is not in the context"
+            )
+        elif given.page is not None and given.page not in cited:
+            self.findings.correct(
+                "page_not_cited",
+                f"{where}: the judge relies on {page_key(given.page)}, which it does not cite",
+            )
+        elif given.page is not None and given.page not in self._pages:
+            self.findings.correct("page_missing", f"{where}: {page_key(given.page)} is not in the context")
+        else:
+            self.findings.not_found(f"{where}.page_span", span, format_pages(existing))
+            problem = (
+                "supported, but no words of a page are given"
+                if span is None
+                else f"{quoted(span)} is not on {format_pages(existing)}"
+            )
+            self.findings.correct("span_not_in_page", f"{where}: {problem}")
+        return None, None
+
+    def _holds(self, where: str, tagged: Claim, stated: Quotation, page: int, found: Quotation) -> bool:
+        """Return whether no contradiction refutes a page's support of a claim; mark weak support."""
+        index = self._quotable(page).index
+        sentence = _overlapping_sentences(tagged, stated.place)
+        against = contradiction_between(
+            Passage(stated.words, sentence or stated.words),
+            Passage(found.words, self._words.page_sentences(page, index, found.place)),
+        )
+        if against is not None:
+            self.findings.correct(
+                against.kind,
+                f"{where}: the answer says {quoted(against.source)}, {page_key(page)} "
+                f"{quoted(against.stated)}",
+            )
+            return False
+        if not has_content(found.words):
+            self.findings.suspect(
+                "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
+            )
+            return True
+        doubt = self._words.doubt(stated.words, page, index, found.place, part_of=sentence)
+        if doubt is not None:
+            self.findings.suspect(
+                "support_not_borne_out",
+                f"{where}: {quoted(found.words)} on {page_key(page)} does not support it: {doubt}",
+            )
+        return True
+
+    def _quotable(self, page: int) -> Quotable:
+        if page not in self._quotables:
+            self._quotables[page] = Quotable(self._pages[page])
+        return self._quotables[page]
+
+
+def _overlapping_sentences(tagged: Claim, place: Place) -> str:
+    """Return the sentences of a tagged claim that overlap a listed span."""
+    touched = [
+        (start, end)
+        for start, end in sentences(tagged.text)
+        if start + tagged.start < place[1] and end + tagged.start > place[0]
+    ]
+    return tagged.text[touched[0][0] : touched[-1][1]] if touched else tagged.text

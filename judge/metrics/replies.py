@@ -1,0 +1,180 @@
+"""From a judge's reply to a checked object: bare JSON, JSON in a code fence, or JSON after prose.
+
+An ambiguous reply is rejected: two different verdicts, a key with two values, or an incomplete object. The
+error says what to repair, and the judge is asked once more. Only three slips are mended here, because they
+are frequent and have one meaning: trailing commas, line breaks in strings, arguments of a tool call.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from judge.errors import InvalidVerdictError
+from judge.text.normal import without_lone_surrogates
+from judge.text.printable import problems_of
+
+MAX_REPLY_CHARS = 1_000_000
+MAX_DEPTH = 32
+"""Limit of nesting of a verdict; no metric needs more than five."""
+MAX_ITEMS = 200
+"""Limit of claims, facts, conclusions, terms or other items in one list of a reply."""
+MAX_PROBLEMS = 5
+_QUOTE_CHARS = 200
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+# Start of an object, not of braces around prose ("{about braces}").
+_OPENING = re.compile(r"""\{\s*(?:["'}]|[A-Za-z_]\w*\s*:)""")
+_TRAILING_COMMA = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|,(\s*+[}\]])', re.DOTALL)
+_THOUGHTS = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
+_WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
+
+
+def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
+    """Return the object with `key` in a reply as a model; undeclared keys are ignored.
+
+    Raises:
+        InvalidVerdictError: There is no such object, or it is invalid; the detail names the path.
+    """
+    try:
+        return model.model_validate(with_whole_score(extract_object(reply, key=key)))
+    except ValidationError as error:
+        raise InvalidVerdictError("; ".join(problems_of(error, "reply", most=MAX_PROBLEMS))) from error
+
+
+def extract_verdict(reply: str) -> dict[str, Any]:
+    """Return the JSON object with a `score`; see `extract_object`. The scale checks the score itself."""
+    return extract_object(reply, key="score")
+
+
+def extract_object(reply: str, *, key: str) -> dict[str, Any]:
+    """Return the outermost JSON object with `key`. A leading `<think>` section is ignored.
+
+    Returns:
+        The object: finite numbers, no lone surrogates, integers of at most 64 bits, at most 32 levels.
+
+    Raises:
+        InvalidVerdictError: There is none, several differ, one is unreadable, or it exceeds a limit.
+    """
+    if len(reply) > MAX_REPLY_CHARS:
+        raise InvalidVerdictError(
+            f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
+        )
+    candidates: list[dict[str, Any]] = []
+    for parsed in _objects(_without_thoughts(reply)):
+        candidate = _with_key(parsed, key)
+        if candidate is not None and candidate not in candidates:
+            candidates.append(candidate)
+            if len(candidates) > 1:
+                raise InvalidVerdictError(
+                    f'the reply holds 2 JSON objects with "{key}" that differ; give one, and '
+                    "nothing around it"
+                )
+    if not candidates:
+        raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(reply)}')
+    cleaned: dict[str, Any] = _cleaned(candidates[0], MAX_DEPTH)
+    return cleaned
+
+
+def with_whole_score(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Return the verdict with a score of 5.0 or "5" as integer."""
+    whole = whole_number(verdict.get("score"))
+    return verdict if whole is None else {**verdict, "score": whole}
+
+
+def whole_number(score: object) -> int | None:
+    """Return 5 for 5, 5.0, "5" and "5.0"; None for anything else."""
+    if isinstance(score, str):
+        return int(score.strip().partition(".")[0]) if _WHOLE.fullmatch(score) else None
+    if isinstance(score, float):
+        return int(score) if score.is_integer() else None
+    return score if isinstance(score, int) and not isinstance(score, bool) else None
+
+
+def _without_thoughts(text: str) -> str:
+    """Return the text after a reasoning section, or the section if nothing follows."""
+    begin = _THOUGHTS.match(text)
+    if begin is None:
+        return text
+    _, end, after = text.partition(f"</{begin[1]}>")
+    return after if end else text
+
+
+def _with_key(parsed: dict[str, Any], key: str) -> dict[str, Any] | None:
+    """Return the object, or its arguments if it is a tool call."""
+    if key in parsed:
+        return parsed
+    arguments = parsed.get("arguments", parsed.get("parameters"))
+    return arguments if isinstance(arguments, dict) and key in arguments else None
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the outermost objects of a reply, in order."""
+    has_commas = True
+    opening = _OPENING.search(text)
+    while opening is not None:
+        start = opening.start()
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            if not has_commas:
+                raise InvalidVerdictError(
+                    f"the JSON object at character {start} cannot be read: {str(error)[:200]}; "
+                    "give one complete object"
+                ) from error
+            has_commas = False
+            text = text[:start] + _TRAILING_COMMA.sub(lambda match: match[1] or match[2], text[start:])
+            continue
+        yield value
+        opening = _OPENING.search(text, end)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; a key with two different values is an error."""
+    built = dict(pairs)
+    if len(built) < len(pairs):
+        for name, value in pairs:
+            if built[name] != value or type(built[name]) is not type(value):
+                raise InvalidVerdictError(
+                    f'"{name[:40]}" is given twice in one object, with two values; give it once'
+                )
+    return built
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidVerdictError(f"{name} is not a JSON number; give a finite number")
+
+
+# `strict=False` allows line breaks in strings.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique, strict=False)
+
+
+def _cleaned(value: Any, depth: int) -> Any:
+    """Return the value with only what JSON can express."""
+    if depth == 0:
+        raise InvalidVerdictError(f"the verdict is nested deeper than {MAX_DEPTH} levels; make it flat")
+    if isinstance(value, str):
+        return without_lone_surrogates(value)
+    if isinstance(value, list):
+        return [_cleaned(item, depth - 1) for item in value]
+    if isinstance(value, dict):
+        return {without_lone_surrogates(name): _cleaned(item, depth - 1) for name, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidVerdictError("a number in the verdict is too large; give a finite number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidVerdictError("an integer in the verdict needs more than 64 bits; give a smaller one")
+    return value
+
+
+def _quoted(text: str) -> str:
+    """Return the reply's end, where verdicts are, on one line."""
+    line = " ".join(without_lone_surrogates(text[-2 * _QUOTE_CHARS :]).split())
+    if not line:
+        return "nothing"
+    return f'"{line}"' if len(line) <= _QUOTE_CHARS else f'"…{line[-_QUOTE_CHARS:]}"'

@@ -1,1 +1,0 @@
-"""Schemas and parsing of a judge's reply."""

@@ -1,0 +1,189 @@
+"""Scales: the values that a metric can give, how a judge or a function writes them, and their outcomes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from judge.errors import PromptPackError
+from judge.metric import ScoredOutcome
+from judge.metrics.replies import whole_number
+from schemas import ResultKind
+
+MAX_LABELS: Final = 20
+MAX_LABEL_CHARS: Final = 60
+MAX_LABEL_NUMBER: Final = 100
+MAX_SCORES: Final = 101
+"""Limit of possible whole scores, because each is a time series."""
+MAX_SCORE: Final = 1000
+"""Largest whole score. The smallest is 0: sums of scores are Prometheus counters and must not fall."""
+MAX_NUMBER: Final = 1e9
+"""Largest score if scores need not be whole numbers; these are counted in ten buckets."""
+_NUMBER = re.compile(r"\s*-?[0-9]{1,15}(?:\.[0-9]{1,15})?\s*", re.ASCII)
+
+ResultType = Literal["number", "integer", "boolean"] | Sequence[str] | dict[str, int]
+"""A number, a whole number, a boolean, or labels, best first or with a number each."""
+
+
+class OffScaleError(ValueError):
+    """A value is not on the scale; the text says what is: "a whole number from 1 to 5"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The possible values of a metric.
+
+    Args:
+        score_range: Lowest and highest score, both included.
+        kind: The kind of its values.
+        numbers: The number of each label, or of true and false; higher is better. Empty for numbers.
+    """
+
+    score_range: tuple[float, float]
+    kind: ResultKind = "integer"
+    numbers: Mapping[bool | str, int] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
+        if self.kind == "boolean":
+            return {json.dumps(value): number for value, number in self.numbers.items()}
+        return {str(value): number for value, number in self.numbers.items()}
+
+    @property
+    def by_json(self) -> Mapping[str, int]:
+        """The number of each value, by its JSON text."""
+        return {json.dumps(value, ensure_ascii=False): number for value, number in self.numbers.items()}
+
+    def value(self, given: object) -> bool | float | str:
+        """Return a value on the scale, whole numbers as int; 5.0 and "5" are 5, "0.5" is 0.5.
+
+        Raises:
+            OffScaleError: It is not on the scale.
+        """
+        low, high = self.score_range
+        if self.numbers:
+            wanted = bool if self.kind == "boolean" else str
+            if isinstance(given, wanted) and given in self.numbers:
+                return given
+            raise OffScaleError(f"one of {', '.join(self.by_json)}")
+        if self.kind == "integer":
+            whole = whole_number(given)
+            if whole is None or not low <= whole <= high:
+                raise OffScaleError(f"a whole number from {low:g} to {high:g}")
+            return whole
+        number = float(given) if isinstance(given, str) and _NUMBER.fullmatch(given) else given
+        if isinstance(number, bool) or not isinstance(number, int | float) or not low <= number <= high:
+            raise OffScaleError(f"a number from {low:g} to {high:g}")
+        return float(number)
+
+    def outcome(
+        self, value: bool | float | str, verdict: Mapping[str, Any], **evidence: Any
+    ) -> ScoredOutcome:
+        """Return the outcome of a value that is on the scale.
+
+        Args:
+            value: As `value` returns it.
+            verdict: The published verdict.
+            evidence: Further fields of the outcome.
+        """
+        if self.numbers:
+            number = self.numbers[value]  # type: ignore[index]  # a bool or a str
+            return ScoredOutcome(verdict, number, kind=self.kind, value=value, **evidence)
+        if self.kind == "integer":
+            return ScoredOutcome(verdict, int(value), **evidence)
+        return ScoredOutcome.of_number(float(value), verdict, **evidence)
+
+
+def yes_or_no(*, good: bool = True) -> Scale:
+    """Return the scale of a boolean; the good value has the number 1."""
+    numbers: dict[bool | str, int] = {True: int(good), False: int(not good)}
+    return Scale((0, 1), "boolean", numbers)
+
+
+def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = None) -> Scale:
+    """Return the scale of a metric's results.
+
+    Args:
+        result: A `ResultType`, as a prompt pack or a function's settings name it.
+        score_range: Lowest and highest score of a number.
+        good: For `boolean`: the good value, which has the number 1; default: true.
+
+    Raises:
+        PromptPackError: `result` is invalid.
+    """
+    if result == "boolean":
+        if good is not None and not isinstance(good, bool):
+            raise PromptPackError(f"good must be true or false, got {good!r:.60}")
+        return yes_or_no(good=good is not False)
+    if good is not None:
+        raise PromptPackError("good is for `result: boolean`; give the numbers of labels in their mapping")
+    if result in ("number", "integer"):
+        return Scale(score_range, "number" if result == "number" else "integer")
+    labels = _numbered(result)
+    for label, number in labels.items():
+        if not isinstance(label, str) or not label.strip() or len(label) > MAX_LABEL_CHARS:
+            raise PromptPackError(
+                f"a label must be a text of at most {MAX_LABEL_CHARS} characters, got {label!r:.80}"
+            )
+        if type(number) is not int or not 0 <= number <= MAX_LABEL_NUMBER:
+            raise PromptPackError(
+                f"the number of label {label} must be whole, from 0 to {MAX_LABEL_NUMBER}, got {number!r:.60}"
+            )
+    if len(set(labels.values())) < 2:
+        raise PromptPackError("the labels need at least two different numbers: more is better")
+    return Scale((min(labels.values()), max(labels.values())), "label", labels)
+
+
+def _numbered(result: Any) -> dict[Any, Any]:
+    """Return labels with their numbers; a list has the best first."""
+    if isinstance(result, list | dict) and any(isinstance(label, bool) for label in result):
+        raise PromptPackError(
+            'result has a label that YAML reads as true or false; put it in quotes ("yes", "no"), '
+            "or write result: boolean"
+        )
+    labels = result
+    if isinstance(result, list):
+        labels = {
+            label: len(result) - 1 - place for place, label in enumerate(result) if isinstance(label, str)
+        }
+    if not isinstance(labels, dict) or not 2 <= len(labels) <= MAX_LABELS or len(labels) != len(result):
+        raise PromptPackError(
+            f"result must be number, boolean, pairwise, or 2 to {MAX_LABELS} different "
+            f"labels, best first or with a number each, got {result!r:.60}"
+        )
+    return labels
+
+
+def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
+    """Return a score range.
+
+    Args:
+        value: Lowest and highest score as a pair, or a mapping with `min` and `max`.
+        is_number: Whether scores and ends need not be whole numbers.
+
+    Raises:
+        PromptPackError: It is invalid or too wide.
+    """
+    ends: Any = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
+    is_pair = isinstance(ends, list | tuple) and len(ends) == 2
+    if is_number:
+        is_valid = is_pair and all(type(end) in {int, float} for end in ends)
+        if not is_valid or not 0 <= ends[0] < ends[1] <= MAX_NUMBER:
+            raise PromptPackError(
+                f"score_range must go from a lower to a higher number within 0..{MAX_NUMBER:g}, "
+                f"got {ends!r:.80}"
+            )
+        return float(ends[0]), float(ends[1])
+    if not is_pair or not all(type(end) is int for end in ends):
+        raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
+    low, high = ends
+    if not 0 <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
+        raise PromptPackError(
+            f"score_range must go from a lower to a higher number within 0..{MAX_SCORE} "
+            f"and contain at most {MAX_SCORES} scores, got {list(ends)}"
+        )
+    return low, high

@@ -1,0 +1,272 @@
+"""The grammar of citation tags in one line of an answer. Pure.
+
+Each kind of tag is found by one expression, and the pages in it are read by one grammar of items.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import re2
+
+from judge.text.languages import any_of
+from judge.text.normal import PLAIN_FORMS
+
+MAX_PAGE: Final = 999_999_999
+"""Value of longer numbers: no such page."""
+MAX_TAG_CHARS: Final = 300
+MAX_RANGE_PAGES: Final = 1000
+MAX_ANSWER_PAGES: Final = 20_000
+"""Limit of pages over all ranges of one answer; beyond it each range counts as its first page."""
+MAX_NAME_CHARS: Final = 200
+MAX_PATTERN_CHARS: Final = 500
+_MAX_UNREAD_CHARS = 40
+_PAGE, SOURCE = any_of("pages"), any_of("sources")
+SEE, AND, _TO = any_of("leads"), any_of("lists"), any_of("ranges")
+GAP = r"[^\S\n]{0,3}"
+_PAGE_WORD = rf"{_PAGE}\.?{GAP}[-:#]?{GAP}(?:no\.?{GAP})?"
+_WORD = rf"(?:{SOURCE}{GAP}[-:#_]?{GAP}(?:no\.?{GAP})?(?:{_PAGE_WORD})?|{_PAGE_WORD})"
+_END = r"(?:(?=\u9875)|(?![^\W_]))"
+# A page or a range, with or without a word before it.
+_ITEM = re.compile(
+    rf"{GAP}(?P<word>{_WORD})?[\^#]?(?P<low>\d++){_END}\^?"
+    rf"(?:{GAP}(?:-|{_TO}\b){GAP}(?:{_WORD})?(?P<high>\d++){_END})?",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(rf"{GAP}(?:[,;/&+]|{AND}\b){GAP}(?:(?:{AND}\b|&){GAP})?", re.IGNORECASE)
+_WITH_WORD = re.compile(rf"(?<![^\W_])(?={_PAGE_WORD}\d)", re.IGNORECASE)
+_BEFORE_ITEM = re.compile(rf"{GAP}(?:(?:{SEE})\.?[ :=]{GAP}|\d+:(?=\d+\u2020))?", re.IGNORECASE)
+_SOURCE_LEAD = re.compile(rf"{GAP}{SOURCE}{GAP}[:=]", re.IGNORECASE)
+_DAGGER = re.compile(r"\s?(?:\d+:)?(?P<number>\d+)\u2020(?P<name>.*)")
+_PARTS = re.compile(r"[,;|]")
+_NUMBERS_ONLY = re.compile(r"[\s\d^#,;-]*")
+_LONG_NUMBER = re.compile(r"\d{4,}")
+_TAG = re.compile(
+    r"\[(?P<square>[^\[\]\n]*)\](?P<address>\([^()\s]{1,500}\))?"
+    r"|\((?P<round>[^()\[\]\n]{1,300})\)"
+    r"|<(?P<element>sup|cite|ref|citation|source)\b[^<>\n]{0,100}>(?P<inside>[^<>\n]{1,100})</(?P=element)>"
+    r"|(?<=[.,;:!?)\"'\u201d\u3002])(?P<digits>[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3})"
+    rf"|(?<![^\W_])[*_]{{0,2}}{SOURCE}[*_]{{0,2}}{GAP}:[*_]{{0,2}}[ \t]{{0,9}}"
+    r"(?=(?P<rest>[^\n\[\]()]{1,300}))",
+    re.IGNORECASE,
+)
+_NAME_BLANKS = re.compile(r"[\s_-]+")
+
+
+@dataclass(frozen=True)
+class Citing:
+    """Citation syntax beyond the usual forms.
+
+    Args:
+        names: Normalised names of the context's documents (`normal_name`) with their numbers.
+        pattern: A regular expression whose first group, or whole match, is a page's number or a document's
+        name.
+    """
+
+    names: tuple[tuple[str, int], ...] = ()
+    pattern: str | None = None
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Page numbers by document name."""
+        return dict(self.names)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The compiled pattern, which matches in linear time."""
+        return None if self.pattern is None else compile_pattern(self.pattern)
+
+
+USUAL: Final = Citing()
+"""Only the usual forms."""
+
+
+def compile_pattern(pattern: str) -> Any:
+    """Compile a custom citation pattern, with RE2, so that its time is linear in the answer.
+
+    Raises:
+        ValueError: It is longer than 500 characters, or no expression that RE2 supports.
+    """
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise ValueError(
+            f"citation_pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern)}; shorten it"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise ValueError(
+            f"citation_pattern is not a regular expression of RE2: {error}; correct it"
+        ) from error
+
+
+def normal_name(name: str) -> str:
+    """Return a document's name normalised for comparison: lower case, hyphens for blanks and underscores."""
+    folded = unicodedata.normalize("NFKC", name[:MAX_NAME_CHARS]).translate(PLAIN_FORMS).casefold().strip()
+    return _NAME_BLANKS.sub("-", folded[:MAX_NAME_CHARS])
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A tag, or a possible claim; its pages are a dictionary for order and fast lookup."""
+
+    start: int
+    end: int
+    pages: dict[int, None] = field(default_factory=dict)
+
+
+class TagReader:
+    """Reads the tags of one answer's lines, within the limit of pages."""
+
+    def __init__(self, citing: Citing) -> None:
+        self._citing = citing
+        self._budget = MAX_ANSWER_PAGES
+
+    def tags(self, line: str, *, bare: bool) -> list[Stretch]:
+        """Return the tags of a plain line in order: explicit ones, or bare numbers."""
+        found = [] if bare else self._of_pattern(line)
+        for match in _TAG.finditer(line):
+            tag = self._bare(match) if bare else self._explicit(match)
+            if tag is not None and tag.pages:
+                found.append(tag)
+        found.sort(key=lambda tag: (tag.start, -tag.end))
+        kept: list[Stretch] = []
+        for tag in found:
+            if not kept or tag.start >= kept[-1].end:
+                kept.append(tag)
+        return kept
+
+    def _bare(self, match: re.Match[str]) -> Stretch | None:
+        inside = match["square"] or match["inside"] or unicodedata.normalize("NFKC", match["digits"] or "")
+        ranges, _, end = _ranges(inside[:MAX_TAG_CHARS], 0)
+        is_number = inside[end:].strip() == "" and all(high <= 999 for _, high in ranges)
+        return Stretch(*match.span(), self._numbers(ranges)) if is_number else None
+
+    def _explicit(self, match: re.Match[str]) -> Stretch | None:
+        if match["digits"] is not None:
+            return None
+        if match["rest"] is not None:
+            return self._after_lead(match)
+        inside = next(match[name] for name in ("square", "round", "inside") if match[name] is not None)
+        end = (
+            match.end("square") + 1
+            if match["address"] is None and match["square"] is not None
+            else match.end()
+        )
+        whole = match["round"] is not None
+        return Stretch(match.start(), end, self._pages(inside[:MAX_TAG_CHARS], whole=whole))
+
+    def _pages(self, inside: str, *, whole: bool) -> dict[int, None]:
+        """Return the pages of a text in brackets.
+
+        Args:
+            inside: The text.
+            whole: Whether it must be only a citation, as in parentheses.
+        """
+        named = self._named(inside)
+        dagger = _DAGGER.match(inside)
+        if named or dagger is not None:
+            return (
+                named
+                or self._named(dagger["name"] if dagger else "")
+                or {page_value(dagger["number"] if dagger else "0"): None}
+            )
+        before = _BEFORE_ITEM.match(inside)
+        ranges, has_word, end = _ranges(inside, before.end() if before else 0)
+        if whole:
+            rest = inside[end:].lstrip()
+            return self._numbers(ranges) if has_word and rest[:1] in ("", ",", ":", ";") else {}
+        if not has_word and len(inside) <= MAX_TAG_CHARS // 4:
+            word = _WITH_WORD.search(inside)
+            ranges, has_word, _ = _ranges(inside, word.start()) if word else ([], False, 0)
+        return self._numbers(ranges) if has_word else {}
+
+    def _after_lead(self, match: re.Match[str]) -> Stretch | None:
+        """Read "Source: Page 2, Page 3" and "Source: handbook.pdf"."""
+        rest = match["rest"]
+        ranges, has_word, end = _ranges(rest, 0)
+        if has_word:
+            return Stretch(match.start(), match.end() + end, self._numbers(ranges))
+        named: dict[int, None] = {}
+        position = 0
+        for part in _PARTS.split(rest):
+            number = self._citing.numbers.get(normal_name(part.strip(" \t.*_\"'`")))
+            if number is None:
+                break
+            named[number] = None
+            position += len(part) + 1
+        return Stretch(match.start(), match.end() + min(position, len(rest)), named)
+
+    def _of_pattern(self, line: str) -> list[Stretch]:
+        found = []
+        for match in [] if self._citing.compiled is None else self._citing.compiled.finditer(line):
+            text = next((group for group in match.groups() if group), match[0])[:MAX_TAG_CHARS]
+            pages = self._pages(text, whole=False) or self._numbers(_ranges(text, 0)[0])
+            if pages and match.end() > match.start():
+                found.append(Stretch(match.start(), match.end(), pages))
+        return found
+
+    def _named(self, inside: str) -> dict[int, None]:
+        """Return the documents that a tag names, with or without "source:"."""
+        numbers = self._citing.numbers
+        if not numbers:
+            return {}
+        lead = _SOURCE_LEAD.match(inside)
+        parts = _PARTS.split(inside if lead is None else inside[lead.end() :])
+        names = [normal_name(inside), *(normal_name(part.strip(" \t\"'`<>#*")) for part in parts)]
+        return {numbers[name]: None for name in names if name in numbers}
+
+    def _numbers(self, ranges: list[tuple[int, int]]) -> dict[int, None]:
+        pages: dict[int, None] = {}
+        for low, high in ranges:
+            width = max(1, min(high - low + 1, MAX_RANGE_PAGES, self._budget - len(pages)))
+            pages.update(dict.fromkeys(range(low, min(low + width, MAX_PAGE + 1))))
+        self._budget -= max(len(pages) - 1, 0)
+        return pages
+
+
+def _ranges(text: str, position: int) -> tuple[list[tuple[int, int]], bool, int]:
+    """Return the ranges of a list at an offset, whether the first has a word, and the list's end."""
+    found: list[tuple[int, int]] = []
+    has_word = False
+    end = position
+    match = _ITEM.match(text, position)
+    while match is not None:
+        has_word = has_word or (not found and match["word"] is not None)
+        low, high = sorted((page_value(match["low"]), page_value(match["high"] or match["low"])))
+        found.append((low, high))
+        end = match.end()
+        separator = _SEPARATOR.match(text, end)
+        match = None if separator is None else _ITEM.match(text, separator.end())
+    return found, has_word, end
+
+
+def page_value(digits: str) -> int:
+    """Return the page of a number; at most `MAX_PAGE`, which no context has."""
+    digits = digits[:64].lstrip("0") or "0"
+    return int(digits) if len(digits) <= 9 else MAX_PAGE
+
+
+def unread_spans(line: str, taken: list[Stretch]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of brackets that look like citations and are none of the tags."""
+    starts = {tag.start for tag in taken}
+    for match in _TAG.finditer(line):
+        square, inside = match["square"], match["square"] or match["round"]
+        if inside is None or match.start() in starts:
+            continue
+        numbered = (
+            square is not None
+            and match["address"] is None
+            and len(square) <= _MAX_UNREAD_CHARS
+            and any(map(str.isdigit, square))
+            and not line[match.end() : match.end() + 1].isalnum()
+            and not _NUMBERS_ONLY.fullmatch(square)
+        )
+        if numbered or (square and _LONG_NUMBER.fullmatch(square)) or _SOURCE_LEAD.match(inside):
+            yield match.span()

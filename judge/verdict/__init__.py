@@ -1,1 +1,0 @@
-"""One task at one endpoint: prompt, reply, repair turns, price, cache."""

@@ -1,1 +1,0 @@
-"""Child processes for code that may not terminate."""

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from judge.chat import ChatRequest
+from judge.endpoints.clients import ScriptedChat
+from judge.errors import EventError, InvalidVerdictError
+from judge.evaluate import limited
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.metric import Inputs, Outcome, ScoredOutcome
+from judge.metrics.registry import build_metric
+from judge.metrics.replies import MAX_REPLY_CHARS
+from judge.text.redaction import KINDS, Redactor
+from schemas import Failed, Scored
+from tests.judge.tasks import make_task
+
+LONG = limited.INLINE_BYTES + 1
+MIB = 1024 * 1024
+
+
+def _pid() -> int:
+    return os.getpid()
+
+
+def _hold(size: int) -> int:
+    return len(bytearray(size))
+
+
+def _full_as_orjson_says() -> None:
+    raise SystemError("returned a result with an exception set") from MemoryError()
+
+
+def _never_ends() -> None:
+    while True:
+        pass
+
+
+def _refused(detail: str) -> None:
+    raise InvalidVerdictError(detail)
+
+
+def _broken() -> None:
+    raise KeyError("no")
+
+
+async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
+    """Short texts are read in the process, long ones in a child process."""
+    assert await limited.run_limited(limited.INLINE_BYTES, 1, _pid) == os.getpid()
+    assert await limited.run_limited(LONG, 20, _pid) != os.getpid()
+
+
+async def test_errors_of_a_function_are_returned() -> None:
+    """An `InvalidVerdictError` keeps its detail, any other error its type."""
+    with pytest.raises(InvalidVerdictError, match="score is missing"):
+        await limited.run_limited(LONG, 20, _refused, "score is missing")
+    with pytest.raises(RuntimeError, match="KeyError: 'no'"):
+        await limited.run_limited(LONG, 20, _broken)
+
+
+async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() -> None:
+    """A call beyond its time limit kills the child; the next call gets a new one."""
+    before = await limited.run_limited(LONG, 20, _pid)
+    with pytest.raises(EventError, match=r"longer than 0\.2 s") as caught:
+        await limited.run_limited(LONG, 0.2, _never_ends)
+    assert caught.value.error_type == "verification_timeout"
+    after = await limited.run_limited(LONG, 20, _pid)
+    assert after != before
+
+
+async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
+    """A call above the memory limit fails alone; a new child reads the next text."""
+    with pytest.raises(EventError, match="needed more than 160 MiB"):
+        await limited.run_limited(LONG, 20, _hold, 2 * limited.MEMORY_BYTES)
+    with pytest.raises(EventError, match="needed more than 160 MiB"):
+        await limited.run_limited(LONG, 20, _full_as_orjson_says)
+    assert await limited.run_limited(LONG, 20, _hold, MIB) == MIB
+
+
+async def test_an_ordinary_text_does_not_wait_behind_hostile_ones() -> None:
+    """Three texts that do not end leave the quick child after a second each; an ordinary one is next."""
+    hostile = [asyncio.create_task(limited.run_limited(LONG, 60, _never_ends)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert await limited.run_limited(LONG, 60, _pid) != os.getpid()
+    assert not any(task.done() for task in hostile)
+    for name in ("quick", "slow"):
+        limited._shared(name).close()
+    limited._shared.cache_clear()
+    await asyncio.gather(*hostile, return_exceptions=True)
+
+
+async def test_a_function_that_cannot_be_pickled_has_the_same_time_limit() -> None:
+    """A function that cannot be pickled runs in a thread, with the same time limit."""
+    assert await limited.run_limited(LONG, 20, lambda: os.getpid()) == os.getpid()  # noqa: PLW0108 - a lambda is the point
+    with pytest.raises(EventError, match="longer than"):
+        await limited.run_limited(LONG, 0.05, lambda: time.sleep(0.5))
+
+
+@dataclass(frozen=True)
+class Endless:
+    """A metric whose `interpret` does not end for one reply."""
+
+    name: str = "endless"
+    score_range: tuple[int, int] = (1, 5)
+    mode: str = "verbatim"
+    prompt_hash: str = "0" * 12
+    schema_hash: str = "none"
+    scoring_version: str = "endless-1"
+
+    def select(self, event: object) -> Inputs:
+        """Not used."""
+        raise NotImplementedError
+
+    def prepare(self, _: object) -> ChatRequest:
+        """An empty request."""
+        return ChatRequest(())
+
+    def interpret(self, _: object, reply: str) -> Outcome:
+        """Loop forever for one reply."""
+        while reply == "hostile " * LONG:
+            pass
+        return ScoredOutcome({"score": 3}, 3)
+
+
+@pytest.mark.slow
+async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
+    """A reply whose reading takes too long fails with `verification_timeout`; the next event is scored."""
+    chat = ScriptedChat(["hostile " * LONG, "honest " * LONG])
+    judge = Evaluator(Endless(), chat, verification_seconds=5)  # type: ignore[arg-type]  # its mode is a text
+    first = await judge.judge(make_task("endless"))
+    assert isinstance(first, Failed)
+    assert first.error_type == "verification_timeout"
+    assert isinstance(await judge.judge(make_task("endless")), Scored)
+
+
+async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
+    """A verdict of a child process equals one of the process itself."""
+    metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
+    page = "Rain fell on 3 days in May. " * 2_000
+    reply = (
+        '{"claims": [{"claim_span": "Rain fell on 3 days in May.", "pages": [1], "page": 1, "page_span": '
+        '"Rain fell on 3 days in May.",'
+        ' "supported": true, "relevant": true, "justification": "It says so."}], "justification": "All '
+        'supported.", "score": 5}'
+    )
+    task = make_task(
+        "relevance",
+        question="On how many days in May did rain fall?",
+        answer="Rain fell on 3 days in May. [Page 1]",
+        context={"Page-1": page},
+    )
+    result = await Evaluator(metric, ScriptedChat([reply])).judge(task)
+    assert isinstance(result, Scored)
+    assert (result.score, result.corrections) == (5, ())
+
+
+async def test_a_reply_beyond_all_bounds_is_not_read() -> None:
+    """A reply above 1,000,000 characters is an invalid verdict."""
+    chat = ScriptedChat(["{" * (MAX_REPLY_CHARS + 1)])
+    judge = Evaluator(build_metric("coverage"), chat, repair_attempts=0)
+    result = await judge.judge(make_task("coverage", reference="It is that."))
+    assert isinstance(result, Failed)
+    assert result.error_type == "invalid_verdict"
+    assert "at most 1000000 are read" in result.detail

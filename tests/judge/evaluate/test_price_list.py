@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from genai_prices import data_snapshot
+
+from judge.evaluate.prices import ModelPrice, PriceTable, listed_price
+from schemas import Usage
+
+OPENAI = "https://api.openai.com/v1"
+
+
+def test_a_hosted_model_has_its_published_price() -> None:
+    """GPT-4.1 mini costs 0.40 USD for input, 0.10 for cached input and 1.60 for output a million tokens."""
+    price = listed_price("gpt-4.1-mini", base_url=OPENAI)
+    assert price is not None
+    # 600 * 0.4 + 400 * 0.1 + 100 * 1.6 = 240 + 40 + 160 = 440 micro-USD.
+    usage = Usage(input_tokens=1000, cached_tokens=400, output_tokens=100)
+    assert price.cost_usd(usage) == pytest.approx(440e-6)
+
+
+def test_more_cached_tokens_than_input_are_no_error() -> None:
+    """Cached tokens above the input count as the input."""
+    price = listed_price("gpt-4.1-mini", base_url=OPENAI)
+    assert price is not None
+    assert price.cost_usd(Usage(input_tokens=10, cached_tokens=99)) == pytest.approx(1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url"),
+    [
+        ("no-such-model", OPENAI),
+        ("gpt-4.1-mini", "http://127.0.0.1:8000/v1"),
+        ("gpt-4.1-mini", "https://gateway.example/v1"),
+    ],
+)
+def test_an_unlisted_model_has_no_price(model: str, base_url: str) -> None:
+    """An unknown model, and a known name at another host, have no price."""
+    assert listed_price(model, base_url=base_url) is None
+
+
+def test_the_list_is_the_installed_one() -> None:
+    """The price list is not updated over the network."""
+    assert listed_price("gpt-4.1-mini", base_url=OPENAI) is not None
+    assert not data_snapshot.get_snapshot().from_auto_update
+
+
+def test_an_endpoint_without_a_listed_price_does_not_load_the_list() -> None:
+    """Importing the evaluator does not load the price list."""
+    code = (
+        "import judge.evaluate.prices, judge.evaluate.evaluator, sys; sys.exit('genai_prices' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_endpoints_price_goes_before_the_models() -> None:
+    """The price of an endpoint overrides the price of its model."""
+    usage = Usage(input_tokens=1_000_000)
+    table = PriceTable({"m": ModelPrice(1.0, 1.0)}, endpoints={"spare": ModelPrice(3.0, 3.0)})
+    assert table.cost_usd("m", usage, endpoint="spare") == 3.0
+    assert table.cost_usd("m", usage, endpoint="primary") == 1.0
+    assert table.cost_usd("m", usage) == 1.0
+    assert table.cost_usd("other", usage, endpoint="primary") is None
