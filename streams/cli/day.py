@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from judge.errors import EventError
 from judge.evaluate.evaluator import request_tokens
 from judge.task import unsampled_task
 from schemas import QAEvent, Usage
+from streams.batch.estimate import REPLY_TOKENS
 from streams.cli.errors import CommandError
 from streams.cli.session import session
 from streams.errors import StreamsError
@@ -27,19 +28,17 @@ from streams.intake.joining.conversations import joined
 from streams.intake.selector import Route
 from streams.intake.trial import RawRecord, Trial
 from streams.judging.budget import budget_limits
-from streams.judging.endpoints import asked_by, judge_endpoints, price_of
+from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
 from streams.kafka.past import newest, partitions_of
 
 if TYPE_CHECKING:
-    from streams.settings import EndpointSettings, MetricSettings, Settings
+    from streams.settings import Settings
 
 DAY_SECONDS: Final = 86_400
 ASK_SECONDS: Final = 5.0
 """Time limit for the broker; `config check` also works without one."""
 LOOKED_AT: Final = 30
-REPLY_TOKENS: Final = 400
-"""Assumed output tokens of a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def ask_day(settings: Settings, file: Path) -> Day | str:
 def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> Day:
     """Estimate a day's calls, tokens and cost."""
     metrics = build_metrics(settings)
-    endpoints = {one.name: one for one in judge_endpoints(settings.judge, os.environ, settings.metrics)}
+    endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
     used: dict[str, float] = defaultdict(float)
     written: dict[str, float] = defaultdict(float)
     share = records / len(latest)
@@ -95,14 +94,16 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
             continue
         metric = settings.metrics[route.metric]
         expected = share * probability * route.rate
-        for name in _voters(metric, endpoints.values()):
+        for endpoint in voters(metric, endpoints):
             calls += expected
-            used[name] += expected * needed
-            written[name] += 0 if metric.embeds else expected * REPLY_TOKENS
+            used[endpoint.name] += expected * needed
+            written[endpoint.name] += 0 if metric.embeds else expected * REPLY_TOKENS
     cost: float | None = 0.0
-    for name, needed_there in used.items():
-        price = price_of(endpoints[name])
-        usage = Usage(input_tokens=round(needed_there), output_tokens=round(written[name]))
+    for endpoint in endpoints:
+        if endpoint.name not in used:
+            continue
+        price = price_of(endpoint)
+        usage = Usage(input_tokens=round(used[endpoint.name]), output_tokens=round(written[endpoint.name]))
         cost = None if price is None or cost is None else cost + price.cost_usd(usage)
     return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd_per_day)
 
@@ -123,12 +124,6 @@ def _routed(settings: Settings, latest: Sequence[RawRecord]) -> Iterator[tuple[Q
     for name, events in conversations.items():
         whole = joined(events)
         yield from ((whole, chances[name], route) for route in wholes if route.when.fits(whole))
-
-
-def _voters(metric: MetricSettings, endpoints: Iterable[EndpointSettings]) -> tuple[str, ...]:
-    """Return the endpoint of each call for one answer: the first one, or a panel's, repeated per sample."""
-    asked = asked_by(metric, [(one.name, one.model) for one in endpoints])
-    return asked[:1] if metric.panel is None else asked * metric.panel.samples
 
 
 def _tokens(metric: Any, event: QAEvent) -> int | None:
