@@ -84,6 +84,7 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
                 "assets/charts.js",
                 "status.js",
                 "status.json",
+                "explore/api/incidents",
             )
         } | {"data:,"} - ({"data:,"} - set(seen["asked"]))
         for words in ("ready, group judgestream-demo", "up to date", "of all answers fell from", "cause: ",
