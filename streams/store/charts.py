@@ -46,10 +46,6 @@ class Charts:
     """The sums of a filter's verdicts.
 
     Attributes:
-        lines: By metric, fingerprint and model: the scores of each step of time.
-        labels: By metric, label and value: the scores.
-        scores: By metric: the scores.
-        statuses: By metric: the number of each status.
         firsts: Time of the first answer with each label and value.
         costs: By day, in milliseconds since 1970: US dollars and number of verdicts.
     """
@@ -88,8 +84,6 @@ def charts(snapshot: Snapshot, wanted: Filter, step: int) -> Charts:
     """Return the data of all charts.
 
     Args:
-        snapshot: The store.
-        wanted: The filter; its status restricts the costs only.
         step: Length of a step of time, from `step_of`.
     """
     some = conditions(snapshot, replace(wanted, status=None))
@@ -133,10 +127,6 @@ def changes(
     """Return the values of some labels that came up within the charts' time: label, value and first time.
 
     Args:
-        snapshot: The store.
-        wanted: The filter of the charts.
-        found: The charts.
-        names: The labels.
         step: Length of a step of the charts; values that come up together are none of them new.
     """
     came = [(name, value, at) for (name, value), at in found.firsts.items() if name in names]

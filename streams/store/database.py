@@ -86,12 +86,7 @@ CREATE TABLE positions (topic TEXT NOT NULL, partition INTEGER NOT NULL, next IN
 
 
 def check(path: Path, *, longest_seconds: float = CHECK_SECONDS) -> None:
-    """Compare the file with itself, as a reader sees it; a check that takes too long finds nothing.
-
-    Raises:
-        StoreDamagedError: It is damaged or gone.
-        StoreError: It cannot be read.
-    """
+    """Compare the file with itself, as a reader sees it; a check that takes too long finds nothing."""
     try:
         with Reader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
             (found,) = snapshot.rows("PRAGMA quick_check(1)")[0]
@@ -117,12 +112,7 @@ def identity(path: Path) -> tuple[tuple[int, int], ...]:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """Open the store for writing; create it if it is missing.
-
-    Raises:
-        StoreDamagedError: It is no database, damaged, or of another version; see `set_aside`.
-        StoreError: It cannot be used, is another program's database, or has another writer.
-    """
+    """Open the store for writing; create it if it is missing."""
     connection = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,13 +201,7 @@ def store_error(error: Exception, path: Path) -> StoreError:
 
 
 class Reader:
-    """Reads a store, also while it is written, from any thread.
-
-    Args:
-        path: The file.
-        longest_seconds: Time limit of a snapshot's queries.
-        on_damage: Called in the reading thread when the file cannot be read as a store.
-    """
+    """Reads a store, also while it is written, from any thread."""
 
     def __init__(
         self,
@@ -232,13 +216,7 @@ class Reader:
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """Open a consistent snapshot for queries by one thread.
-
-        Raises:
-            StoreMissingError: There is no store yet.
-            TooSlowError: The queries took too long.
-            StoreError: The file cannot be read, or is of another version.
-        """
+        """Open a consistent snapshot for queries by one thread."""
         if not self.path.is_file():
             raise StoreMissingError(
                 f"there is no store at {self.path}; run a worker with --agents store, or judgestream "

@@ -58,12 +58,7 @@ class TextRow(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """The rows of one transaction.
-
-    Attributes:
-        positions: The next offset by topic and partition.
-        unreadable: Number of records with an invalid form.
-    """
+    """The rows of one transaction."""
 
     results: list[ResultRow] = field(default_factory=list)
     texts: list[TextRow] = field(default_factory=list)
@@ -74,13 +69,7 @@ class Batch:
 
 
 class Decoder:
-    """Decodes the records of each topic.
-
-    Args:
-        topics: Names of topics.
-        metrics: Names of metrics.
-        texts: Which part of the texts is kept.
-    """
+    """Decodes the records of each topic."""
 
     def __init__(self, topics: TopicSettings, metrics: Iterable[str], texts: TextsKept) -> None:
         self._topics = topics
@@ -99,8 +88,6 @@ class Decoder:
         """Decode the records of one poll.
 
         Args:
-            records: The records from aiokafka.
-            positions: The next offsets.
             oldest: Older results and texts are omitted, in milliseconds since 1970.
         """
         batch = Batch(positions=dict(positions))
@@ -131,11 +118,7 @@ class Decoder:
 
 
 def result_row(raw: bytes, *, partition: int, offset: int) -> ResultRow:
-    """Return a result's row.
-
-    Raises:
-        ValidationError: It is not a result.
-    """
+    """Return a result's row."""
     result = RESULT.validate_json(raw)
     return ResultRow(
         result_id=bytes.fromhex(result.result_id),
@@ -176,12 +159,7 @@ def _marks(result: Scored | Unscored | Failed) -> str:
 
 
 def text_row(task: JudgeTask, kept: TextsKept) -> TextRow:
-    """Return the texts of a task, which are already redacted.
-
-    Args:
-        task: The task.
-        kept: Which part of each text to keep.
-    """
+    """Return the texts of a task, which are already redacted."""
     cut = EXCERPT_CHARS if kept == "excerpt" else None
     context = None if task.context is None else {name: text[:cut] for name, text in task.context.items()}
     texts: dict[str, Any] = {

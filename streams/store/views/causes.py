@@ -45,14 +45,9 @@ class Cause:
     """A cause of a part of a fall.
 
     Attributes:
-        kind: The kind of cause.
         name: The label; empty for the whole traffic.
-        value: Its value; of a crossing of two labels, name and value have two parts, joined by " x ".
-        contribution: Points of the fall that it explains.
         low: Lower end of the 95% interval of the contribution.
-        high: Its upper end.
         before: Mean of these answers before; None if there were too few.
-        after: Mean of these answers after.
         share_before: Their share of the traffic before, 0 to 1.
         share_after: Their share after.
     """
@@ -78,11 +73,7 @@ class Finding:
     """A fall and its causes.
 
     Attributes:
-        before: Mean before.
-        after: Mean after.
-        fall: Points; negative if the mean rose.
         low: Lower end of its 95% interval.
-        high: Its upper end.
         causes: The largest first; empty if there was no significant fall.
         mix: For each label, the points caused by changed shares of its values.
     """
@@ -103,15 +94,7 @@ def find_causes(
     scale: tuple[float, float],
     product_labels: Collection[str] = (),
 ) -> Finding:
-    """Return the causes of the fall between two sets of answers.
-
-    Args:
-        before: Judged answers from before the fall.
-        after: Judged answers since.
-        scale: Lowest and highest score.
-        product_labels: Labels that identify the answering product (a model, a prompt's version): a new value
-            is a change of the product, for other labels a change of the mix.
-    """
+    """Return the causes of the fall between two sets of answers."""
     width = scale[1] - scale[0]
     whole = Part(sums_of(before), sums_of(after), width)
     names = sorted({name for answer in (*before, *after) for name in answer.labels})

@@ -48,11 +48,7 @@ class Explorer:
     """Shows a store, read only.
 
     Args:
-        reader: The store.
-        ranges: Lowest and highest score by metric, as far as known.
         links: URL templates of traces and records.
-        product_labels: Labels that identify the answering product, for the causes of incidents.
-        now: Returns the time, with its offset from UTC.
     """
 
     def __init__(
@@ -76,7 +72,6 @@ class Explorer:
         """Add the pages to an application.
 
         Args:
-            app: The application, with access control.
             refusal: Reason to refuse all requests; None: none.
         """
         if refusal is not None:
@@ -275,24 +270,12 @@ def _refusing(reason: str) -> Callable[[web.Request], Any]:
 
 
 def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
-    """Return lowest and highest score of each metric.
-
-    Raises:
-        SettingsError: A prompt pack cannot be used.
-    """
+    """Return lowest and highest score of each metric."""
     return {name: metric.score_range for name, metric in build_metrics(settings).items()}
 
 
 def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda: None) -> Explorer:
-    """Build the explorer of the settings' store.
-
-    Args:
-        settings: The settings.
-        on_damage: Called in a reading thread when the file cannot be read.
-
-    Raises:
-        SettingsError: A prompt pack cannot be used.
-    """
+    """Build the explorer of the settings' store."""
     kept = settings.store
     return Explorer(
         Reader(kept.path, on_damage=on_damage),

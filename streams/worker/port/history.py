@@ -22,9 +22,6 @@ class Point:
     """The worker's state at one time.
 
     Attributes:
-        at: Seconds since the epoch.
-        events: Events so far, by outcome.
-        lag: Unfinished records.
         lines: Mean, lower and upper bound of the latest judged answers, by metric and fingerprint.
     """
 

@@ -19,8 +19,6 @@ def earlier_points(reader: Reader, ranges: dict[str, tuple[float, float]], now: 
     """Return the running mean of the judged answers, oldest first; empty without a store.
 
     Args:
-        reader: The store.
-        ranges: Lowest and highest score by metric.
         now: Seconds since 1970.
     """
     begin = now - MAX_POINTS * LONGEST_STEP_SECONDS

@@ -34,16 +34,10 @@ class WebServer:
     """Serves one worker's state, read-only: every method but GET and HEAD is rejected.
 
     Args:
-        host: Address to listen on.
         port: Port; 0 selects a free one.
-        registry: The metrics at /metrics.
-        health: The checks at /healthz and /readyz.
-        status: Returns the data of the page, as JSON values.
         auth: Requires user and password; None for no login.
         tls: TLS context; None for plain HTTP.
         explorer: Shows the verdict store; None without a store.
-        near_page: Without a login, serve the page only to this machine; metrics and probes to all.
-        allowed_hosts: Host names accepted in requests besides this machine's, if there is no login.
     """
 
     def __init__(
@@ -82,11 +76,7 @@ class WebServer:
         return self._port.url
 
     async def start(self) -> None:
-        """Start to listen.
-
-        Raises:
-            PortError: The port is taken, or the address is not of this machine.
-        """
+        """Start to listen."""
         app = self._port.application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)

@@ -25,13 +25,6 @@ class Standing:
     """Collects the data of the status page.
 
     Args:
-        settings: The settings.
-        group_id: The consumer group.
-        agents: The agents of this worker.
-        metrics: The Prometheus metrics.
-        health: The health checks.
-        ranges: Lowest and highest score of each metric.
-        partitions: Returns the state of the assigned partitions.
         monitor: Returns a snapshot of the monitor; None without one.
     """
 

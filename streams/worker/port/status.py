@@ -34,14 +34,7 @@ def status_of(
     """Return a worker's state as plain values.
 
     Args:
-        group_id: Its consumer group.
-        agents: Its agents.
-        running_seconds: Time since its start.
-        events: Events by outcome and reason.
-        partitions: State of the assigned partitions.
-        ready: The readiness check.
         monitor: Snapshot of every series; None without a monitor.
-        ranges: Lowest and highest score of each metric.
         history: The latest hour.
         totals: The result of `totals_of`.
     """

@@ -15,9 +15,6 @@ _VERDICTS = frozenset({"scored", "unscored"})
 def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
     """Return totals over all event labels.
 
-    Args:
-        families: The collected metric families.
-
     Returns:
         `results` by metric and status, `scores` by metric and score, `dead_letters`, `corrections` and
         `suspicions` by reason, and `judges`: one entry per endpoint and model.
