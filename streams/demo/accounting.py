@@ -31,30 +31,9 @@ BUCKET_SECONDS: Final = 2.0
 _Place = tuple[str, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
-    """Both sides of the accounting identity."""
-
-    read: int
-    undecodable: int
-    unroutable: int
-    skipped: int
-    """Events not sampled, by the worker's own count."""
-    sampled: int
-    lost: int
-    """Events without task or dead letter that were not skipped either; negative if counted twice."""
-    tasks: int
-    task_dead_letters: int
-    scored: int
-    unscored: int
-    failed: int
-    in_flight: int
-    """Tasks without result or dead letter."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether every event and every task has exactly one outcome."""
-        return self.lost == 0 and self.in_flight == 0
+def holds(balance: Mapping[str, int]) -> bool:
+    """Return whether every event and every task has exactly one outcome."""
+    return balance["lost"] == 0 and balance["in_flight"] == 0
 
 
 @dataclass(slots=True)
@@ -197,24 +176,30 @@ class Accounts:
         """Tokens of all results, input and output."""
         return self.tokens["input_tokens"] + self.tokens["output_tokens"]
 
-    def balance(self, skipped: int) -> Balance:
-        """Return the balance of events and tasks; `skipped` is the worker's count of events not sampled."""
+    def balance(self, skipped: int) -> dict[str, int]:
+        """Return both sides of the accounting identity.
+
+        Args:
+            skipped: Events not sampled, by the worker's own count.
+
+        Returns:
+            Counts; `lost` events have neither task nor dead letter and were not skipped (negative: counted
+            twice), tasks `in_flight` have neither result nor dead letter.
+        """
         unroutable = sum(reason == "unroutable" for reason in self._aside.values())
         undecodable = len(self._aside) - unroutable
-        return Balance(
-            read=self.read,
-            undecodable=undecodable,
-            unroutable=unroutable,
-            skipped=skipped,
-            sampled=self.sampled,
-            lost=self.read - undecodable - unroutable - skipped - self.sampled,
-            tasks=len(self._tasks),
-            task_dead_letters=len(self._tasks_aside),
-            scored=self._statuses["scored"],
-            unscored=self._statuses["unscored"],
-            failed=self._statuses["failed"],
-            in_flight=len(self._tasks) - len(self._results) - len(self._tasks_aside),
-        )
+        return {
+            "read": self.read,
+            "undecodable": undecodable,
+            "unroutable": unroutable,
+            "skipped": skipped,
+            "sampled": self.sampled,
+            "lost": self.read - undecodable - unroutable - skipped - self.sampled,
+            "tasks": len(self._tasks),
+            "task_dead_letters": len(self._tasks_aside),
+            **{name: self._statuses[name] for name in ("scored", "unscored", "failed")},
+            "in_flight": len(self._tasks) - len(self._results) - len(self._tasks_aside),
+        }
 
     def means(self, half_way: float) -> Mapping[str, tuple[WeightedSums, WeightedSums]]:
         """Return each metric's weighted sums before and from a position on."""

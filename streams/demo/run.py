@@ -225,7 +225,7 @@ class _Demo:
     def _silence(self) -> str | None:
         """Return a message if tasks are in flight and no verdict came for a while."""
         results, since = self._verdict
-        if results != self._accounts.results or not self._accounts.balance(0).in_flight:
+        if results != self._accounts.results or not self._accounts.balance(0)["in_flight"]:
             self._verdict = (self._accounts.results, time.monotonic())
             return None
         seconds = SILENT_SECONDS + self._plan.judge_latency_seconds
@@ -247,7 +247,7 @@ class _Demo:
     def _unfinished(self, sent: int) -> int:
         """Return the number of events and tasks without outcome."""
         balance = self._accounts.balance(self._skipped())
-        return max(sent - balance.read + balance.lost + balance.in_flight, 0)
+        return max(sent - balance["read"] + balance["lost"] + balance["in_flight"], 0)
 
     async def _stop_worker(self, worker: asyncio.Task[None], stop: asyncio.Event) -> None:
         # Let a starting worker finish its start: stopping it earlier would leak its threads.

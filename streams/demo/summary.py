@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.text.printable import printable
-from streams.demo.accounting import Accounts, Balance, Course
+from streams.demo.accounting import Accounts, Course, holds
 from streams.monitoring.statistics.estimators import WeightedSums
 
 
 def summary(
     accounts: Accounts,
-    balance: Balance,
+    balance: Mapping[str, int],
     *,
     half_way: float,
     ranges: Mapping[str, tuple[float, float]],
@@ -31,12 +31,11 @@ def summary(
     courses = {metric: accounts.courses.get(metric) or Course() for metric in ranges}
     return {
         "events": {
-            name: getattr(balance, name)
-            for name in ("read", "undecodable", "unroutable", "skipped", "sampled")
+            name: balance[name] for name in ("read", "undecodable", "unroutable", "skipped", "sampled")
         },
-        "results": {name: getattr(balance, name) for name in ("scored", "unscored", "failed")},
+        "results": {name: balance[name] for name in ("scored", "unscored", "failed")},
         "dead_letters": accounts.dead_letters,
-        "identity_holds": balance.holds,
+        "identity_holds": holds(balance),
         "means": {
             metric: {"before": _rounded(before.mean), "after": _rounded(after.mean)}
             for metric, (before, after) in halves.items()
@@ -47,9 +46,9 @@ def summary(
         "cost_usd": accounts.cost_usd,
         "seconds": round(seconds, 3),
         "tasks": {
-            "total": balance.tasks,
-            "dead_letters": balance.task_dead_letters,
-            "in_flight": balance.in_flight,
+            "total": balance["tasks"],
+            "dead_letters": balance["task_dead_letters"],
+            "in_flight": balance["in_flight"],
         },
         "usage": {name: accounts.tokens[name] for name in ("input_tokens", "cached_tokens", "output_tokens")},
         "estimates": {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any, Final
 
 from judge.endpoints.addresses import is_loopback
@@ -50,37 +52,32 @@ def _settings(answers: Answers, *, is_priced: bool) -> str:
         begins = "start with new events; earliest judges the whole backlog"
         create = "false # judgestream topics --config settings.yaml creates missing topics"
     key = "" if answers.is_free else ", api_key_env: OPENAI_API_KEY"
-    url, model = json.dumps(answers.base_url), json.dumps(answers.model)
-    return f"""\
-# Settings of judgestream. Check them: judgestream config check {SETTINGS}
-# Test everything a worker needs: judgestream doctor --config {SETTINGS}
-# Override any with JUDGESTREAM_<SECTION>__<FIELD>; docs/settings.md lists all.
+    return _filled(
+        "settings",
+        servers=json.dumps(answers.bootstrap_servers),
+        where=where,
+        start=start,
+        begins=begins,
+        topic=json.dumps(answers.topic),
+        create=create,
+        rate=f"{answers.sampled:g}",
+        metrics=metrics,
+        url=json.dumps(answers.base_url),
+        model=json.dumps(answers.model),
+        key=key,
+        budget=_budget(answers, is_priced=is_priced),
+    )
 
-kafka:
-  bootstrap_servers: {json.dumps(answers.bootstrap_servers)} # {where}
-  group_id: judgestream
-  start: {start} # {begins}
 
-topics:
-  events: {json.dumps(answers.topic)} # results go to qa.scores, alerts to qa.alerts
-  create: {create}
+class _Template(string.Template):
+    """A text with @names: shells and YAML use $."""
 
-# For events of another shape map them with JMESPath to the fields of {EVENTS}; judgestream map shows ten.
-# ingest:
-#   mapping: {{event_id: request.id, question: request.text, answer: response.text}}
+    delimiter = "@"
 
-sampling:
-  default_rate: {answers.sampled:g} # the share of answers to judge; means are weighted by it
-  # rules: [{{name: gold, when: {{tenant: gold}}, rate: 1.0}}]
 
-metrics:
-{metrics}
-judge:
-  endpoints: [{{name: primary, base_url: {url}, model: {model}{key}}}]
-  budget: {_budget(answers, is_priced=is_priced)}
-
-telemetry: {{host: 127.0.0.1, port: 8080}} # a live page, /metrics, /healthz and /readyz
-"""
+def _filled(name: str, **values: str) -> str:
+    text = resources.files("streams.cli.beginning").joinpath(f"{name}.txt").read_text("utf-8")
+    return _Template(text).substitute(values)
 
 
 def _budget(answers: Answers, *, is_priced: bool) -> str:
@@ -117,72 +114,15 @@ def _compose(answers: Answers, version: str) -> str:
         place = '    ports: ["127.0.0.1:8080:8080"]\n'
         inside = "      JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS: kafka:9092\n" if answers.is_new_kafka else ""
         environment = f"    environment:\n{inside}      JUDGESTREAM_TELEMETRY__HOST: 0.0.0.0\n{key}"
-    judge = _offline(version, on_host=on_host) if answers.is_offline else ""
-    return f"""\
-# For trying judgestream on one machine: docker compose up --detach, then http://127.0.0.1:8080.
-# No TLS, no login, loopback only.
-# The image: make image in a clone of judgestream, or name one in JUDGESTREAM_IMAGE.
-
-name: judgestream
-
-services:
-{_kafka() if answers.is_new_kafka else ""}\
-  worker:
-    image: ${{JUDGESTREAM_IMAGE:-judgestream:{version}}}
-    init: true
-    restart: unless-stopped
-    read_only: true
-    tmpfs: [/tmp]
-    cap_drop: [ALL]
-    security_opt: ["no-new-privileges:true"]
-{depends}{place}{environment}\
-    volumes: ["./{SETTINGS}:/etc/judgestream/config.yaml:ro"]
-    stop_grace_period: 60s # calls in flight get 35 s to end
-{judge}"""
-
-
-def _kafka() -> str:
-    return f"""\
-  kafka:
-    image: {KAFKA_IMAGE}
-    restart: unless-stopped
-    ports: ["127.0.0.1:{HOST_PORT}:{HOST_PORT}"]
-    environment:
-      KAFKA_NODE_ID: 1
-      KAFKA_PROCESS_ROLES: broker,controller
-      KAFKA_CONTROLLER_QUORUM_VOTERS: 1@kafka:9094
-      KAFKA_LISTENERS: INSIDE://:9092,HOST://:{HOST_PORT},CONTROLLER://:9094
-      KAFKA_ADVERTISED_LISTENERS: INSIDE://kafka:9092,HOST://127.0.0.1:{HOST_PORT}
-      KAFKA_LISTENER_SECURITY_PROTOCOL_MAP: INSIDE:PLAINTEXT,HOST:PLAINTEXT,CONTROLLER:PLAINTEXT
-      KAFKA_INTER_BROKER_LISTENER_NAME: INSIDE
-      KAFKA_CONTROLLER_LISTENER_NAMES: CONTROLLER
-      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
-      KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR: 1
-      KAFKA_TRANSACTION_STATE_LOG_MIN_ISR: 1
-      KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS: 0
-      KAFKA_AUTO_CREATE_TOPICS_ENABLE: "false" # the worker creates them (topics.create), not a misspelt name
-    healthcheck:
-      test: ["CMD", "/opt/kafka/bin/kafka-broker-api-versions.sh", "--bootstrap-server", "127.0.0.1:9092"]
-      interval: 10s
-      timeout: 10s
-      retries: 12
-      start_period: 15s
-"""
-
-
-def _offline(version: str, *, on_host: bool) -> str:
+    kafka = _filled("kafka", image=KAFKA_IMAGE, port=str(HOST_PORT)) if answers.is_new_kafka else ""
     network = "host" if on_host else "service:worker # it listens on loopback only"
-    return f"""\
-  offline-judge:
-    image: ${{JUDGESTREAM_IMAGE:-judgestream:{version}}}
-    command: ["offline-judge", "--port", "{OFFLINE_PORT}"]
-    init: true
-    restart: unless-stopped
-    read_only: true
-    tmpfs: [/tmp]
-    cap_drop: [ALL]
-    security_opt: ["no-new-privileges:true"]
-    network_mode: {network}
-    healthcheck: {{disable: true}}
-    depends_on: {{worker: {{condition: service_started, restart: true}}}}
-"""
+    judge = _filled("offline", version=version, port=str(OFFLINE_PORT), network=network)
+    return _filled(
+        "compose",
+        kafka=kafka,
+        version=version,
+        depends=depends,
+        place=place,
+        environment=environment,
+        judge=judge if answers.is_offline else "",
+    )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from schemas import DeadLetter, DeadLetterReason, JudgeTask, Source
-from streams.demo.accounting import POSITION_HEADER, Accounts, Balance
+from streams.demo.accounting import POSITION_HEADER, Accounts, holds
 from streams.settings import TopicSettings
 from tests.streams.results import START, alert, failed, scored, task_of, unscored
 
@@ -53,27 +53,27 @@ def test_adds_up() -> None:
     dead letter.
     """
     balance = whole().balance(skipped=1)
-    assert balance == Balance(
-        read=6, undecodable=1, unroutable=1, skipped=1, sampled=3,
-        tasks=5, scored=2, unscored=1, failed=1, task_dead_letters=1, in_flight=0, lost=0,
-    )  # fmt: skip
-    assert balance.holds
+    assert balance == {
+        "read": 6, "undecodable": 1, "unroutable": 1, "skipped": 1, "sampled": 3,
+        "tasks": 5, "scored": 2, "unscored": 1, "failed": 1, "task_dead_letters": 1, "in_flight": 0, "lost": 0,
+    }  # fmt: skip
+    assert holds(balance)
 
 
 @pytest.mark.parametrize(("skipped", "lost"), [(0, 1), (2, -1)])
 def test_an_event_without_a_trace_or_with_two_breaks_the_identity(skipped: int, lost: int) -> None:
     """A skipped count that differs from the topics gives a lost event and an unbalanced account."""
     balance = whole().balance(skipped=skipped)
-    assert balance.lost == lost
-    assert not balance.holds
+    assert balance["lost"] == lost
+    assert not holds(balance)
 
 
 def test_a_task_without_an_end_is_in_flight() -> None:
     accounts = whole()
     accounts.add_task(task(4, "coverage"))
     balance = accounts.balance(skipped=1)
-    assert balance.in_flight == 1
-    assert not balance.holds
+    assert balance["in_flight"] == 1
+    assert not holds(balance)
 
 
 def test_repeats_count_once() -> None:
@@ -96,8 +96,8 @@ def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() ->
     accounts.add_task(first.model_copy(update={"source": Source(topic="qa.events", partition=0, offset=1)}))
     accounts.add_result(scored(0, 5), 0)
     balance = accounts.balance(skipped=0)
-    assert (balance.read, balance.sampled, balance.tasks, balance.scored) == (2, 2, 1, 1)
-    assert balance.holds
+    assert (balance["read"], balance["sampled"], balance["tasks"], balance["scored"]) == (2, 2, 1, 1)
+    assert holds(balance)
 
 
 def test_means_are_weighted_and_split_at_half_way() -> None:
