@@ -1,13 +1,15 @@
-"""Formats a record as one line: for people according to its topic, for programs as JSON."""
+"""The records that `judgestream tail` shows, a line each: for people by topic, for programs as JSON."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 from pydantic import ValidationError
 
 from judge.text.printable import printable, reason_of
@@ -17,6 +19,46 @@ from streams.settings import TopicSettings
 from streams.store.views.card import Folding
 
 MAX_TEXT_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """Conditions on a record's value, all of which must hold; a record without the field does not match."""
+
+    metric: str | None = None
+    status: str | None = None
+    event_id: str | None = None
+    max_score: int | None = None
+    """This score or a lower one."""
+    labels: Mapping[str, str]
+    """All of these."""
+    since: int | None = None
+    """Milliseconds since 1970."""
+
+    def fits(self, record: Any) -> bool:
+        """Return whether a record matches."""
+        if self.since is not None and (record.timestamp or 0) < self.since:
+            return False
+        if self == RecordFilter(labels={}, since=self.since):
+            return True
+        try:
+            value = msgspec.json.decode(record.value or b"")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return isinstance(value, dict) and self._fits_value(value)
+
+    def _fits_value(self, value: Mapping[str, Any]) -> bool:
+        named = (("metric", self.metric), ("status", self.status), ("event_id", self.event_id))
+        if any(wanted is not None and value.get(name) != wanted for name, wanted in named):
+            return False
+        score, labels = value.get("score"), value.get("labels")
+        if self.max_score is not None and not (isinstance(score, int | float) and score <= self.max_score):
+            return False
+        if not self.labels:
+            return True
+        return isinstance(labels, dict) and all(
+            labels.get(name) == wanted for name, wanted in self.labels.items()
+        )
 
 
 def record_json(record: Any) -> str:

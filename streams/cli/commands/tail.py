@@ -16,7 +16,7 @@ from streams.cli.session import BootstrapOption, ConfigOption, Session, session
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-    from streams.cli.record_filter import RecordFilter
+    from streams.cli.records import RecordFilter
     from streams.cli.texts import TaskTexts
 
 
@@ -85,7 +85,7 @@ def _wanted(
 ) -> RecordFilter:
     from datetime import UTC, datetime
 
-    from streams.cli.record_filter import RecordFilter
+    from streams.cli.records import RecordFilter
     from streams.errors import BadFilterError
     from streams.store.query import moment, parse
 

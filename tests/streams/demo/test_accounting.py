@@ -55,7 +55,8 @@ def test_adds_up() -> None:
     balance = whole().balance(skipped=1)
     assert balance == {
         "read": 6, "undecodable": 1, "unroutable": 1, "skipped": 1, "sampled": 3,
-        "tasks": 5, "scored": 2, "unscored": 1, "failed": 1, "task_dead_letters": 1, "in_flight": 0, "lost": 0,
+        "tasks": 5, "scored": 2, "unscored": 1, "failed": 1, "task_dead_letters": 1,
+        "in_flight": 0, "lost": 0,
     }  # fmt: skip
     assert holds(balance)
 

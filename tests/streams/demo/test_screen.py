@@ -81,10 +81,9 @@ def piped(*views: View) -> str:
 
 def stopped(width: int) -> str:
     """Render the summary after Ctrl-C."""
-    balance = {
-        "read": 300, "undecodable": 0, "unroutable": 0, "skipped": 0, "sampled": 300, "scored": 300, "unscored": 0, "failed": 0,
-        "tasks": 300, "task_dead_letters": 0, "in_flight": 0, "lost": 0,
-    }  # fmt: skip
+    balance = dict.fromkeys(("undecodable", "unroutable", "skipped", "lost"), 0)
+    balance |= dict.fromkeys(("unscored", "failed", "task_dead_letters", "in_flight"), 0)
+    balance |= dict.fromkeys(("read", "sampled", "scored", "tasks"), 300)
     headline = "coverage and relevance fell: model=m1 is new"
     values = summary(
         view().accounts,

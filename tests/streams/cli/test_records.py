@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.cli.record_filter import RecordFilter
+from streams.cli.records import RecordFilter
 from tests.streams.results import scored, unscored
 
 
