@@ -144,9 +144,6 @@ class Endpoint:
         Raises:
             EndpointDownError: The endpoint is down; nothing was sent.
             DrainingError: Queued calls were cancelled; nothing was sent.
-            JudgeUnavailableError: The endpoint cannot answer now.
-            JudgeConfigurationError: It refuses the call because of the configuration.
-            EventError: It refuses this request, or its reply is truncated or refused.
         """
         if self.breaker.is_open:
             raise self._down()
@@ -184,7 +181,6 @@ class Endpoint:
         return reply
 
     def history(self, metric: str) -> History:
-        """Return the latest outcomes of a metric."""
         return self.histories.setdefault(metric, History())
 
     async def is_fault_of_event(self, metric: str, trial: Trial, kind: str, *, paid: bool) -> bool:
@@ -236,7 +232,6 @@ class Endpoint:
             ) from error
 
     def _used(self, reply: ChatReply | None, attempt: Attempt | None) -> None:
-        """Record the tokens of a call."""
         if reply is None:
             return
         if attempt is not None:
