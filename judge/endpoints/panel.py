@@ -8,9 +8,10 @@ further tie the first in the panel's order.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +36,14 @@ class PanelJudge:
     """Asks all members concurrently and publishes the decision of `votes.decide`.
 
     Members whose endpoint is down are awaited only if the others give no quorum. A member that fails on an
-    answer has no vote on it. Without a quorum the result is `Failed("no_quorum")`.
+    answer has no vote on it. Without a majority the result is `Failed("no_quorum")`.
     """
 
-    def __init__(self, members: Sequence[Member], *, quorum: int, score_range: tuple[float, float]) -> None:
+    def __init__(self, members: Sequence[Member], *, score_range: tuple[float, float]) -> None:
         self._members = tuple(members)
-        self._quorum = quorum
+        self._quorum = len(self._members) // 2 + 1
         self._score_range = score_range
-        self.evaluator = panel_evaluator([one.evaluator for one in members], quorum=quorum)
+        self.evaluator = panel_evaluator([one.evaluator for one in members], quorum=self._quorum)
 
     async def judge(self, task: JudgeTask) -> Result:
         """Judge one answer, retrying transient failures without a time limit.
@@ -52,31 +53,38 @@ class PanelJudge:
             DrainingError: The task was cancelled before it was sent.
             ValueError: The task belongs to another metric.
         """
-        asked = range(len(self._members))
-        given: dict[int, Result] = dict(
-            await _all([self._vote(place, task, patient=False) for place in asked])
-        )
-        down = [place for place in asked if place not in given]
+        given: dict[int, Result] = {}
+        await self._ask(range(len(self._members)), task, given, patient=False)
+        down = [place for place in range(len(self._members)) if place not in given]
         if down and self._verdicts(given) < self._quorum:
-            await self._wait_for(down, task, given)
+            await self._ask(down, task, given, patient=True)
         return self._result([(self._members[place], given[place]) for place in sorted(given)])
 
-    async def _wait_for(self, down: Sequence[int], task: JudgeTask, given: dict[int, Result]) -> None:
-        """Wait for members whose endpoint is down, until there is a quorum or all have answered."""
-        waiting = {asyncio.create_task(self._vote(place, task, patient=True)) for place in down}
-        try:
-            while waiting and self._verdicts(given) < self._quorum:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                given.update(one for task_ in done for one in task_.result())
-        finally:
-            await _cancelled(waiting)
+    async def _ask(
+        self, places: Sequence[int], task: JudgeTask, given: dict[int, Result], *, patient: bool
+    ) -> None:
+        """Ask members concurrently; the first error cancels the others.
 
-    async def _vote(self, place: int, task: JudgeTask, *, patient: bool) -> list[tuple[int, Result]]:
-        """Return one member's result; empty if its endpoint is down and the caller does not wait."""
+        Args:
+            places: The members.
+            task: The task.
+            given: Receives their results, none from a member whose endpoint is down.
+            patient: Whether to wait for endpoints that are down, until there is a quorum.
+        """
+        waiting = {asyncio.create_task(self._vote(place, task, given, patient=patient)) for place in places}
         try:
-            return [(place, await self._members[place].judge.judge(task, patient=patient))]
-        except EndpointDownError:
-            return []
+            while waiting and not (patient and self._verdicts(given) >= self._quorum):
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+        finally:
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _vote(self, place: int, task: JudgeTask, given: dict[int, Result], *, patient: bool) -> None:
+        with contextlib.suppress(EndpointDownError):
+            given[place] = await self._members[place].judge.judge(task, patient=patient)
 
     @staticmethod
     def _verdicts(given: dict[int, Result]) -> int:
@@ -143,21 +151,6 @@ def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
             "parameters": {"panel": [{"model": one.model, **one.parameters} for one in members]},
         }
     )
-
-
-async def _all(votes: Sequence[Coroutine[Any, Any, list[tuple[int, Result]]]]) -> list[tuple[int, Result]]:
-    """Await all votes; the first error cancels the others."""
-    tasks = {asyncio.create_task(one) for one in votes}
-    try:
-        return [vote for given in await asyncio.gather(*tasks) for vote in given]
-    finally:
-        await _cancelled(tasks)
-
-
-async def _cancelled(tasks: set[asyncio.Task[list[tuple[int, Result]]]]) -> None:
-    for one in tasks:
-        one.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _agreement(decided: Decided) -> dict[str, Any]:

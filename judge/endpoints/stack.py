@@ -162,7 +162,6 @@ class JudgingStack:
                 members.append(Member(chat.endpoint, chat.model, judge.evaluator, asking))
         return PanelJudge(
             members,
-            quorum=len(members) // 2 + 1,
             score_range=metric.score_range,
         )
 

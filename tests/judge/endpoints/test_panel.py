@@ -186,13 +186,12 @@ async def test_a_member_with_a_wrong_key_is_as_one_that_is_down() -> None:
 
 
 def test_another_panel_is_another_evaluator() -> None:
-    """The fingerprint depends on members, order, quorum and samples."""
+    """The fingerprint depends on members, order and samples."""
     judging = stack(Voter("a", 1), Voter("b", 2), Voter("c", 3))
     panels = [
         judging.panel(TONE, endpoints=["a", "b"]),
         judging.panel(TONE, endpoints=["b", "a"]),
         judging.panel(TONE, endpoints=["a", "c"]),
-        judging.panel(TONE, endpoints=["a", "b"], quorum=1),
         judging.panel(TONE, endpoints=["a", "b"], samples=2),
     ]
     assert len({one.evaluator.fingerprint for one in panels}) == len(panels)
