@@ -16,8 +16,7 @@ from streams.cli.session import BootstrapOption, ConfigOption, Session, session
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-    from streams.cli.records import RecordFilter
-    from streams.cli.texts import TaskTexts
+    from streams.cli.records import RecordFilter, TaskTexts
 
 
 def tail(
@@ -152,7 +151,7 @@ async def _follow(
 
 
 async def _texts(call: Session, known: Collection[str], since: int, stack: AsyncExitStack) -> TaskTexts:
-    from streams.cli.texts import TaskTexts
+    from streams.cli.records import TaskTexts
     from streams.kafka.topics.grants import tail_grants
     from streams.kafka.topics.table import message_of
 
