@@ -67,7 +67,7 @@ class Judge:
         tokens_per_minute: Likewise, input and output together.
         context_tokens: The model's context window, to which references and pages are fitted; None: nothing is
             cut.
-        options: Concurrency, retries, hedging, limit of replies, repair turns.
+        options: Concurrency, retries, limit of replies, repair turns.
         limits: Limits of texts.
         prices: Prices of tokens, for `cost_usd`.
         cache: Cache of verdicts; closed with the judge.

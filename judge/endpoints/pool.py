@@ -259,10 +259,7 @@ class RetryingJudge:
         """Pause before an event is asked again that the endpoint answered, but did not judge."""
         failures = attempt.trials[endpoint.name].failures
         if failures > 1 and endpoint.is_up:
-            longest = self._pool.patience.first_wait_seconds * min(
-                2.0 ** (failures - 2), LONGEST_RETRY_FACTOR
-            )
-            await self._pool.pause(longest * (0.5 + 0.5 * self._pool.chance()), self._endpoints)
+            await self._pause(min(2.0 ** (failures - 2), LONGEST_RETRY_FACTOR))
 
     def _judged(self, endpoint: Endpoint, attempt: Attempt) -> None:
         """Record a verdict: earlier failures of the event were those of its endpoints."""
@@ -293,12 +290,13 @@ class RetryingJudge:
             return
         if following is None or following.name in attempt.avoided:
             attempt.avoided.clear()
-        patience = self._pool.patience
-        longest = min(
-            patience.longest_wait_seconds, patience.first_wait_seconds * 2.0 ** min(attempt.pauses, 30)
-        )
         attempt.pauses += 1
-        # Jitter of up to half spreads retries.
+        await self._pause(2.0 ** min(attempt.pauses - 1, 30))
+
+    async def _pause(self, first_waits: float) -> None:
+        """Pause for a multiple of the first wait; jitter of up to half spreads retries."""
+        patience = self._pool.patience
+        longest = min(patience.longest_wait_seconds, patience.first_wait_seconds * first_waits)
         await self._pool.pause(longest * (0.5 + 0.5 * self._pool.chance()), self._endpoints)
 
     def _observe(self, endpoint: Endpoint, outcome: str, attempt: Attempt) -> None:

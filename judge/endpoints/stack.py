@@ -24,7 +24,7 @@ SAMPLES_TEMPERATURE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """Options of a judging stack; pass it to `Judge` to change concurrency, retries or hedging.
+    """Options of a judging stack; pass it to `Judge` to change concurrency or retries.
 
     Args:
         max_in_flight: Concurrent calls over all endpoints; at least 1.
