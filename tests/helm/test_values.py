@@ -9,9 +9,9 @@ from typing import Any, Union, get_args, get_origin
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
-from streams.settings import Settings
+from streams.settings import Secret, Settings
 from tests.helm.chart import CHART, CI_VALUES, load, name_of, schema
 from tests.places import ROOT
 
@@ -159,7 +159,7 @@ def _secrets(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tu
     """The paths of all secret settings."""
     for name, field in model.model_fields.items():
         for annotation in _alternatives(field.annotation):
-            if annotation is SecretStr:
+            if annotation is Secret:
                 yield (*above, name)
             elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 yield from _secrets(annotation, (*above, name))

@@ -220,8 +220,8 @@ async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytes
         agent = _agent(path, broker, days=30, monotonic=lambda: clock[0])
         async with _running(agent):
             await until(lambda: _count(path) == 6 and agent._tidied == 0, "all", deadline_seconds=30)
-            await _send(producer, [result_record(scored(9, 3, seconds=34 * 86_400.0))])
-            # Answers 0 to 3 are more than 30 days older than the newest.
+            await _send(producer, [result_record(scored(9, 3, seconds=33.5 * 86_400.0))])
+            # Answers 0 to 3 are more than 30 days older than the newest, at 33.5 days.
             for left in (7, 6, 5, 4, 3):
                 await until(functools.partial(_has, path, left), f"{left} left", deadline_seconds=30)
                 clock[0] += 10.0
