@@ -40,8 +40,8 @@ def expected_answers(
     So it brings its part w of the threshold T to an alarm after log(1 + T / w / (1 / r + that)) / r answers;
     the first bet counts. Of unequal weights only the effective answers do.
 
-    Simulated medians are 0.8 to 1.1 of this for falls of many margins, and down to a third for falls hardly
-    beyond it, where chance calls before the mean path does (`python -m benchmarks monitor`).
+    Simulated medians are 0.8 to 1.1 of this for falls of several margins; 0.4 to 4 for falls hardly beyond
+    it, where the error of the learned mean decides (`python -m benchmarks monitor`).
 
     Args:
         fall: Of the mean, on the scale [0, 1].
