@@ -37,14 +37,9 @@ class Change:
     """A drop, or a recovery from one.
 
     Attributes:
-        kind: drop or recovered.
-        measure: The measure that changed.
         further: Whether it is a further drop; its baseline is then the level since the last drop.
-        baseline: The baseline; its count is 0 for a configured target.
+        baseline: Its count is 0 for a configured target.
         current: The estimate since the change.
-        statistic: The statistic of the test that detected it.
-        threshold: The threshold of that test.
-        detector: The name of that test.
         began_at: Estimated start of the change, by the answers' own time.
         dropped_at: Estimated start of the drop; `began_at` for a drop.
         or_earlier: Whether the change may have started before the stored scores; `began_at` is then their
@@ -70,7 +65,6 @@ class Watch:
     """The baseline, season, mix and tests of one measure.
 
     Args:
-        measure: The measure.
         first: Number of scores for the first baseline.
         threshold: Scores of this series per allowed false alarm, and per allowed false recovery.
     """
@@ -94,7 +88,6 @@ class Watch:
 
     @property
     def state(self) -> SeriesState:
-        """The current state."""
         if self._upward is not None:
             return "dropped"
         return "learning" if self._target is None and not self._baseline.learned else "watching"
@@ -144,7 +137,6 @@ class Watch:
         """Add one score; return the change it triggers, if any.
 
         Args:
-            sample: The score.
             share: Its weight relative to the largest of its policy.
             history: The latest scores, including this one.
             may_call: Whether a drop may be reported now; evidence is collected in any case.
@@ -203,12 +195,7 @@ class Watch:
         return change
 
     def _fall_to(self, change: Change, most: float) -> None:
-        """Learn the level since a drop, to detect a further fall.
-
-        Args:
-            change: The drop.
-            most: Upper end of the interval of the level so far.
-        """
+        """Learn the level since a drop, to detect a further fall; it is hardly above `most`."""
         self._relief = 0.0
         self._relieve(most)
         self._fallen = GrowingBaseline(first=self._first, min_drop=self._least_drop)

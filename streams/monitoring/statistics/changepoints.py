@@ -22,7 +22,7 @@ def samples_since_shift(latest_first: Iterable[tuple[float, float]], *, normal_m
         normal_mean: The mean before the fall.
 
     Returns:
-        The number of samples since the start; 0 if no start indicates a fall.
+        0 if no start indicates a fall.
     """
     best, since = 0.0, 0
     fall = squares = 0.0

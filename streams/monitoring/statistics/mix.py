@@ -10,10 +10,8 @@ MOST_PARTS = 50
 _PRIOR_COUNT = 30.0
 """Effective answers at which a part's own mean has weight 1/2."""
 
-
 _KNOWN_COUNT = 60
 """Samples of the whole after which a part seen for the first time is new."""
-
 _PROBATION = 4
 """A new part is known once the whole has grown by this factor."""
 
@@ -33,8 +31,6 @@ class Mix:
         parts: Earlier `parts`.
         offsets: Earlier `offsets`.
     """
-
-    __slots__ = ("_offsets", "_parts")
 
     def __init__(
         self,
@@ -62,8 +58,7 @@ class Mix:
         """Add one sample; offsets change at the next `refit`.
 
         Args:
-            part: The part's name.
-            value: The sample, in [0, 1].
+            value: In [0, 1].
             weight: The inverse of its inclusion probability.
             count: Samples of the whole so far.
         """

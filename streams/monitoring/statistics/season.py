@@ -46,9 +46,7 @@ EVEN: Waves = (1.0, *[0.0] * (_SIZE - 1))
 class Swing:
     """The offset of a time's baseline mean from the mean of some traffic.
 
-    Attributes:
-        offset: In units of the scale [0, 1].
-        error: Standard error of the offset: large for an hour without data.
+    In units of the scale [0, 1]; the error is large for an hour without data.
     """
 
     offset: float
@@ -61,7 +59,7 @@ class Season:
     A ridge regression of the hourly means on sines and cosines (three of the day, three of the week): with
     m_h the mean of hour h from n_h effective samples of variance v (within hours, over all of them), and φ_h
     its sines and cosines, the precision of m_h is 1 / (v / n_h + 0.0075²), and each coefficient has prior
-    mean 0 and the standard deviation in `_WAVES`. Source: Hoerl and Kennard, "Ridge regression"
+    mean 0 and the standard deviation in `_DEVIATIONS`. Source: Hoerl and Kennard, "Ridge regression"
     (Technometrics, 1970), in its Bayesian reading.
 
     An hour is used once it is over, so a prediction depends on the past. It is relative to the mean of some
@@ -70,8 +68,6 @@ class Season:
     Args:
         state: Earlier `state`.
     """
-
-    __slots__ = ("_hour", "_models", "_open", "_precision", "_squares", "_swings", "_weighted")
 
     def __init__(self, state: Sequence[Sequence[float]] | None = None) -> None:
         self._precision = [[0.0] * _SIZE for _ in range(_SIZE)]
@@ -96,13 +92,7 @@ class Season:
         return [head, list(self._weighted), *(list(row) for row in self._precision)]
 
     def add(self, at_seconds: float, value: float, weight: float) -> None:
-        """Add one sample.
-
-        Args:
-            at_seconds: Time of its answer, in seconds since the epoch.
-            value: The sample, in [0, 1].
-            weight: The inverse of its inclusion probability.
-        """
+        """Add one sample in [0, 1], with the inverse of its inclusion probability."""
         hour = int(at_seconds // _HOUR_SECONDS)
         if self._hour is None:
             self._hour = hour
@@ -218,10 +208,9 @@ def waves(step: int) -> Waves:
 
 
 def _inverse(matrix: list[list[float]]) -> tuple[list[list[float]], float]:
-    """Invert a symmetric positive definite matrix (Gauss and Jordan; its diagonal needs no pivoting).
+    """Return the inverse of a symmetric positive definite matrix, and the logarithm of its determinant.
 
-    Returns:
-        The inverse, and the logarithm of the determinant.
+    By Gauss and Jordan; its diagonal needs no pivoting.
     """
     rows = matrix
     log_determinant = 0.0
