@@ -22,8 +22,10 @@ _DEVIATIONS = (0.03, 0.015, 0.01, 0.008, 0.005, 0.003)
 """Prior standard deviation of each wave's sine and cosine coefficients, on the scale [0, 1]."""
 _SIZE = 1 + 2 * len(_PERIODS)
 _DAILY = range(1, 7)
-_SCALES = ((0.1, 0.5), (0.6, 0.3), (1.5, 0.2))
-"""Scales of the swings (nearly none, moderate, strong) with their prior probabilities."""
+_DAILY_SCALES = ((0.1, 0.5), (0.6, 0.3), (1.5, 0.2))
+_WEEKLY_SCALES = ((0.1, 0.6), (0.6, 0.4))
+"""Scales of the swings (nearly none, moderate, strong) with their prior probabilities.
+A strong weekly swing would explain any drop of the first week."""
 _WANDER = 0.0075
 """Random deviation of an hour's mean; limits the weight of a busy hour."""
 _KEPT_AN_HOUR = 0.5 ** (1 / (24 * 7 * 8))
@@ -155,7 +157,7 @@ class Season:
     def _fit(self) -> None:
         """Fit every scale, and weigh it by its evidence, exp(b·θ / 2) sqrt(|prior| / |prior + precision|)."""
         fits = []
-        for (daily, chance), (weekly, other_chance) in product(_SCALES, _SCALES):
+        for (daily, chance), (weekly, other_chance) in product(_DAILY_SCALES, _WEEKLY_SCALES):
             prior = _prior(daily, weekly)
             covariance, log_determinant = _inverse(
                 [
