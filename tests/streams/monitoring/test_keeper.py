@@ -91,7 +91,7 @@ class Broker:
             yield record
 
 
-def keeper(broker: Broker, owned: Collection[int] = (0,)) -> Keeper:
+def keeper(broker: Broker, owned: Collection[int] = (0,), **further: Any) -> Keeper:
     return Keeper(
         CONFIG,
         broker,  # type: ignore[arg-type]  # in the place of topics
@@ -101,6 +101,7 @@ def keeper(broker: Broker, owned: Collection[int] = (0,)) -> Keeper:
         scores=SCORES,
         finished=broker.finished,
         assigned=lambda: owned,
+        **further,
     )
 
 
@@ -181,6 +182,19 @@ async def test_without_any_state_the_observations_are_read_again() -> None:
     for record in log[400:]:
         await second.handle(record)
     assert broker.alerts == undisturbed(broker)
+
+
+async def test_alerts_carry_the_incident_that_is_known() -> None:
+    """Each published alert names its incident, and is the monitor's own otherwise."""
+    broker = Broker()
+    one = keeper(broker, tell=lambda alert: f"incident of {alert.metric}")
+    for result in results(seeded(1)):
+        await broker.observation(result)
+    for record in broker.logs[OBSERVATIONS]:
+        await one.handle(record)
+    assert {alert.incident_id for alert in broker.alerts} == {"incident of relevance"}
+    bare = [alert.model_copy(update={"incident_id": None}) for alert in broker.alerts]
+    assert bare == undisturbed(broker)
 
 
 async def test_a_partition_that_comes_back_is_brought_up_to_date() -> None:

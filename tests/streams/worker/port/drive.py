@@ -60,6 +60,10 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     page.evaluate("document.activeElement.blur()")
     page.screenshot(path=f"{folder}/page-{name}.png")
     if name == "light":
+        page.route("**/status.json", _refused)
+        page.wait_for_selector("#trouble:not([hidden])")
+        seen["trouble"] = page.inner_text("#trouble")
+        page.unroute("**/status.json")
         page.route("**/status.json", lambda route: route.abort())
         page.wait_for_selector("#state:has-text('does not answer')")
         page.wait_for_selector("body[data-stale='true']", timeout=20000)
@@ -69,6 +73,13 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     seen["asked"] = sorted(set(asked))
     page.close()
     return seen
+
+
+def _refused(route: Any) -> None:
+    """Answer as a worker whose judge refuses it."""
+    status = route.fetch().json()
+    status["judge"] = {"trouble": "judge endpoint offline answered 401", "deferred": None}
+    route.fulfill(json=status)
 
 
 def main(address: str, chromium: str, folder: str) -> None:

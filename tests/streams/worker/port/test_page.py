@@ -109,6 +109,8 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
         assert seen["headers"]["x-content-type-options"] == "nosniff"
     assert views["light"]["ground"] == "rgb(255, 255, 255)"
     assert views["dark"]["ground"] == "rgb(15, 19, 24)"
+    assert "judge endpoint offline answered 401" in views["light"]["trouble"]
+    assert "judgestream doctor" in views["light"]["trouble"]
     assert "the worker does not answer" in views["light"]["lost"]
     assert "out of date" in views["light"]["lost"]
     assert all((pictures / f"page-{name}.png").stat().st_size < 200_000 for name in views)
