@@ -267,6 +267,25 @@ def test_the_oldest_data_is_deleted_above_the_limit(path: Path) -> None:
     assert _count(path) == 0
 
 
+def test_deleted_texts_leave_the_index_and_the_file(path: Path) -> None:
+    """After the deletion of all texts the index holds no words and the file itself is small."""
+    noise = Random(2)
+    writer = Writer(path)
+    for start in range(0, 2_000, 200):
+        results = [scored(number, 3) for number in range(start, start + 200)]
+        words = [" ".join(f"word{noise.randrange(10**9)}" for _ in range(60)) for _ in results]
+        writer.write(
+            batch_of(*(task_record(one, answer=text) for one, text in zip(results, words, strict=True)))
+        )
+    writer.delete_before(0)  # copies the log into the file
+    before = path.stat().st_size
+    assert writer.delete_before(1 << 60) == 2_000
+    (left,) = writer.connection.execute("SELECT sum(length(block)) FROM search_data").fetchone()
+    assert left < 10_000
+    assert path.stat().st_size < before // 10
+    writer.close()
+
+
 @given(st.binary(max_size=2_000))
 def test_packing_loses_nothing(data: bytes) -> None:
     """Unpacking gives the packed bytes."""
