@@ -17,16 +17,15 @@ _INTRODUCTION: Final = """\
 
 Code checks what a judge claims. A proven error is a **correction**: the [result](verdicts.md) lists it in
 `corrections`, and what it supports does not count. A possible error is a **suspicion**: the result lists it
-in `suspicions`, and the score is unchanged. Under
-`metrics.<name>.verification: strict` suspicions become corrections; under `off` they are not computed;
-[robustness](robustness.md) has the figures. Prometheus counts both by kind
+in `suspicions`, and the score is unchanged; [robustness](robustness.md) has the figures. Prometheus counts
+both by kind
 (`judgestream_verdict_corrections_total`, `judgestream_verdict_suspicions_total`).
 """
 
 _PARTS: Final = (
     ("Corrections", "Computed in every mode."),
     ("Contradictions", "Corrections, too: the answer and its source contradict each other."),
-    ("Suspicions", "No change of the score, unless `verification` is `strict`."),
+    ("Suspicions", "No change of the score."),
 )
 
 

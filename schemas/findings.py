@@ -22,7 +22,7 @@ SuspicionKind = Literal[
     "support_not_borne_out",
     "term_not_in_answer",
 ]
-"""Kinds of suspicions: not proven; under `verification: strict` they lower the score."""
+"""Kinds of suspicions: not proven; they mark a result."""
 
 CorrectionKind = (
     ContradictionKind
@@ -44,20 +44,17 @@ CorrectionKind = (
         "text_not_listed",
     ]
 )
-"""Kinds of corrections: proven errors and changes; under `strict` a suspicion becomes a correction of its
-kind."""
+"""Kinds of corrections: proven errors and changes."""
 
 MEANINGS: Final[dict[CorrectionKind, str]] = {
     "answers_differ": "One text says yes, the other no.",
     "dates_differ": "The two sentences are the same but for a date.",
     "numbers_differ": "The two sentences are the same but for a number.",
-    "polarity_differs": "The two sentences are the same but for a negation or an antonym.",
+    "polarity_differs": "The two sentences are the same but for a negation.",
     "units_differ": "The same number has another unit of the same dimension (500 mg, 500 g).",
     "both_fact_and_conclusion": "One statement is listed as a fact and as a conclusion; it counts once.",
     "citation_not_understood": "The answer seems to have a citation in a form that is not recognised.",
-    "conclusions_without_facts": (
-        "Conclusions are listed with hardly any facts; under `strict` they count as facts."
-    ),
+    "conclusions_without_facts": ("Conclusions are listed with hardly any facts."),
     "match_not_borne_out": "The answer's quoted words share hardly any words with the item.",
     "no_citation": "No citation is recognised in the answer.",
     "not_a_term": "An item listed as a term is no technical term.",

@@ -50,7 +50,7 @@ class TextLimits:
     """
 
     question: int = 50_000
-    answer: int = 200_000
+    answer: int = 50_000
     context: int = 1_000_000
     """Total of the reference, cited pages, conversation, tool calls and other texts."""
 

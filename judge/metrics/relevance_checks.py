@@ -145,6 +145,7 @@ class RelevanceChecks:
         self._ends = [claim.end for claim in self._tagged]
         self._pages = pages
         self._quotables: dict[int, Quotable] = {}
+        self._places: dict[str, list[Quotation]] = {}
 
     def verify(self, listed: Sequence[ListedClaim]) -> list[CheckedClaim]:
         """Return the distinct claims in the answer's order, with those that the judge omitted."""
@@ -240,7 +241,10 @@ class RelevanceChecks:
         """
         best: tuple[Quotation, int | None] | None = None
         best_rank = (False, False, False, False)
-        for found in islice(self._answer.find_all(given.claim_span), MAX_PLACES):
+        span = given.claim_span
+        if span not in self._places:
+            self._places[span] = list(islice(self._answer.find_all(span), MAX_PLACES))
+        for found in self._places[span]:
             owner = self._owner(found.place)
             pages = () if owner is None else self._tagged[owner].pages
             rank = (

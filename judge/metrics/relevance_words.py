@@ -147,6 +147,8 @@ class SupportWords:
         self._pages: dict[int, Surroundings] = {}
         # Cached, because claims share sentences.
         self._own = cache(lambda text: own_words(text, self._asked))
+        self._count = cache(lambda text: len(content_words(text)))
+        self._emptiness = cache(self._find_emptiness)
 
     def doubt(
         self, claim: str, page: int, index: TextIndex, place: tuple[int, int], *, part_of: str
@@ -168,7 +170,7 @@ class SupportWords:
         if cannot_be_compared(index.text, self._answer, question=self._question):
             return None
         vocabulary = around.said(place, neighbours=1)
-        if 2 * len(content_words(claim)) < len(content_words(part_of)):
+        if 2 * self._count(claim) < self._count(part_of):
             claim = part_of  # one word of a sentence is not its claim
         whole: Sequence[Word] = self._own(part_of)
         own: Sequence[Word] = self._own(claim)
@@ -207,7 +209,7 @@ class SupportWords:
             around = self._pages[page] = Surroundings(index)
         return around
 
-    def _emptiness(self, claim: str) -> str | None:
+    def _find_emptiness(self, claim: str) -> str | None:
         """Return why a claim has no content of its own; None if it has."""
         if not content_words(claim):
             return "the claim says nothing"

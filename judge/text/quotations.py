@@ -102,10 +102,13 @@ class Quotable:
         self.text = text
         self.index = TextIndex(text)
         self._read = text if read is None else read
+        self._found: dict[str, Quotation | None] = {}
 
     def find(self, quotation: str) -> Quotation | None:
         """Return the first exact match of a quotation, else an approximate one; None for a blank one."""
-        return next(self.find_all(quotation), None)
+        if quotation not in self._found:  # a judge may quote the same words for many claims
+            self._found[quotation] = next(self.find_all(quotation), None)
+        return self._found[quotation]
 
     def find_all(self, quotation: str) -> Iterator[Quotation]:
         """Yield all exact matches in order, else the best approximate one."""

@@ -143,7 +143,7 @@ class JudgeSettings(Section):
     """Maximum length of a reply, in tokens."""
     max_question_chars: int = Field(default=50_000, ge=1, le=10_000_000)
     """Longer questions are not judged: the result fails as context_too_long."""
-    max_answer_chars: int = Field(default=200_000, ge=1, le=10_000_000)
+    max_answer_chars: int = Field(default=50_000, ge=1, le=10_000_000)
     """Longer answers are not judged: the result fails as context_too_long."""
     max_context_chars: int = Field(default=1_000_000, ge=1, le=10_000_000)
     """Limit for reference and cited pages together; longer ones fail as context_too_long."""

@@ -116,10 +116,10 @@ def _texts(text: str) -> dict[str, Any]:
     }
 
 
-def _pieces(text: str) -> list[str]:
+def _pieces(text: str, count: int) -> list[str]:
     """A constant number of quotations, each of which is searched in the whole text."""
-    step = max(len(text) // _SPANS, 1)
-    return [text[start : start + min(step, _SPAN_CHARS)] for start in range(0, len(text), step)][:_SPANS]
+    step = max(len(text) // count, 1)
+    return [text[start : start + min(step, _SPAN_CHARS)] for start in range(0, len(text), step)][:count]
 
 
 def _interpreted(metric: Metric, text: str, reply: str) -> None:
@@ -127,7 +127,7 @@ def _interpreted(metric: Metric, text: str, reply: str) -> None:
         metric.interpret(make_task(metric.name, **_texts(text)), reply)
 
 
-def _listed_claims(text: str) -> str:
+def _listed_claims(text: str, count: int = _SPANS) -> str:
     claims = [
         {
             "claim_span": piece,
@@ -137,15 +137,15 @@ def _listed_claims(text: str) -> str:
             "supported": True,
             "relevant": True,
         }
-        for piece in _pieces(text)
+        for piece in _pieces(text, count)
     ]
     return json.dumps({"claims": claims, "justification": text, "score": 5})
 
 
-def _listed_items(text: str) -> str:
+def _listed_items(text: str, count: int = _SPANS) -> str:
     items = [
         {"item": piece, "reference_span": piece, "answer_span": piece, "matched": True}
-        for piece in _pieces(text)
+        for piece in _pieces(text, count)
     ]
     lists = {"facts": items, "conclusions": items[:2], "terms": items[:2]}
     return json.dumps({**lists, "organization": {"similar": True}})
@@ -251,6 +251,10 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "relevance, by a pack": lambda text: _interpreted(
         _BY_PACK["relevance"], text, json.dumps({"score": 4, "justification": text})
     ),
+    "relevance, 200 claims": lambda text: _interpreted(
+        _METRICS["relevance"], text, _listed_claims(text, 200)
+    ),
+    "coverage, 200 items": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text, 200)),
     **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in LIBRARY},
     **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in LIBRARY},
     "decode, mapped": mapped,
