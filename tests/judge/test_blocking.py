@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from judge import BlockingJudge, Scored, Unscored
-from judge.blocking import rows_of
 from judge.errors import JudgeConfigurationError
+from judge.rows import fields_of
 
 pytestmark = pytest.mark.usefixtures("no_endpoint")
 
@@ -55,61 +55,17 @@ def test_a_wrong_argument_leaves_no_thread() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "judgestream"]
 
 
-class PandasFrame:
-    """The two methods of a pandas frame that the library uses."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.rows = rows
-
-    def to_dict(self, *, orient: str) -> list[dict[str, Any]]:
-        assert orient == "records"
-        return self.rows
-
-    def assign(self, **columns: list[Any]) -> PandasFrame:
-        return PandasFrame(
-            [
-                row | {name: values[number] for name, values in columns.items()}
-                for number, row in enumerate(self.rows)
-            ]
-        )
-
-
-def test_a_data_frame_comes_back_with_columns() -> None:
-    """`score_frame` adds columns, reads NaN as empty, and gives unscored rows a reason and no score."""
-    frame = PandasFrame([{**EVENT, "trace_id": float("nan")}, {**EVENT, "reference": None}])
-    with BlockingJudge() as judge:
-        table = judge.score_frame(frame, "coverage")
-    first, second = table.rows
-    assert (first["status"], first["score"], first["reason"]) == ("scored", 5, None)
-    assert first["justification"].startswith("Fact: ")
-    assert (second["status"], second["score"], second["reason"]) == ("unscored", None, "missing_input")
-
-
-def test_an_invalid_row_does_not_fail_the_others() -> None:
-    """An invalid row gets a reason.
-
-    Numeric ids and labels become text, an array of pages a list, NaN an empty cell.
-    """
+def test_a_row_of_a_table_becomes_an_event() -> None:
+    """Numeric ids and labels become text, an array of pages a list, NaN an empty cell."""
 
     class Pages:
         def tolist(self) -> list[str]:
             return ["It is in Paris."]
 
     odd = {**EVENT, "event_id": 3.0, "labels.tier": 2.0, "labels.app": float("nan"), "context": Pages()}
-    frame = PandasFrame([{**EVENT, "answer": float("nan")}, odd, {**EVENT, "answer": ""}])
-    with BlockingJudge() as judge:
-        table = judge.score_frame(frame, "coverage")
-    assert [row["status"] for row in table.rows] == ["invalid", "scored", "unscored"]
-    assert table.rows[0]["reason"] == "answer: field required"
-    (fields,) = rows_of(PandasFrame([odd]))
+    fields = fields_of(odd)
     assert (fields["event_id"], fields["labels"]) == ("3", {"tier": "2"})
     assert fields["context"] == ["It is in Paris."]
-
-
-def test_an_argument_that_is_no_frame_is_refused() -> None:
-    """The error names the type of the argument."""
-    with pytest.raises(TypeError, match="must be a pandas or Polars data frame, got list"):
-        list(rows_of([EVENT]))
 
 
 def test_the_result_types_are_the_librarys() -> None:
