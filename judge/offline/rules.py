@@ -83,9 +83,8 @@ def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | 
         is_blank = not any(message.content.strip() for message in messages if message.role == "user")
         if is_blank or built_in or (sections and schema is None):
             return Reply(None, REFUSAL)
-        evidence = _fixed(
-            [message.content for message in messages], None if schema is None else schema.schema
-        )
+        given = None if schema is None else schema.schema
+        evidence = _fixed([message.content for message in messages], given, sections)
     elif schema is None:
         evidence = _published(evidence)
     return Reply(json.dumps(evidence, ensure_ascii=False))
@@ -346,32 +345,36 @@ def _listed(one: JudgedClaim, pages: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def _fixed(texts: Sequence[str], schema: Mapping[str, Any] | None) -> Any:
+def _fixed(texts: Sequence[str], schema: Mapping[str, Any] | None, sections: Mapping[str, str]) -> Any:
     """Return the same reply to every prompt of one form: the first choice, or the middle of the range."""
     prompt = "\n".join(reversed(texts))  # a repair turn states the form better
     choice, bounds = _CHOICES.search(prompt), _RANGE.search(prompt)
     low, high = (int(bounds["low"]), int(bounds["high"])) if bounds else (1, 5)
     score: object = json.loads(choice["first"]) if choice else (low + high) // 2
-    return {"score": score, "justification": NO_MODEL} if schema is None else _filled(schema, score)
+    return {"score": score, "justification": NO_MODEL} if schema is None else _filled(schema, score, sections)
 
 
-def _filled(schema: Mapping[str, Any], score: object) -> Any:
+def _filled(schema: Mapping[str, Any], score: object, sections: Mapping[str, str], name: str = "") -> Any:
     """Return a plain value that is valid by a JSON Schema: the first choice, the middle of a range.
 
-    Args:
-        schema: The schema.
-        score: The value of a number without bounds.
+    A number without bounds is `score`; a required quotation is the beginning of one of the event's sections.
     """
     for key, place in (("const", None), ("default", None), ("enum", 0), ("anyOf", 0)):
         if key in schema:
             value = schema[key] if place is None else schema[key][place]
-            return _filled(value, score) if key == "anyOf" else value
+            return _filled(value, score, sections, name) if key == "anyOf" else value
     kind = schema.get("type", "object" if "properties" in schema else "string")
-    kind = kind[0] if isinstance(kind, list) else kind
+    if isinstance(kind, list):  # an optional quotation is left out
+        kind = "null" if "null" in kind else kind[0]
     if kind == "object":
-        return {name: _filled(part, score) for name, part in schema.get("properties", {}).items()}
+        parts = schema.get("properties", {}).items()
+        return {own: _filled(part, score, sections, own) for own, part in parts}
     if kind == "array":
-        return [_filled(schema.get("items", {}), score)] * int(schema.get("minItems", 0))
+        return [_filled(schema.get("items", {}), score, sections)] * max(1, int(schema.get("minItems", 0)))
+    if kind == "string" and name.endswith("_span"):
+        of, answer = name.removesuffix("_span"), sections.get("answer", "")
+        text = next((text for section, text in sections.items() if section.startswith(of)), answer)
+        return text.strip().partition("\n")[0].partition(". ")[0][:200]
     low, high = schema.get("minimum"), schema.get("maximum")
     bounds = [bound for bound in (low, high) if bound is not None]
     middle = sum(bounds) // len(bounds) if bounds else score if isinstance(score, int) else 0
