@@ -109,10 +109,8 @@ class Outcome:
     """How the first try of an event, or a neutral event, ended.
 
     Args:
-        sent_at: When its first call was sent.
         state: `pending`: it failed and is asked again; `failed`: the endpoint failed it, as the event was
             judged later or is neutral.
-        is_neutral: Whether it is a neutral event.
     """
 
     sent_at: float
@@ -205,13 +203,7 @@ class History:
         """Return what follows a failure.
 
         Args:
-            trial: The event's failures.
             paid: Whether they cost tokens.
-            now: The current time.
-
-        Returns:
-            `event`: the event itself causes them; `neutral`: judge a neutral event, then ask here again;
-            `again`: ask the event again.
         """
         since, latest = self.since(trial.since, trial.outcome), self.latest(now, trial.outcome)
         if trial.failures < LEAST_TRIES:

@@ -71,8 +71,6 @@ class OpenAIChat:
     Create, use and close it in the same running event loop.
 
     Args:
-        endpoint: The endpoint's configured name, for results and messages.
-        model: The model.
         base_url: Address of the API, including `/v1`; default: OpenAI's own.
         api_key: Sent as the bearer token. Never read from the environment here, so that a key is not sent to
             another service; if empty, a placeholder is sent.

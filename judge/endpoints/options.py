@@ -21,15 +21,11 @@ class EndpointOptions:
     """One endpoint with its limits and parameters.
 
     Args:
-        chat: The endpoint.
         max_in_flight: Limit of concurrent calls, at least 1; None: only the pool's limit.
         requests_per_minute: Its limit, if its headers report none or one that is too high; above 0.
-        tokens_per_minute: Likewise, input and output together.
         call_seconds: Time limit of one call, above 0; None: the pool's.
-        parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
         context_tokens: The model's context window; None: unknown, the endpoint refuses texts that are too
             long.
-        borrowed: Whether the caller closes the chat.
     """
 
     chat: ChatClient
@@ -50,8 +46,6 @@ class Patience:
         timeout_seconds: Time limit of one call, unless the endpoint has its own.
         first_wait_seconds: Upper limit of the first pause after a failure; it doubles with each further one.
         longest_wait_seconds: Upper limit of the doubling pauses.
-        breaker_failures: Consecutive failures that open the breaker.
-        longest_breaker_seconds: Longest pause between two probes of an endpoint that is down.
         confirm_seconds: Time during which an endpoint that never answered must refuse neutral events because
             of the configuration before it is abandoned.
     """
@@ -69,8 +63,6 @@ class EndpointState:
     """What there is to say of one endpoint, for status and pages.
 
     Args:
-        name: The endpoint's name.
-        up: Whether it is asked.
         reason: Why it is down; empty while it is up.
         remedy: What to do about it; empty while it is up.
         since: When it went down; None while it is up.
@@ -106,10 +98,7 @@ class EndpointObserver:
         """An endpoint was asked for a verdict.
 
         Args:
-            endpoint: The endpoint's name.
-            model: The model that was asked.
             outcome: A result's status or error_type, or the kind of the endpoint's failure.
-            seconds: Time in calls, waits excluded.
         """
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:

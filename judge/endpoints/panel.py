@@ -66,10 +66,7 @@ class PanelJudge:
         """Ask members concurrently; the first error cancels the others.
 
         Args:
-            places: The members.
-            task: The task.
             given: Receives their results, none from a member whose endpoint is down.
-            patient: Whether to wait for endpoints that are down, until there is a quorum.
         """
         waiting = {asyncio.create_task(self._vote(place, task, given, patient=patient)) for place in places}
         try:
@@ -171,7 +168,6 @@ class Decided:
     """Decision of the votes.
 
     Args:
-        result: The published vote.
         agreement: Agreement of the votes with it, 0 to 1. For booleans, labels and unscored results: share of
             equal verdicts. For numbers: 1 minus their mean distance from it, as a share of the scale.
     """
@@ -186,10 +182,6 @@ def decide(results: Sequence[Result], *, quorum: int, score_range: tuple[float, 
     Args:
         results: In the panel's order.
         quorum: Required verdicts, at least 1; failed results do not count.
-        score_range: Lowest and highest score of the metric.
-
-    Returns:
-        The decision; None without a quorum.
     """
     scored = [one for one in results if isinstance(one, Scored)]
     unscored = [one for one in results if isinstance(one, Unscored)]

@@ -34,9 +34,7 @@ class NoCompletionError(Exception):
     """The body is not a chat completion.
 
     Args:
-        start: The start of the body, on one line.
         body: The decoded body, if a gateway returned an error with a success status.
-        status: The status in that error.
         usage: Tokens reported in it.
     """
 

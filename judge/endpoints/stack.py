@@ -28,7 +28,6 @@ class JudgingOptions:
 
     Args:
         max_in_flight: Concurrent calls over all endpoints; at least 1.
-        patience: Retries, time budget and breaker.
         max_output_tokens: Limit of a reply; None: the metric's own.
         repair_attempts: How often the judge may repair an invalid reply; 0 or more.
         verification_seconds: Time limit for processing an event's texts or a reply; above 0.
@@ -141,7 +140,6 @@ class JudgingStack:
         """Return a metric's panel, in which each endpoint has `samples` votes.
 
         Args:
-            metric: How it judges.
             endpoints: Names of the members, in the panel's order; empty: only the first endpoint.
             parameters: Sampling parameters of this metric; they override an endpoint's own.
             samples: Votes of each; at least 1. With more than one, the temperature is 1 unless the parameters

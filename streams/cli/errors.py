@@ -8,11 +8,7 @@ from __future__ import annotations
 
 
 class CommandError(Exception):
-    """The command failed; the message is printed after `error:`.
-
-    Args:
-        message: What happened and what to do. Further lines are printed as they are.
-    """
+    """The command failed; the message is printed after `error:`."""
 
     exit_code = 1
 

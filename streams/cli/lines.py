@@ -37,7 +37,6 @@ def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
 
     Args:
         file: The file; its lines are counted for the bar's length if possible.
-        each: Steps per line.
 
     Yields:
         A function to call once per step.

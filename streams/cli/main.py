@@ -163,8 +163,6 @@ def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
 
     Args:
         error: The error or its message; with `--debug` its traceback precedes it.
-        code: The exit code.
-        hint: Whether to print how to get the traceback, for unexpected errors.
     """
     if os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"} and sys.exc_info()[0] is not None:
         traceback.print_exc()

@@ -36,7 +36,6 @@ def run_until_stopped(
 
     Args:
         main: Receives the event; must return soon after it is set.
-        loop: The event loop.
 
     Raises:
         BadUsageError: uvloop is not installed.

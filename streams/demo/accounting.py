@@ -177,15 +177,7 @@ class Accounts:
         return self.tokens["input_tokens"] + self.tokens["output_tokens"]
 
     def balance(self, skipped: int) -> dict[str, int]:
-        """Return both sides of the accounting identity.
-
-        Args:
-            skipped: Events not sampled, by the worker's own count.
-
-        Returns:
-            Counts; `lost` events have neither task nor dead letter and were not skipped (negative: counted
-            twice), tasks `in_flight` have neither result nor dead letter.
-        """
+        """Return both sides of the accounting identity."""
         unroutable = sum(reason == "unroutable" for reason in self._aside.values())
         undecodable = len(self._aside) - unroutable
         return {

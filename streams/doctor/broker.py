@@ -41,9 +41,6 @@ class BrokerExaminer:
     """Tests a cluster for some agents.
 
     Args:
-        settings: The settings.
-        env: Environment variables.
-        agents: The agents to run.
         timeout_seconds: Time limit of each connection and reply.
         workers: Number of workers that share the work; None: the group's current members.
     """

@@ -41,12 +41,8 @@ class Answer:
     """An endpoint's answer to a request for its models, or why there is none.
 
     Args:
-        endpoint: The endpoint.
-        has_key: Whether the request had a key.
         status: HTTP's status; 0: no answer.
         models: The models; None if it does not list them.
-        seconds: How long it took.
-        error: Why there is no answer.
         skew_seconds: This machine's clock minus the endpoint's; None if it reports no time.
     """
 
@@ -142,8 +138,6 @@ class EndpointExaminer:
     """Tests all endpoints; a successful verdict, which costs money, is not repeated.
 
     Args:
-        settings: The settings.
-        env: Environment variables.
         timeout_seconds: Time limit of a list of models; a verdict has judge.timeout_seconds.
         now: The wall clock, in seconds since 1970.
     """

@@ -45,13 +45,7 @@ _KEYS: Final = (
 
 
 async def examine_events(settings: Settings, env: Mapping[str, str], timeout_seconds: float) -> list[Finding]:
-    """Read the newest records without a consumer group, and check them.
-
-    Args:
-        settings: The settings.
-        env: Environment variables.
-        timeout_seconds: How long to wait for records.
-    """
+    """Read the newest records without a consumer group, and check them."""
     topic = settings.topics.events
     try:
         consumer = AIOKafkaConsumer(
@@ -101,9 +95,6 @@ def check_events(
     """Check what records become with these settings.
 
     Args:
-        settings: The settings.
-        records: The newest records.
-        partitions: Number of the topic's partitions.
         without: Outcomes of records that could not be decoded by their schema.
     """
     topic = settings.topics.events

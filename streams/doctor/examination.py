@@ -25,10 +25,6 @@ class Examination:
     """Tests everything that a worker needs. No topic, record or group is changed.
 
     Args:
-        settings: The settings.
-        env: Environment variables.
-        agents: The agents to run.
-        skip: Checks to skip.
         timeout_seconds: Time limit of each connection and reply; of verdicts, `judge.timeout_seconds`.
         workers: Number of workers that share the work; None: the group's current members.
         now: The wall clock, in seconds since 1970.

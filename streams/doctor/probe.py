@@ -59,8 +59,6 @@ class KafkaProbe:
     """Connections to brokers, each opened on first use.
 
     Args:
-        kafka: The settings.
-        options: Arguments of every client (`streams.kafka.access.access.client_options`).
         timeout_seconds: Time limit of each connection and reply.
     """
 

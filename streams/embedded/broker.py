@@ -35,9 +35,7 @@ class EmbeddedBroker:
     Args:
         host: A loopback address; others are refused, because there is neither encryption nor authentication.
         port: 0 picks a free one.
-        topics: Initial topics, name to number of partitions.
         default_partitions: Partitions of topics created without a number.
-        auto_create_topics: Whether a request for an unknown topic creates it.
         max_bytes_per_partition: Delete a partition's oldest records beyond this size; None keeps all.
         max_message_bytes: The largest record batch, unless the topic's `max.message.bytes` says otherwise.
 

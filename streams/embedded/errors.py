@@ -19,12 +19,7 @@ class MalformedRequestError(EmbeddedBrokerError):
 
 
 class RefusedError(EmbeddedBrokerError):
-    """A request, or the part of it about one topic or partition, is refused.
-
-    Args:
-        code: The protocol's error code for the client.
-        message: One sentence for a person.
-    """
+    """A request, or the part of it about one topic or partition, is refused."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -122,7 +122,6 @@ class Budget:
         Args:
             now: The time, in UTC.
             usd: Their cost; None if unknown.
-            calls: Number of calls.
         """
         self._roll(now)
         for spent in self._spent.values():

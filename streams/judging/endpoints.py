@@ -79,7 +79,6 @@ def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> 
     """Return the names of a metric's endpoints, in order of preference.
 
     Args:
-        metric: Its settings.
         endpoints: Name and model of every endpoint in order, including those of `with_own_models`.
     """
     # Names in the settings have no slash.
@@ -104,13 +103,7 @@ async def chosen_endpoint(
     """Return the endpoint that options and environment describe.
 
     Args:
-        env: Environment variables: OPENAI_BASE_URL, OPENAI_API_KEY (sent to the chosen address) and
-            OPENAI_MODEL.
-        base_url: Overrides OPENAI_BASE_URL.
         model: Overrides OPENAI_MODEL. If neither is set, the only model at the address is used.
-
-    Returns:
-        The endpoint; None if neither options nor environment describe one.
 
     Raises:
         SettingsError: The address is invalid, or the model must be set.

@@ -114,11 +114,6 @@ class App(faust.App):
 def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
     """Build the application. A process may build several, also at the same time.
 
-    Args:
-        kafka: Connection and consumer group settings.
-        group_id: The consumer group.
-        plan: The transport's settings.
-
     Raises:
         UnsupportedFaustError: Faust lacks its compiled modules.
         SettingsError: A secret or certificate is missing.
@@ -183,10 +178,8 @@ def add_agent(app: App, topic: str, name: str, run: Callable[[Any], Awaitable[No
     """Run an agent on a topic.
 
     Args:
-        app: The application.
         topic: The topic's name; it must exist.
         name: The agent's name; must be unique.
-        run: Reads the stream forever and acknowledges records itself.
     """
     schema = RawSchema(key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     channel = app.topic(topic, schema=schema, internal=False)

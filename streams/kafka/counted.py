@@ -50,11 +50,7 @@ class CountedResults:
 
 
 class OnceCounter:
-    """Counts each result once, across workers.
-
-    Args:
-        metrics: Counts results.
-    """
+    """Counts each result once, across workers."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -63,12 +59,7 @@ class OnceCounter:
         self._waiting: list[tuple[Scored | Unscored | Failed, Place | None]] = []
 
     def observe(self, result: Scored | Unscored | Failed, place: Place | None) -> None:
-        """Count a written result; during a lookup, count it when the lookup ends.
-
-        Args:
-            result: The result.
-            place: Its position, to tell it from another worker's results.
-        """
+        """Count a written result; during a lookup, count it when the lookup ends."""
         if self._learning and len(self._waiting) < MOST_WAITING:
             self._waiting.append((result, place))
         else:
@@ -81,11 +72,7 @@ class OnceCounter:
             self._metrics.count_repeated(result.metric)
 
     async def learn(self, read: Callable[[], Awaitable[Iterable[tuple[Place, str]]]]) -> None:
-        """Read which results were written before.
-
-        Args:
-            read: Returns positions and ids of the latest results.
-        """
+        """Read which results were written before."""
         self._learning += 1
         try:
             found = await asyncio.wait_for(read(), LEARN_SECONDS)

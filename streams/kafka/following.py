@@ -48,7 +48,6 @@ class Following:
     """Reads all partitions of some topics, from given positions.
 
     Args:
-        kafka: Connection settings.
         topics: Topics to read; a missing topic is ignored until it exists.
         positions: Start offsets; a partition without one, or whose offset is deleted, starts at its oldest
             record.

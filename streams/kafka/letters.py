@@ -38,11 +38,7 @@ def letter_forms(
     The smallest has only position, reason, event id and hash.
 
     Args:
-        record: The record.
-        reason: Why it cannot be processed.
-        detail: The error message.
         event_id: The event id, if it could be read.
-        failed_at: Now.
     """
     key, value = record.key, record.value or b""
     headers = tuple(Header(name=_text(name), value=content) for name, content in record.headers or ())

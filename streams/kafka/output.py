@@ -94,13 +94,7 @@ def _may_pass(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WriteTrouble:
-    """A topic to which writes fail at present.
-
-    Args:
-        topic: Its name.
-        since: Time of the first failure, on the monotonic clock.
-        error: The latest error.
-    """
+    """A topic to which writes fail at present."""
 
     topic: str
     since: float
@@ -111,9 +105,6 @@ class Output:
     """Writes the worker's records. A failed write is retried with growing pauses until it succeeds.
 
     Args:
-        sender: Returns the producer.
-        metrics: Counts written records.
-        topics: Names of the topics.
         policy: The limit on dead letters, and the action if every form of one is too large.
     """
 

@@ -24,7 +24,6 @@ async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:
 
     Args:
         consumer: A started consumer without a group; it is assigned to the topic.
-        topic: The topic.
     """
     if topic not in await consumer.topics():
         return []
@@ -42,7 +41,6 @@ async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> l
         consumer: A started consumer without a group; it is assigned to the topic.
         topic: The topic; no records if it does not exist.
         number: Maximum number of records.
-        seconds: The timeout.
     """
     partitions = await partitions_of(consumer, topic)
     if not partitions:
@@ -62,11 +60,7 @@ async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> l
 
 
 class TopicPast:
-    """Reads earlier records of a topic.
-
-    Args:
-        kafka: Connection settings.
-    """
+    """Reads earlier records of a topic."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
@@ -85,10 +79,7 @@ class TopicPast:
         """Yield the records of a partition from a time up to an offset.
 
         Args:
-            topic: The topic.
-            partition: The partition.
             since: Seconds since the epoch, by the records' timestamps.
-            before: The end offset (exclusive).
         """
         place = TopicPartition(topic, partition)
         async with self._places:

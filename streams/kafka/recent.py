@@ -27,11 +27,6 @@ class RecentResults:
     """Reads, at every assignment of task partitions, which results of their events were already written.
 
     The previous worker may have written results without committing their tasks, which are redelivered.
-
-    Args:
-        kafka: Connection settings.
-        topics: Names of topics.
-        counter: Receives the ids.
     """
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, counter: OnceCounter) -> None:

@@ -26,8 +26,6 @@ class Wanted:
     Args:
         reasons: Reasons to select; empty for all.
         topics: Source topics to select; empty for all.
-        since: Earliest failure time.
-        until: Latest failure time (exclusive).
     """
 
     reasons: Collection[str] = ()
@@ -47,13 +45,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Found:
-    """Counts of selected dead letters.
-
-    Args:
-        by_topic: Originals that can be sent, by topic and reason.
-        cut: Originals that were truncated in their dead letter.
-        unreadable: Records that are not dead letters.
-    """
+    """Counts of selected dead letters."""
 
     by_topic: Counter[tuple[str, str]] = field(default_factory=Counter)
     cut: int = 0
@@ -78,9 +70,6 @@ async def letters(
 
     Args:
         consumer: A started consumer without a group.
-        ends: The end offset (exclusive) of each partition.
-        wanted: The selection.
-        found: The counts to update.
     """
     partitions = list(ends)
     consumer.assign(partitions)
@@ -125,13 +114,7 @@ async def send_again(
     """Send originals with their key, value and headers, and wait until the broker confirms each.
 
     Args:
-        producer: A started producer.
-        originals: Dead letters with their positions.
         rate: Records per second; None for no limit.
-        stop: Set it to end early.
-
-    Returns:
-        The number of records sent, and the error of each rejected record.
     """
     sent = 0
     problems: list[str] = []

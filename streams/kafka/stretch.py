@@ -53,7 +53,6 @@ class StretchReader:
     """Reads the records that topics hold now. Each read opens its own connection, so use it rarely.
 
     Args:
-        kafka: Connection settings.
         env: Environment variables; those of the process by default.
     """
 
@@ -65,12 +64,8 @@ class StretchReader:
         """Return the offset range of a time range, by record timestamps.
 
         Args:
-            topic: The topic.
             since: Start at the first record of this time or later; None for the oldest record.
             until: End before the first record of this time or later; None for the current end.
-
-        Returns:
-            The range of each partition that has records in it.
 
         Raises:
             KafkaError: The broker returns an error.
@@ -96,7 +91,6 @@ class StretchReader:
         """Yield the records that a topic holds now, in order per partition.
 
         Args:
-            topic: The topic.
             partition: One partition; None for all.
             start: The first offset; deleted records are skipped.
             end: The end offset (exclusive); None for the current end.

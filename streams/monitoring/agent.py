@@ -17,9 +17,6 @@ class Forwarder:
 
     Results are keyed by event, so each worker reads a share of a metric's results. A monitor needs all of
     them, so observations are keyed by metric.
-
-    Args:
-        out: Writes the observations.
     """
 
     def __init__(self, out: Output) -> None:

@@ -48,13 +48,7 @@ class Clusters:
         clusters (Särndal, Swensson, Wretman 1992, section 4.2).
 
         Args:
-            name: Its cluster.
-            sample: The answer.
-            amount: Its amount.
             now: The time of its observation, in seconds.
-
-        Returns:
-            What it adds to the sums, and one sample for each cluster that is complete now.
         """
         latest, weight, weighted = self._known.pop(name, (0.0, 0.0, 0.0))
         if name not in self._open and now - latest > LONGEST_SECONDS:

@@ -71,11 +71,7 @@ class Keeper:
     """Passes observations to monitors, publishes their alerts and saves their state.
 
     Args:
-        config: The monitors' configuration.
-        out: Writes alerts and state.
         past: Reads the topics again: observations, states, and the scores for a monitor without state.
-        finished: Returns the group's committed offset of each partition of results.
-        assigned: Returns the partitions of observations assigned to this worker.
         tell: Logs an alert; returns the id of its incident, None if it is not known.
     """
 

@@ -48,11 +48,7 @@ class SeriesRules:
 
 
 class Series:
-    """The scores of one metric, by one evaluator, for one part of the traffic, in order of arrival.
-
-    Args:
-        rules: Its rules.
-    """
+    """The scores of one metric, by one evaluator, for one part of the traffic, in order of arrival."""
 
     def __init__(self, rules: SeriesRules) -> None:
         self._rules = rules
@@ -134,13 +130,7 @@ class Series:
         return tuple(sorted(silent))
 
     def add(self, sample: Sample, now: datetime, *, held: Collection[str] = ()) -> list[Change]:
-        """Add one score; return the changes it triggered.
-
-        Args:
-            sample: The score.
-            now: The time of its observation.
-            held: Measures that learn no baseline now, because the whole traffic has dropped.
-        """
+        """Add one score; return the changes it triggered."""
         amount = self._mean.amount(sample.score)
         if sample.cluster is None:
             sums, bets = WeightedSums().add(amount, sample.probability), [sample]

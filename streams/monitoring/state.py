@@ -90,9 +90,7 @@ def take(kept: Kept, partition: int, key: bytes | None, value: bytes | None) -> 
     """Add one record of the topic, in order, to a partition's saved state.
 
     Args:
-        kept: The saved state, which is updated.
         partition: The partition of observations; records of others are skipped.
-        key: The record's key.
         value: The record's value; None removes a series.
 
     Raises:

@@ -62,12 +62,7 @@ class Change:
 
 
 class Watch:
-    """The baseline, season, mix and tests of one measure.
-
-    Args:
-        first: Number of scores for the first baseline.
-        threshold: Scores of this series per allowed false alarm, and per allowed false recovery.
-    """
+    """The baseline, season, mix and tests of one measure."""
 
     def __init__(self, measure: Measure, *, first: int, threshold: float) -> None:
         self.measure = measure
@@ -138,7 +133,6 @@ class Watch:
 
         Args:
             share: Its weight relative to the largest of its policy.
-            history: The latest scores, including this one.
             may_call: Whether a drop may be reported now; evidence is collected in any case.
         """
         value = self.measure.goodness(self.measure.amount(sample.score))

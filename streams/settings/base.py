@@ -108,11 +108,7 @@ class Section(BaseModel):
 
 
 def refuse(problems: Sequence[tuple[str, str]]) -> None:
-    """Raise one validation error with several problems; do nothing if there are none.
-
-    Args:
-        problems: Pairs of a dotted path within the section ("" for the section itself) and a message.
-    """
+    """Raise one validation error with several problems; do nothing if there are none."""
     if problems:
         text = "; ".join(f"{path}: {what}" if path else what for path, what in problems)
         # The text is in the context: in the template, its braces would be placeholders.
@@ -173,7 +169,6 @@ class Secret(Section):
         """Read it, without surrounding white space.
 
         Args:
-            path: Dotted path of the setting, for messages.
             env: Environment variables; those of the process by default.
 
         Raises:

@@ -35,12 +35,7 @@ class Sink(Protocol):
 
 
 class SinkAgent:
-    """Delivers results.
-
-    Args:
-        sinks: The receivers.
-        output: Writes the dead letters of refused verdicts.
-    """
+    """Delivers results."""
 
     def __init__(self, sinks: Sequence[Sink], output: Output) -> None:
         self._sinks = tuple(sinks)

@@ -30,7 +30,6 @@ class Http:
     """Makes calls to one address.
 
     Args:
-        url: The base URL.
         timeout_seconds: Time limit of one call.
     """
 
@@ -95,9 +94,6 @@ class Delivery(Generic[ItemT]):
     One request at a time; while it is down, pauses grow and all records wait in Kafka.
 
     Args:
-        name: The sink's name.
-        receiver: Its protocol.
-        call: Makes calls.
         batch: Maximum verdicts per request.
         linger_seconds: Maximum time to collect a batch.
         on_outcome: Receives the outcome (delivered, skipped or refused) and the number of verdicts.

@@ -17,8 +17,6 @@ class Evaluation:
     """A verdict for receivers.
 
     Args:
-        result: The result itself.
-        name: The metric.
         score: The score; None if there is none.
         label: The label, true or false for such metrics, else `scored`; or why there is no score.
         explanation: The judge's reason; may be empty.

@@ -27,12 +27,7 @@ TIMEOUT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
-    """The parts of a worker with the agent `sink`.
-
-    Args:
-        ways: The delivery to each receiver.
-        agents: The agents that read for them, with topic and name.
-    """
+    """The parts of a worker with the agent `sink`."""
 
     ways: Sequence[Delivery[Any] | TopicSink]
     agents: Sequence[tuple[str, str, SinkAgent | IncidentAgent]]
@@ -49,10 +44,6 @@ def build_sinks(
     """Build the sinks of the settings and their agents.
 
     Args:
-        settings: The settings.
-        output: Writes to topics.
-        version: The version of judgestream.
-        env: Environment variables.
         on_outcome: Receives a sink's name, an outcome and the number of verdicts.
 
     Raises:

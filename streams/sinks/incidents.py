@@ -56,7 +56,6 @@ class Notice:
 
     Args:
         kind: Start or end.
-        incident: The incident.
         explorer: Base URL of the explorer; None if not set.
         report: Its cause; None if it is not known.
     """
@@ -123,12 +122,7 @@ class IncidentAgent:
     """Reads alerts, and delivers the start and end of incidents.
 
     Args:
-        sinks: The receivers.
-        output: Writes the dead letters of refused notices.
-        past: Reads the topic from its beginning.
-        topic: The alerts topic.
         scores: The topic of results, for the cause; None: notices name no cause.
-        product_labels: Labels that identify the answering product.
         explorer: Base URL of the explorer; None if not set.
         now: Returns the seconds since the epoch.
         wait: Waits this many seconds.

@@ -11,7 +11,6 @@ def signed_headers(secret: str, body: bytes, *, at: float) -> dict[str, str]:
 
     Args:
         secret: The shared secret.
-        body: The body.
         at: Seconds since the epoch.
     """
     moment = str(int(at))

@@ -18,10 +18,6 @@ class TopicSink:
     """Writes one request per verdict, keyed by trace id as in the Collector's exporter.
 
     Args:
-        name: The sink's name.
-        output: Writes to the topic.
-        topic: The topic.
-        version: The version of judgestream.
         on_outcome: Receives the outcome (delivered or refused) and the number of verdicts.
     """
 

@@ -81,11 +81,7 @@ def step_of(since: int, until: int) -> int:
 
 
 def charts(snapshot: Snapshot, wanted: Filter, step: int) -> Charts:
-    """Return the data of all charts.
-
-    Args:
-        step: Length of a step of time, from `step_of`.
-    """
+    """Return the data of all charts."""
     some = conditions(snapshot, replace(wanted, status=None))
     known = all_series(snapshot)
     found = Charts()

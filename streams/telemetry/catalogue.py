@@ -16,12 +16,7 @@ class Spec:
     """One entry of the catalogue.
 
     Args:
-        name: Name in Prometheus (counters with `_total`).
-        type: Its type.
         unit: The unit, or the things counted.
-        help: The help text, one sentence.
-        labels: Label names, with `LABELS` for the event labels.
-        buckets: Upper bounds of a histogram.
     """
 
     name: str

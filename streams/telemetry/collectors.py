@@ -82,7 +82,6 @@ class MonitorGauge:
     Args:
         name: A name of `MONITOR_GAUGES`, or "missing_strata".
         labels: The values of its labels, in order.
-        value: The value.
     """
 
     name: str

@@ -45,7 +45,6 @@ def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]
     half. So a new series is exposed as 0 in its first scrape.
 
     Args:
-        registry: The metrics.
         kind: `TEXT` or `OPENMETRICS`; only the latter has exemplars.
         shown: The series of counters and histograms exposed before, which is updated; None exposes all values
             as they are.

@@ -25,9 +25,7 @@ class Metrics:
 
     Args:
         registry: The Prometheus registry; one per worker.
-        labels: The event labels that become metric labels.
         max_label_values: Maximum values of each.
-        objectives: The objectives by metric.
     """
 
     def __init__(
@@ -113,7 +111,6 @@ class Metrics:
 
         Args:
             unit: `trace` or `conversation`.
-            open_groups: Returns the number of open ones.
             late_records: Returns the number of records received after theirs was closed.
         """
         self._child("judgestream_joins_open", unit).set_function(open_groups)
@@ -155,7 +152,6 @@ class Metrics:
         """Expose lag and age of the assigned partitions.
 
         Args:
-            partitions: Returns their current states.
             now: Seconds since the epoch.
         """
         self.registry.register(PartitionsCollector(partitions, now))
@@ -274,7 +270,6 @@ class Metrics:
         """Count the tokens and cost of a call.
 
         Args:
-            endpoint: The endpoint.
             model: The requested model; the names in replies are unbounded.
             usage: The endpoint's count of tokens.
             cost_usd: Their cost; None if the price is not known.

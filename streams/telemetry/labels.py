@@ -54,7 +54,6 @@ class BoundedLabels:
     """Turns an event's labels into metric label values: bounded in number and safe to expose.
 
     Args:
-        names: The event labels to use.
         max_values: Maximum values of each; at least 1. A more frequent value takes the place of a rare one.
         max_combinations: Maximum combinations, the first ones seen; beyond that all labels are `OTHER`.
         forget: Called with the place of a label and its shown value that gives way.

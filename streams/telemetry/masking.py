@@ -20,12 +20,7 @@ _WELL_KNOWN: Final = ("OPENAI_API_KEY",)
 
 
 def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
-    """Return a masker of all secrets named in the settings that can be read.
-
-    Args:
-        settings: The settings.
-        env: Environment variables.
-    """
+    """Return a masker of all secrets named in the settings that can be read."""
     named = (secret for _, secret in secrets_of(settings, env))
     return Masker({*named, *(env[name].strip() for name in _WELL_KNOWN if name in env)})
 

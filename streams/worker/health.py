@@ -58,11 +58,7 @@ class Health:
 
     Args:
         loop: Returns the delivery loop; None before it exists.
-        agents: The agents.
         judge_trouble: Returns why the judge is unavailable; None if it is available or not used here.
-        endpoints: Returns the states of the judge's endpoints.
-        broker_trouble: Returns the current failures of brokers, sinks and registry.
-        silent_seconds: A group coordinator that has not answered for this long is unavailable.
         deferred: Returns why tasks are deferred; None if they are not.
         store_trouble: Returns why the verdict store is not written; None if it is, or is not used here.
         citations: Returns a note on the answers' citations; None without one.

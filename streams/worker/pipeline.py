@@ -30,11 +30,6 @@ class Pipeline:
     acknowledged, so it is redelivered to the partition's next owner.
 
     Args:
-        name: The agent's name, for the log.
-        handle: Handles a record.
-        on_unreadable: Handles the placeholder of records that cannot be read.
-        on_surprise: Handles a record after an unexpected error of `handle`, so that one bad record does not
-            stop the worker.
         crash: Called with an error that affects every record.
     """
 

@@ -45,14 +45,7 @@ def stop_seconds(settings: Settings) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running worker.
-
-    Args:
-        url: URL of its port.
-        group_id: The consumer group.
-        agents: Its agents.
-        status: Returns the data of its status page.
-    """
+    """A running worker."""
 
     url: str
     group_id: str
@@ -76,9 +69,6 @@ async def run_worker(
     committed, and the worker leaves its group. The caller must handle signals.
 
     Args:
-        settings: The settings.
-        stop: Set it to stop the worker.
-        agents: The agents to run. A subset has its own consumer group.
         registry: Registry of this worker's metrics; by default a new one with process metrics.
         chat: The judge; by default the endpoints of the settings. The caller must close it.
         env: Environment variables, for an endpoint by OPENAI_*; those of the process by default.

@@ -34,8 +34,6 @@ class Answers:
 
     Args:
         kafka: host:port, or `new` for a broker in the compose file.
-        topic: The topic of the events.
-        comes: What the events contain besides question and answer.
         judge: `offline`, a model of OpenAI's, or MODEL@URL.
         usd_per_day: Budget for judging; unused if the judge's price is not known.
         rate: Share of the events to judge; None: all if the judge is free, else 5%.

@@ -28,9 +28,7 @@ def files(answers: Answers, *, is_priced: bool, version: str) -> dict[str, str]:
     """Write the files.
 
     Args:
-        answers: The answers to the questions.
         is_priced: Whether the price of the judge's tokens is known, so that a budget in dollars can be kept.
-        version: The version of judgestream, for the image in the compose file.
     """
     return {
         SETTINGS: _settings(answers, is_priced=is_priced),

@@ -45,11 +45,7 @@ class _Found:
 
 
 class DataApis:
-    """Handles the requests about records.
-
-    Args:
-        topics: The topics.
-    """
+    """Handles the requests about records."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics

@@ -24,7 +24,6 @@ class GroupApis:
     """Handles the requests about consumer groups.
 
     Args:
-        coordinator: The groups.
         topics: The topics; offsets of other partitions are refused.
     """
 

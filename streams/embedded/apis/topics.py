@@ -36,14 +36,7 @@ class _NewTopic:
 
 
 class TopicApis:
-    """Handles the requests about topics and the broker.
-
-    Args:
-        topics: The topics.
-        coordinator: Deletes the offsets of deleted topics.
-        address: Returns the broker's host and port for clients.
-        auto_create_topics: Whether a metadata request creates unknown topics.
-    """
+    """Handles the requests about topics and the broker."""
 
     def __init__(
         self,

@@ -22,11 +22,7 @@ _MAX_SESSION_TIMEOUT_SECONDS: Final = 1800.0
 
 
 class Group:
-    """A consumer group. Its methods are called from one event loop only.
-
-    Args:
-        group_id: Its name.
-    """
+    """A consumer group. Its methods are called from one event loop only."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -68,7 +64,6 @@ class Group:
         """Return a member's assignment from the leader; followers wait for it.
 
         Args:
-            who: The member.
             assignments: Partitions by member id; only the leader's are used.
         """
         error = self.check(who)
@@ -131,11 +126,7 @@ class Group:
         return error
 
     def expire(self, now: float) -> None:
-        """Remove the members whose session timed out.
-
-        Args:
-            now: The time of the event loop's clock.
-        """
+        """Remove the members whose session timed out."""
         # List them first: removing one answers the others, which then no longer wait.
         silent = [
             member.member_id

@@ -44,13 +44,8 @@ class Partition:
         """Store one batch, unless it repeats an idempotent producer's batch.
 
         Args:
-            data: The batch.
-            max_batch_bytes: A larger batch is refused.
             retention_bytes: Delete the oldest batches, except the newest one, beyond this size; None keeps
                 all.
-
-        Returns:
-            The offset of the batch's first record.
 
         Raises:
             RefusedError: The batch is malformed, too large, ahead of the time, or out of sequence.
@@ -85,8 +80,6 @@ class Partition:
         """Return the stored batches (not copied) from the one with the offset on.
 
         Args:
-            offset: The first record wanted. The first batch may start before it.
-            max_bytes: Stop before the batch that would exceed this.
             at_least_one: Whether to return the first batch even if it is larger than `max_bytes`, so that a
                 reader can proceed.
 
@@ -121,9 +114,6 @@ class Partition:
 
     def delete_before(self, offset: int) -> int:
         """Delete the records before an offset (-1: all of them).
-
-        Returns:
-            The new start of the log.
 
         Raises:
             RefusedError: OFFSET_OUT_OF_RANGE, after the end of the log.

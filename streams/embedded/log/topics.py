@@ -25,11 +25,6 @@ class Topic:
     """A topic's partitions and settings.
 
     Settings other than `max.message.bytes` and `retention.bytes` are stored without effect.
-
-    Args:
-        partition_count: Initial number of partitions.
-        defaults: The broker's values of the supported settings.
-        configs: The topic's own values.
     """
 
     def __init__(self, partition_count: int, defaults: Mapping[str, str], configs: Mapping[str, str]) -> None:
@@ -141,7 +136,6 @@ class Topics:
         Args:
             name: 1-249 of the characters a-z A-Z 0-9 . _ -
             partition_count: 1-10,000; None: the default.
-            configs: Settings of the topic.
             validate_only: Whether to check without creating it.
 
         Raises:

@@ -39,7 +39,6 @@ class ApiTable:
 
         Args:
             data: The request without its length.
-            client_host: The client's host.
 
         Returns:
             The request's correlation id, and the answer (None if none is wanted).
@@ -81,12 +80,7 @@ class ApiTable:
 
 
 class Server:
-    """Listens on one address and answers each connection's requests in order.
-
-    Args:
-        apis: The handlers.
-        max_request_bytes: A client with a larger request is disconnected.
-    """
+    """Listens on one address and answers each connection's requests in order."""
 
     def __init__(self, apis: ApiTable, *, max_request_bytes: int) -> None:
         self._apis = apis
@@ -96,9 +90,6 @@ class Server:
 
     async def start(self, host: str, port: int) -> int:
         """Start to listen.
-
-        Returns:
-            The port.
 
         Raises:
             OSError: The port is taken.

@@ -95,9 +95,6 @@ class Reader:
     def nullable_array(self, read_item: Callable[[], T]) -> list[T] | None:
         """Read an array, or None for the null array.
 
-        Args:
-            read_item: Reads one item from this reader.
-
         Raises:
             MalformedRequestError: The count is too large for the remaining bytes.
         """
@@ -198,7 +195,6 @@ class Writer:
 
         Args:
             items: The items in order.
-            write_item: Writes one item to this writer.
         """
         listed = list(items)
         self._current += _INT32.pack(len(listed))
@@ -208,12 +204,7 @@ class Writer:
     def by_topic(
         self, topics: Iterable[tuple[str, Iterable[T]]], write_partition: Callable[[str, T], None]
     ) -> None:
-        """Write an array of topics with an array of partitions each.
-
-        Args:
-            topics: Names, with the data of each partition.
-            write_partition: Writes one of a topic's partitions to this writer.
-        """
+        """Write an array of topics with an array of partitions each."""
 
         def write_topic(item: tuple[str, Iterable[T]]) -> None:
             topic, partitions = item

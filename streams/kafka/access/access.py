@@ -25,7 +25,6 @@ class Access:
     """Credentials and TLS for clients. May be shared by clients in several threads.
 
     Args:
-        kafka: Connection settings.
         env: Environment variables; those of the process by default.
 
     Raises:

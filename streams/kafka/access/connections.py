@@ -48,7 +48,6 @@ class Admission:
     """Tracks whether the broker accepts connections. Used from several threads.
 
     Args:
-        kafka: Settings of the clients.
         now: The monotonic clock, in seconds.
     """
 
@@ -96,10 +95,6 @@ class Admission:
 def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
     """Explain a refusal by the validity of the client's certificate; brokers rarely report it.
 
-    Args:
-        error: Error of the connection.
-        kafka: Settings of the connection.
-
     Returns:
         Reason and remedy; None if the certificate is valid or the error has another cause.
     """
@@ -130,7 +125,6 @@ class Password:
     """The broker's current password: read again for each connection if it is in a file.
 
     Args:
-        kafka: The settings.
         env: Environment variables; those of the process by default.
 
     Raises:
@@ -162,8 +156,6 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
     """Open one connection to a broker, and log in. The caller must await its `end`.
 
     Args:
-        host: Host of the broker.
-        port: Port of the broker.
         options: Options of aiokafka's connections; the password may be a `Password`.
     """
     password = options.get("sasl_plain_password")

@@ -44,7 +44,6 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
 
     Args:
         error: The error; its causes are examined, too.
-        kafka: Settings of the client.
 
     Returns:
         Reason and remedy; None if the error is unrelated to access.

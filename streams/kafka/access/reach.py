@@ -34,9 +34,7 @@ async def reach(
     """Open a connection, log in and request the brokers; then connect to an advertised broker.
 
     Args:
-        kafka: The settings.
         options: Options as returned by `client_options`; by default those of the settings.
-        timeout_seconds: Timeout per server.
 
     Raises:
         Exception: No server could be reached: the most specific of their errors.

@@ -44,7 +44,6 @@ class Token:
 
     Args:
         value: The token itself.
-        life_seconds: Its lifetime from the time of fetching.
     """
 
     value: str = field(repr=False)
@@ -163,7 +162,6 @@ class ClientCredentialsTokens(CachedTokens):
     """Fetches tokens from a token endpoint with the client's id and secret.
 
     Args:
-        oauth: Endpoint and client.
         tls: TLS context of the endpoint; None for the system's authorities.
         env: Environment variables; those of the process by default.
         now: The monotonic clock, in seconds.
@@ -273,9 +271,6 @@ def _life_seconds(told: Any, token: str) -> float:
 class MskTokens(CachedTokens):
     """Signs tokens for Amazon MSK with the AWS credentials of the process.
 
-    Args:
-        region: The cluster's region.
-
     Raises:
         SettingsError: The extra is not installed.
     """
@@ -311,8 +306,6 @@ def open_tokens(
     """Open the configured source of tokens; None if none is configured.
 
     Args:
-        security: The settings.
-        tls: Builds a TLS context that trusts the authorities of a file.
         env: Environment variables; those of the process by default.
 
     Raises:

@@ -39,10 +39,6 @@ def sums_hold(records: bytes, extend: Extend) -> bool:
     """Return whether every complete batch of a fetched partition has a correct checksum.
 
     Return False also if a batch cannot be checked.
-
-    Args:
-        records: The batches of one partition. The broker may truncate the last one, which is then ignored.
-        extend: Computes checksums.
     """
     at, end = 0, len(records)
     while end - at >= _HEAD.size:
@@ -65,11 +61,6 @@ class VouchingClient:
     """Wraps the client of an aiokafka fetcher, to check the responses.
 
     The fetcher parses a response without an await in between, so its `_check_crcs` can be set per response.
-
-    Args:
-        fetcher: Its `_check_crcs` is set.
-        client: The wrapped client.
-        extend: Computes checksums.
     """
 
     def __init__(self, fetcher: Any, client: Any, extend: Extend) -> None:

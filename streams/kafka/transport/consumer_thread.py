@@ -170,7 +170,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         Args:
             wanted: Returns the partitions with room, or None to make the fetch return.
             epoch: The caller's epoch; in another one nothing is returned.
-            timeout_seconds: The timeout.
         """
         taken: Taken = await self.call_thread(self._fetch, wanted, epoch, timeout_seconds)
         return taken
@@ -310,11 +309,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     async def rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
-        """Seek every assigned partition to its start.
-
-        Returns:
-            The start offset of each partition, and those of them that are committed.
-        """
+        """Seek every assigned partition to its start."""
         starts: tuple[Mapping[TP, int], Mapping[TP, int]] = await self.call_thread(self._rewind)
         return starts
 

@@ -19,9 +19,7 @@ class Taken:
     """The result of one fetch.
 
     Args:
-        records: Records by partition.
         positions: The next offset of each fetched partition, past these records and offsets without records.
-        seeks: Number of seeks by partition at that time.
     """
 
     records: Mapping[TP, list[Any]] = field(default_factory=dict)
@@ -126,10 +124,6 @@ def deliver(tp: TP, record: Any, book: OffsetBook, load: Load, *, generation_id:
     """Record a delivery, and return the message.
 
     Args:
-        tp: Its partition.
-        record: The record as unpacked by the client.
-        book: The open book of the partition.
-        load: The load of the topic.
         generation_id: Generation of the assignment; Faust's streams skip messages of another one.
     """
     key, value, timestamp = record.key, record.value, record.timestamp

@@ -31,7 +31,6 @@ class Membership:
     member, which does the same, and both read every record.
 
     Args:
-        coordinator: aiokafka's `GroupCoordinator`, started.
         on_fenced: Called once, when another member has replaced this one. Nothing more is sent from then on.
         now: The monotonic clock, in seconds.
     """
@@ -116,14 +115,7 @@ class HeartbeatRequest_v3(RequestStruct):  # noqa: N801 - as aiokafka names them
 
 
 class StaticHeartbeat(Request[HeartbeatRequest_v1 | HeartbeatRequest_v3]):
-    """A heartbeat of a static member, in the newest version that the broker supports.
-
-    Args:
-        group: The group.
-        generation: Generation of the assignment.
-        member_id: The id that the coordinator assigned.
-        instance_id: The static member's id.
-    """
+    """A heartbeat of a static member, in the newest version that the broker supports."""
 
     API_KEY = 12
 
@@ -174,15 +166,7 @@ class OffsetCommitRequest_v7(RequestStruct):  # noqa: N801 - as aiokafka names t
 
 
 class StaticCommit(Request[OffsetCommitRequest_v3 | OffsetCommitRequest_v7]):
-    """A commit of a static member, in the newest version that the broker supports.
-
-    Args:
-        group: The group.
-        generation: Generation of the assignment.
-        member_id: The id that the coordinator assigned.
-        instance_id: The static member's id.
-        topics: For each topic its partitions: number, offset, metadata.
-    """
+    """A commit of a static member, in the newest version that the broker supports."""
 
     API_KEY = 8
 

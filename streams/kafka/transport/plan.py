@@ -29,12 +29,8 @@ class Plan:
 
     Args:
         predicates: Filters by topic; a topic without one delivers every record.
-        rooms: Rooms by topic.
-        default_room: Room of the topics that `rooms` does not name.
         finish: Called when partitions are revoked: waits up to the given seconds for the records in flight
             and abandons the rest.
-        finish_seconds: Timeout passed to `finish`.
-        producer: Further arguments of the producer.
         starts: By topic, where a group starts on a partition without a committed offset; by default at the
             oldest record.
         assigned: Called with the partitions of a new assignment that have a committed offset, before

@@ -52,12 +52,9 @@ class Producer(driver.Producer):
         """Send a record; the caller must await the result, which completes when the broker confirms it.
 
         Args:
-            topic: The topic's name.
             key: The encoded key; None for none.
-            value: The encoded value.
             partition: The partition; None to choose it by the key's hash.
             timestamp: Seconds since the epoch; None for now.
-            headers: Names and values.
 
         Raises:
             ProducerSendError: The record was not sent; the cause is attached.

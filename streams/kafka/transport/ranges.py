@@ -41,10 +41,6 @@ class Move:
     """A partition that continues at another offset.
 
     Args:
-        topic: The topic.
-        partition: The partition.
-        before: The next offset until then.
-        after: The offset where it continues.
         why: retention: the records in between are deleted; shorter: the log has become shorter.
     """
 
@@ -66,8 +62,6 @@ def decide(offset: int, bounds: Bounds, committed: int | None) -> int | None:
     A log that ends before the offset continues at the committed offset if that exists, else at its beginning.
 
     Args:
-        offset: The next offset to read.
-        bounds: Bounds of the log, from its leader.
         committed: The group's committed offset; None without one.
     """
     if bounds.begin <= offset <= bounds.end:
@@ -89,9 +83,6 @@ async def confirmed_bounds(
     """Return a log's bounds, once an offset was outside them `CHECKS` times in a row or inside once.
 
     Args:
-        tp: The partition.
-        offset: The offset to check.
-        ask: Asks the partition's leader.
         sleep: Waits for some seconds.
     """
     outside = 0

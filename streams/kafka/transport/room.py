@@ -45,12 +45,7 @@ class Load:
 
 
 class Loads:
-    """The loads of all topics in one assignment.
-
-    Args:
-        rooms: Rooms by topic.
-        default: Room of the topics that `rooms` does not name.
-    """
+    """The loads of all topics in one assignment."""
 
     def __init__(self, rooms: Mapping[str, Room], default: Room) -> None:
         self.held: set[str] = set()
@@ -70,12 +65,7 @@ class Loads:
         """Subtract a finished record from a load.
 
         Args:
-            topic: The record's topic.
-            load: The load that counts it, possibly of an earlier assignment.
             size: Its size in bytes.
-
-        Returns:
-            Whether the topic has room again.
         """
         load.records -= 1
         load.bytes -= size

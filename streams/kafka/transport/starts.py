@@ -29,7 +29,6 @@ async def first_offsets(
     """Return the start offsets.
 
     Args:
-        consumer: An aiokafka consumer of the group.
         partitions: Partitions without a committed offset.
         starts: Start by topic; by default the oldest record.
 
@@ -56,8 +55,6 @@ def tell_starts(
 
     Args:
         partitions: Partitions without a committed offset.
-        offsets: Start offset of each partition.
-        starts: Configured start by topic.
     """
     numbers: dict[str, dict[int, int]] = {}
     for partition in sorted(partitions):

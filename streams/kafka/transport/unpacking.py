@@ -42,7 +42,6 @@ class CheckedRecords:
 
     Args:
         fetched: The `PartitionRecords`; its `_records` are `FetchedBatches`.
-        suspects: Failures of damaged batches.
     """
 
     __slots__ = ("_fetched", "_suspects")
@@ -71,7 +70,6 @@ def unpack(fetched: Any, suspects: Suspects) -> list[Any]:
 
     Args:
         fetched: aiokafka's `PartitionRecords`; its `_records` are `FetchedBatches`.
-        suspects: Failures of damaged batches.
     """
     records: list[Any] = []
     batches = fetched._records  # noqa: SLF001 - aiokafka has no API for this

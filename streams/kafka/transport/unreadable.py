@@ -14,9 +14,6 @@ class Unreadable:
     """Replaces records that cannot be read: the fields of a record, and the error.
 
     Args:
-        offset: Offset of the first of them.
-        reason: Reason of the dead letter.
-        detail: The error, with the offsets.
         size: Size in bytes, as fetched.
         sha256: SHA-256 of these bytes.
         records: Number of records, as far as it is known; at least 1.

@@ -45,11 +45,7 @@ Answer = Callable[[Snapshot, web.Request], Any]
 
 
 class Explorer:
-    """Shows a store, read only.
-
-    Args:
-        links: URL templates of traces and records.
-    """
+    """Shows a store, read only."""
 
     def __init__(
         self,

@@ -35,8 +35,6 @@ def status_of(
 
     Args:
         monitor: Snapshot of every series; None without a monitor.
-        history: The latest hour.
-        totals: The result of `totals_of`.
     """
     lag: dict[str, int] = {}
     for state in partitions:

@@ -13,12 +13,7 @@ _VERDICTS = frozenset({"scored", "unscored"})
 
 
 def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
-    """Return totals over all event labels.
-
-    Returns:
-        `results` by metric and status, `scores` by metric and score, `dead_letters`, `corrections` and
-        `suspicions` by reason, and `judges`: one entry per endpoint and model.
-    """
+    """Return totals over all event labels."""
     results: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, Counter[str]] = defaultdict(Counter)
     dead_letters: Counter[str] = Counter()
