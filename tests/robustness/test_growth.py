@@ -86,10 +86,10 @@ def test_no_expression_hides() -> None:
 
 
 OWN_TEXTS: Final = {
-    "judge/metrics/code/regex.py",
+    "judge/metrics/code.py",
     "judge/metrics/packs/templates.py",
     "judge/metrics/prompting.py",
-    "judge/text/citations.py",
+    "judge/text/tags.py",
     "judge/text/redaction.py",
     "streams/settings/addresses.py",
     "streams/settings/load.py",
