@@ -112,10 +112,11 @@ A worker exposes these at `/metrics`, in Prometheus' text format or, if requeste
 process metrics (`process_*`, `python_*`) are exposed, too. Names and labels change only with a major version.
 
 `<labels>` are the event labels that `telemetry.labels` names. Each has at most 20
-values, the first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond
-{combinations:,} combinations all labels of a result are `{other}`. Characters that Prometheus does not allow
-become `_`. A label name that results and scores already have (`metric`, `status`, `reason`, `score`), or that
-rules have (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
+values, the most frequent ones; the rest is `{other}`, and an event without the label has an empty value.
+Beyond {combinations:,} combinations all labels of a result are `{other}`. Characters that Prometheus
+does not allow become `_`. A label name that results and scores already have (`metric`, `status`, `reason`,
+`score`), or that rules have (`fingerprint`), gets `event_` in front: the event label `reason` is
+`event_reason`.
 
 A counter appears with its first count: a missing series means 0 for counts of failures, and "no data" for
 scores. Its first scrape shows 0, so that `increase` sees the first step; a second Prometheus that scrapes the
