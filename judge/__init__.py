@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         JudgeUnavailableError,
         PromptPackError,
     )
+    from judge.evaluate.cache import MemoryCache
     from judge.evaluate.cache_file import FileCache
     from judge.evaluate.guard import TextLimits
     from judge.evaluate.prices import ModelPrice, PriceTable

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from judge import QAEvent, Score
+from judge.metric import ScoredOutcome
 from judge.metrics.code import outcome_on
 from judge.metrics.scale import read_scale
 from streams.judging.metrics import build_metric
@@ -60,7 +61,9 @@ def test_the_labels_of_the_function_are_on_its_scale() -> None:
     for answer in ("Yes, please.", "No."):
         score = module["politeness"](QAEvent(event_id="e", question="q", answer=answer))
         assert isinstance(score, Score)
-        assert outcome_on(read_scale(labels, (0, 1)), score.value, "", None).kind == "label"
+        outcome = outcome_on(read_scale(labels, (0, 1)), score.value, "", None)
+        assert isinstance(outcome, ScoredOutcome)
+        assert outcome.kind == "label"
 
 
 @pytest.mark.usefixtures("acme", "no_endpoint")

@@ -111,9 +111,15 @@ def _coverage(
         [listed_item(*spans) for spans in facts], [listed_item(*spans) for spans in conclusions]
     )
     task = make_task("coverage", question=question, answer=answer, reference=reference)
-    outcome = Coverage(verification="strict").interpret(task, json.dumps(reply))
+    outcome = Coverage().interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
     return outcome
+
+
+def _believed(outcome: ScoredOutcome) -> bool:
+    """Whether the first fact's match counts and is not suspected."""
+    suspected = any(suspicion.kind == "match_not_borne_out" for suspicion in outcome.suspicions)
+    return bool(outcome.evidence["facts"][0]["matched"]) and not suspected
 
 
 REFERENCE = "The tower stands in Paris. It was completed in March 1889 for the fair."
@@ -134,7 +140,7 @@ QUESTION = "Where is the tower, and when was it completed?"
 def test_a_match_shares_a_word_that_the_question_does_not_have(answer: str, matched: bool) -> None:
     """A match needs a shared word that is not in the question."""
     outcome = _coverage(REFERENCE, answer, QUESTION, facts=[("The tower stands in Paris", answer)])
-    assert outcome.evidence["facts"][0]["matched"] is matched
+    assert _believed(outcome) is matched
 
 
 @pytest.mark.parametrize(
@@ -151,7 +157,7 @@ def test_one_common_word_does_not_state_a_sentence(answer: str, matched: bool) -
     """One shared common word is not a match; a number or a name is."""
     span = "It was completed in March 1889 for the fair"
     outcome = _coverage(REFERENCE, answer, QUESTION, facts=[(span, answer)])
-    assert outcome.evidence["facts"][0]["matched"] is matched
+    assert _believed(outcome) is matched
 
 
 PLAN = (
@@ -183,7 +189,7 @@ def test_an_answer_on_something_else_must_say_half_of_a_sentence(
     """An answer on another subject matches only with half of a sentence's words."""
     span = "Local authorities assess needs and review the plan every year in spring."
     outcome = _coverage(PLAN, answer, question, facts=[(span, answer)])
-    assert outcome.evidence["facts"][0]["matched"] is matched
+    assert _believed(outcome) is matched
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,7 @@ def test_an_answer_on_something_else_must_say_half_of_a_sentence(
 def test_a_refusal_or_an_opening_states_nothing(reference: str, answer: str, matched: bool) -> None:
     """A refusal or an opening phrase is no match, whatever words it shares."""
     outcome = _coverage(reference, answer, "How do I lay asphalt?", facts=[(reference, answer)])
-    assert outcome.evidence["facts"][0]["matched"] is matched
+    assert _believed(outcome) is matched
 
 
 def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
@@ -205,12 +211,12 @@ def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
     outcome = _coverage(
         REFERENCE, "It stands in Paris.", QUESTION, facts=[(REFERENCE, "It stands in Paris.")]
     )
-    assert not outcome.evidence["facts"][0]["matched"]
+    assert not _believed(outcome)
 
 
 @pytest.mark.parametrize("fact", [[], [("Paris", "in Paris")]])
 def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
-    """Conclusions without facts are dropped, so one matched word does not get the weight of all facts."""
+    """Conclusions without facts are suspected: one matched word would get the weight of all facts."""
     reference = (
         "It stands in Paris. Therefore visitors from all over the world come to see it and spend a lot "
         "of money there."
@@ -223,8 +229,7 @@ def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
         facts=fact,
         conclusions=[("It stands in Paris", "in Paris"), (rest, None)],
     )
-    assert "conclusions_without_facts" in [correction.kind for correction in outcome.corrections]
-    assert outcome.evidence["conclusions"] == []
+    assert "conclusions_without_facts" in [suspicion.kind for suspicion in outcome.suspicions]
 
 
 def test_words_of_the_question_count_beside_other_words() -> None:
@@ -239,7 +244,7 @@ def test_words_of_the_question_count_beside_other_words() -> None:
             reference, answer, question,
             facts=[("The tower is in Paris", answer), ("It weighs 7300 tonnes", answer)],
         )  # fmt: skip
-        assert outcome.evidence["facts"][0]["matched"] is matched
+        assert _believed(outcome) is matched
 
 
 PAGE = "The tower stands on the Champ de Mars in Paris. It was painted brown by 25 people."
@@ -248,34 +253,38 @@ PAGE = "The tower stands on the Champ de Mars in Paris. It was painted brown by 
 def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUESTION) -> ScoredOutcome:
     reply = relevance_reply([listed_claim(claim, [1], page_span)])
     task = make_task("relevance", question=question, answer=answer, context={"Page-1": PAGE})
-    outcome = Relevance(verification="strict").interpret(task, json.dumps(reply))
+    outcome = Relevance().interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
     return outcome
 
 
 @pytest.mark.parametrize(
-    ("answer", "claim", "score"),
+    ("answer", "claim", "believed"),
     [
-        ("The tower is in Paris. [Page 1]", "The tower is in Paris.", 5),
-        ("In Paris. [Page 1]", "In Paris.", 5),
-        ("It was built by robots. [Page 1]", "It was built by robots.", 1),
-        ("It was painted by 40 people. [Page 1]", "It was painted by 40 people.", 1),  # the numbers differ
-        ("I do not know. [Page 1]", "I do not know.", 1),
-        ("Where is the tower? [Page 1]", "Where is the tower?", 1),
-        ("The tower, completed. [Page 1]", "The tower", 1),  # every word is in the question
+        ("The tower is in Paris. [Page 1]", "The tower is in Paris.", True),
+        ("In Paris. [Page 1]", "In Paris.", True),
+        ("It was built by robots. [Page 1]", "It was built by robots.", False),
+        (
+            "It was painted by 40 people. [Page 1]",
+            "It was painted by 40 people.",
+            False,
+        ),  # 25
+        ("I do not know. [Page 1]", "I do not know.", False),
+        ("Where is the tower? [Page 1]", "Where is the tower?", False),
+        ("The tower, completed. [Page 1]", "The tower", False),  # every word is in the question
         # the rest is added as unsupported
-        ("In Paris robots dance all night through the streets. [Page 1]", "Paris", 3),
+        ("In Paris robots dance all night through the streets. [Page 1]", "Paris", False),
     ],
 )
-def test_a_page_must_support_a_claim(answer: str, claim: str, score: int) -> None:
+def test_a_page_must_support_a_claim(answer: str, claim: str, believed: bool) -> None:
     """Support needs words beyond the question in the sentences around the quotation."""
-    assert _relevance(answer, claim, "The tower stands on the Champ de Mars in Paris.").score == score
+    outcome = _relevance(answer, claim, "The tower stands on the Champ de Mars in Paris.")
+    assert (outcome.score == 5 and not outcome.suspicions) is believed
 
 
 def test_an_answer_must_be_about_the_question() -> None:
-    """A supported answer that is not about the question scores 1."""
+    """A supported answer that is not about the question is suspected."""
     outcome = _relevance("It was painted brown by 25 people. [Page 1]", "It was painted brown by 25 people.",
                          "It was painted brown by 25 people.",
                          question="How do yeast cells feed on sugars?")  # fmt: skip
-    assert outcome.score == 1
-    assert "not_about_question" in [correction.kind for correction in outcome.corrections]
+    assert "not_about_question" in [suspicion.kind for suspicion in outcome.suspicions]

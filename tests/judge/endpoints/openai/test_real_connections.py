@@ -73,7 +73,7 @@ def test_resets_within_tls_handshakes_harm_no_other_connection() -> None:
 
     async def scenario(port: int) -> set[str]:
         chat = OpenAIChat(endpoint="e", model="m", base_url=f"https://localhost:{port}/v1", timeout_seconds=5)
-        kinds = set()
+        kinds: set[str] = set()
 
         async def call() -> None:
             for _ in range(CALLS):

@@ -60,7 +60,7 @@ def _judge(reply: str, *, reference: str = REFERENCE, answer: str = ANSWER) -> S
 
 
 def _kinds(outcome: ScoredOutcome) -> list[str]:
-    return [found.kind for found in (*outcome.corrections, *outcome.suspicions)]
+    return [*(one.kind for one in outcome.corrections), *(one.kind for one in outcome.suspicions)]
 
 
 def _lines(outcome: ScoredOutcome) -> list[str]:

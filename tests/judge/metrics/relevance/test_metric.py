@@ -77,7 +77,7 @@ def _judge(reply: str, *, answer: str = ANSWER, context: dict[str, str] | None =
 
 
 def _kinds(outcome: ScoredOutcome | UnscoredOutcome) -> list[str]:
-    return [found.kind for found in (*outcome.corrections, *outcome.suspicions)]
+    return [*(one.kind for one in outcome.corrections), *(one.kind for one in outcome.suspicions)]
 
 
 def test_a_good_answer() -> None:
