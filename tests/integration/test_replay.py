@@ -316,9 +316,9 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     pack.write_text(PACK.replace("Score the tone.", "Score how kind it is."), encoding="utf-8")
     where = Session(stage.settings)
 
-    known = plan_of(Plan(incident="000000000000"), where.settings)
+    known = plan_of(Plan(incident="100000000000"), where.settings)
     assert (known.since, known.until, known.metrics) == (at(10), at(30), ("tone",))
-    plan = plan_of(Plan(incident="000000000000", pack=pack, endpoint="new", per_second=20), where.settings)
+    plan = plan_of(Plan(incident="100000000000", pack=pack, endpoint="new", per_second=20), where.settings)
     began = time.monotonic()
     await judge_past(where, PastCall(plan, None, yes=True, as_json=True), asyncio.Event())
     assert time.monotonic() - began >= 9 / 20  # ten results, the first at once
@@ -333,5 +333,5 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     }
     (told,) = judges.told
     assert "Score how kind it is." in told
-    with pytest.raises(BadUsageError, match="--incident must be one of 000000000000, got 'x'"):
+    with pytest.raises(BadUsageError, match="--incident must be one of 100000000000, got 'x'"):
         plan_of(Plan(incident="x"), where.settings)
