@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
@@ -31,6 +30,7 @@ from streams.cli.commands.verdicts.review import labels_app, review
 from streams.cli.commands.verdicts.show import show
 from streams.cli.commands.worker import worker
 from streams.cli.errors import CommandError
+from streams.cli.session import help_without_command
 from streams.cli.settings import DEBUG_VARIABLE
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -103,10 +103,7 @@ def root(
     """Monitor the quality of live LLM answers: Kafka in, verdicts and alerts out."""
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
-    if context.invoked_subcommand is None:
-        with contextlib.redirect_stdout(sys.stderr):
-            context.get_help()  # Typer prints it
-        raise typer.Exit(2)
+    help_without_command(context)
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:

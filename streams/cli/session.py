@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -198,3 +200,13 @@ def emit(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a result: as one JSON document, or as lines for people."""
     for line in [json.dumps(value, ensure_ascii=False)] if as_json else lines:
         typer.echo(line)
+
+
+def help_without_command(context: typer.Context) -> None:
+    """Print the help of a group to standard error and exit with 2 if no command of it is named."""
+    if context.invoked_subcommand is None:
+        with contextlib.redirect_stdout(sys.stderr):
+            text = context.get_help()  # where Typer formats it with Rich, it is printed already
+        if text.strip():
+            typer.echo(text, err=True)
+        raise typer.Exit(2)

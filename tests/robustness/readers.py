@@ -254,6 +254,13 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "relevance, 200 claims": lambda text: _interpreted(
         _METRICS["relevance"], text, _listed_claims(text, 200)
     ),
+    # Both lengths grow: of the text and of the list that quotes it.
+    "relevance, a claim every 60 characters": lambda text: _interpreted(
+        _METRICS["relevance"], text, _listed_claims(text, max(1, len(text) // 60))
+    ),
+    "coverage, an item every 60 characters": lambda text: _interpreted(
+        _METRICS["coverage"], text, _listed_items(text, max(1, len(text) // 60))
+    ),
     "coverage, 200 items": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text, 200)),
     **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in LIBRARY},
     **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in LIBRARY},

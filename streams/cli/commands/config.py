@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.session import help_without_command
 
 if TYPE_CHECKING:
     from streams.settings import EndpointSettings, Settings
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Check, show and describe settings files.",
     rich_markup_mode=None,
-    no_args_is_help=True,
     add_completion=False,
 )
+
+app.callback(invoke_without_command=True)(help_without_command)
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The settings file (YAML).")]
 

@@ -16,7 +16,7 @@ import typer
 
 from streams.cli.commands.verdicts.explore import StorePathOption, settings_with_store
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.session import BootstrapOption, ConfigOption, Session, session
+from streams.cli.session import BootstrapOption, ConfigOption, Session, help_without_command, session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from streams.store.views.labels import Scales
     from streams.store.views.review import Publish
 
-labels_app = typer.Typer(name="labels", help="Export and import human labels.", no_args_is_help=True)
+labels_app = typer.Typer(name="labels", help="Export and import human labels.")
+labels_app.callback(invoke_without_command=True)(help_without_command)
 
 
 def review(
