@@ -65,7 +65,7 @@ MAX_PROBLEMS: Final = 3
 
 
 class PatientJudge(Protocol):
-    """Judges a task, waiting for the judge as long as needed; implemented by `ReliableJudge`."""
+    """Judges a task, waiting for the judge as long as needed; implemented by `RetryingJudge`."""
 
     async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
         """Judge one answer.
