@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -73,6 +73,7 @@ class Keeper:
     Args:
         past: Reads the topics again: observations, states, and the scores for a monitor without state.
         tell: Logs an alert; returns the id of its incident, None if it is not known.
+        notes: Returns what the text of an alert must say besides, such as a judge that changed its model.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Keeper:
         finished: Callable[[], Awaitable[Mapping[int, int]]],
         assigned: Callable[[], Collection[int]],
         tell: Callable[[Alert], str | None] = lambda _: None,
+        notes: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._config = config
         self._out = out
@@ -97,6 +99,7 @@ class Keeper:
         self._finished = finished
         self._assigned = assigned
         self._tell = tell
+        self._notes = notes
         self._held: dict[int, _Held] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._problems: Counter[StateProblem] = Counter()
@@ -143,7 +146,9 @@ class Keeper:
 
     async def _publish(self, alerts: list[Alert]) -> None:
         for alert in alerts:
-            known = alert.model_copy(update={"incident_id": self._tell(alert)})
+            summary = "; ".join((alert.summary, *self._notes()))
+            known = alert.model_copy(update={"summary": summary})
+            known = known.model_copy(update={"incident_id": self._tell(known)})
             try:
                 await self._out.alert(known)
             except TooLargeError as error:

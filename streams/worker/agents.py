@@ -113,6 +113,7 @@ def _add_monitor(worker: Worker) -> None:
         finished=partial(reader.committed, topics.scores, worker.group_id),
         assigned=lambda: [one.partition for one in worker.partitions() if one.topic == topics.observations],
         tell=IncidentLog().tell,
+        notes=worker.health.about_models,
     )
     worker.add(topics.observations, "monitor", keeper)
     worker.beside.append(keeper.attend)

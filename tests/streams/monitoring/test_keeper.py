@@ -185,15 +185,19 @@ async def test_without_any_state_the_observations_are_read_again() -> None:
 
 
 async def test_alerts_carry_the_incident_that_is_known() -> None:
-    """Each published alert names its incident, and is the monitor's own otherwise."""
+    """A published alert names its incident and a changed judge, and is the monitor's own otherwise."""
     broker = Broker()
-    one = keeper(broker, tell=lambda alert: f"incident of {alert.metric}")
+    one = keeper(broker, tell=lambda alert: f"incident of {alert.metric}", notes=lambda: ["m-2 answers"])
     for result in results(seeded(1)):
         await broker.observation(result)
     for record in broker.logs[OBSERVATIONS]:
         await one.handle(record)
     assert {alert.incident_id for alert in broker.alerts} == {"incident of relevance"}
-    bare = [alert.model_copy(update={"incident_id": None}) for alert in broker.alerts]
+    bare = [
+        alert.model_copy(update={"incident_id": None, "summary": alert.summary.removesuffix("; m-2 answers")})
+        for alert in broker.alerts
+    ]
+    assert bare != [alert.model_copy(update={"incident_id": None}) for alert in broker.alerts]
     assert bare == undisturbed(broker)
 
 
