@@ -119,7 +119,9 @@ def _lines(detail: ErrorDetails, model: type[BaseModel]) -> list[str]:
 
 
 def _is_hidden(detail: ErrorDetails, model: type[BaseModel], path: Sequence[str | int]) -> bool:
-    """Return whether a value belongs to a secret, or is a text where a section belongs (a password?)."""
+    """Return whether a value belongs to a secret or a login, or is a text where a section belongs."""
+    if path and path[-1] == "username":  # people write user:password there
+        return True
     if isinstance(detail["input"], str) and detail["type"].startswith(("model_", "dict_", "tuple_", "list_")):
         return True
     return any(section_of(type_at(model, path[:end])) is Secret for end in range(1, len(path) + 1))

@@ -81,7 +81,6 @@ def test_from_a_clone_to_a_verdict(terminal: Terminal, clone: Path) -> None:
     follow(terminal, clone, {"29092": kafka, "8000": judge, "8080": port, "11434": model})
 
 
-@pytest.mark.kafka
 @pytest.mark.tools
 def test_from_a_clone_to_a_verdict_with_apache_kafka(terminal: Terminal, clone: Path, tmp_path: Path) -> None:
     """The same on a running Apache Kafka."""

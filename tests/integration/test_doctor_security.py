@@ -153,7 +153,7 @@ async def test_invalid_tokens(secure_kafka: SecureKafka, tmp_path: Path) -> None
     section = {"bootstrap_servers": secure_kafka.at("TOKEN"), "security": token(secure_kafka, file)}
     stage = stage_at(secure_kafka, tmp_path, section)
     for life_seconds, audience, words in (
-        (-5.0, "kafka", "renew it (the file is read again"),
+        (-5.0, "kafka", "renew it (a file is read again"),
         (60.0, "others", "check its issuer, audience, scope and lifetime"),
     ):
         file.write_text(secure_kafka.issuer.token(USER, life_seconds=life_seconds, audience=audience))

@@ -29,6 +29,7 @@ from tests.integration.leaks import Scan, forms
 from tests.integration.login_front import login_front
 from tests.judge.fake_openai import completed
 from tests.loopback import on_loopback
+from tests.places import ROOT
 from tests.streams.certificates import Authority
 from tests.streams.cli.processes import Ended, clean_environment, judgestream
 from tests.streams.cli.test_main import call
@@ -118,7 +119,8 @@ def document(
             "create": True,
             "create_partitions": PARTITIONS,
         },
-        "metrics": {"relevance": {}},
+        # The judge of these tests echoes a score: the short pack takes it.
+        "metrics": {"relevance": {"prompt_pack": str(ROOT / "judge" / "prompts" / "relevance.pack.md")}},
         "judge": {
             "endpoints": [dict(one) for one in endpoints],
             "timeout_seconds": 10,
