@@ -32,7 +32,7 @@ from tests.loopback import on_loopback
 from tests.robustness import corpus
 
 EVENTS: Final = 1_000
-MAX_RSS_MIB: Final = 350
+MAX_RSS_MIB: Final = 400
 MAX_RATIO: Final = 2.0
 """The highest ratio of the others' time to the undisturbed time."""
 SLACK_SECONDS: Final = 2.0
