@@ -214,13 +214,9 @@ async def clock_jumps(arena: Arena) -> Report:
 async def mixed_settings(arena: Arena) -> Report:
     """Three workers of one group with different timeouts and limits, each then restarted with another's."""
     mixture = (
-        {"KAFKA__SESSION_TIMEOUT_SECONDS": "6", "KAFKA__COMMIT_INTERVAL_SECONDS": "2"},
+        {"KAFKA__SESSION_TIMEOUT_SECONDS": "6", "JUDGE__TIMEOUT_SECONDS": "5"},
         {"KAFKA__GROUP_INSTANCE_ID": "static", "JUDGE__MAX_IN_FLIGHT": "2"},
-        {
-            "KAFKA__REBALANCE_TIMEOUT_SECONDS": "20",
-            "KAFKA__METADATA_AGE_SECONDS": "30",
-            "JUDGE__HEDGE_AFTER_SECONDS": "0.5",
-        },
+        {"JUDGE__TIMEOUT_SECONDS": "20", "KAFKA__METADATA_AGE_SECONDS": "30"},
     )
     for own in mixture:
         await arena.start_workers(1, own=own)
