@@ -83,7 +83,6 @@ def _obstacles(settings: Settings) -> list[str]:
     from streams.intake.from_settings import open_registry  # noqa: PLC0415 - heavy; --help does not need it
     from streams.judging.endpoints import check_prices, judge_endpoints  # noqa: PLC0415 - as above
     from streams.judging.metrics import beyond_offline_rules, build_metrics  # noqa: PLC0415 - as above
-    from streams.settings import read_secret  # noqa: PLC0415 - as above
 
     problems: list[str] = []
     if "metrics" not in settings.model_fields_set:
@@ -103,7 +102,7 @@ def _obstacles(settings: Settings) -> list[str]:
             problems += [f"metrics.{problem}; {remedy}" for problem in beyond_offline_rules(metrics)]
         for endpoint in endpoints:
             try:
-                read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key")
+                endpoint.read_key()
             except SettingsError as error:
                 problems += error.problems
         check_prices(settings.judge, endpoints)

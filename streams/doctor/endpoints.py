@@ -173,10 +173,10 @@ class EndpointExaminer:
 
     async def _ask(self, endpoint: EndpointSettings) -> Answer:
         try:
-            secret = endpoint.api_key and endpoint.api_key.read(endpoint.name, self.env).get_secret_value()
+            secret = endpoint.read_key(self.env)
         except SettingsError as error:
             return Answer(endpoint, error=error)
-        key = secret or ""
+        key = "" if secret is None else secret.get_secret_value()
         if not (key.isascii() and key.isprintable()):
             return Answer(endpoint, error=UnicodeError())
         started = self.now()

@@ -68,8 +68,7 @@ def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     for endpoint in endpoints:
         subject = f"judge.endpoints ({endpoint.name})"
         try:
-            if endpoint.api_key is not None:
-                endpoint.api_key.read(f"{subject}.api_key", env)
+            endpoint.read_key(env)
         except SettingsError as error:
             findings += [bad_settings("secrets", subject, one) for one in error.problems]
             continue

@@ -32,7 +32,6 @@ from streams.settings import (
     JudgeSettings,
     MetricSettings,
     default_endpoints,
-    read_secret,
 )
 from streams.settings.addresses import sends_key_in_the_clear
 
@@ -341,7 +340,7 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         SettingsError: Its key is missing.
         JudgeConfigurationError: The endpoint cannot be used.
     """
-    key = read_secret(endpoint.api_key, f"judge.endpoints ({endpoint.name}).api_key")
+    key = endpoint.read_key()
     if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
         _log.warning("the API key is sent unencrypted; use an https address", endpoint=endpoint.name)
     return OpenAIChat(

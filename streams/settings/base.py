@@ -91,8 +91,9 @@ class Section(BaseModel):
         schema = handler(core_schema)
         node = handler.resolve_ref_schema(schema)
         properties: dict[str, Any] = {}
+        secrets = cls.secret_fields()
         for name, described in node.get("properties", {}).items():
-            if name not in cls.secret_fields():
+            if name not in secrets:
                 properties[name] = described
                 continue
             what = described.get("description", "The secret.").removesuffix(".")

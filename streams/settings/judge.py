@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SecretStr,
+    StringConstraints,
+    model_validator,
+)
 
 from judge.text.redaction import Kind
 from streams.errors import SettingsError
 from streams.settings.addresses import endpoint_address, refuse_secret_parameters
-from streams.settings.base import Count, FilePath, Secret, Section, refuse, repeated
+from streams.settings.base import Count, FilePath, Secret, Section, read_secret, refuse, repeated
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-4.1-mini"
@@ -56,6 +64,10 @@ class EndpointSettings(Section):
     """Time limit of one call to this endpoint, if lower than judge.timeout_seconds."""
     usd_per_million_tokens: PriceSettings | None = None
     """Prices; default: the published ones of a known provider."""
+
+    def read_key(self, env: Mapping[str, str] | None = None) -> SecretStr | None:
+        """Read the API key, as `Secret.read` does; None if it needs none."""
+        return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
 
 
 class RetrySettings(Section):

@@ -102,7 +102,7 @@ class ShiryaevRobertsEDetector:
         return {"evidence": self._evidence, "samples": self.samples}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned; that of another number of bets starts anew."""
+        """Restore the state that `dump` returned; that of another number of bets starts over."""
         self.reset()
         if len(state["evidence"]) == BETS:
             self._evidence = [float(value) for value in state["evidence"]]
