@@ -8,6 +8,7 @@ JudgeError
 │   └── ResponseFormatError    the endpoint refuses the response format
 ├── EventError                 only this event: becomes a Failed result with this `error_type`
 │   └── InvalidVerdictError    the judge's reply is invalid
+├── ExtensionError             an installed reader, sink or metric is missing or cannot be used
 ├── InvalidEventError          the fields given to the library are no valid event
 └── PromptPackError            a prompt pack is invalid
 """
@@ -118,6 +119,10 @@ class InvalidVerdictError(EventError):
 
 class PromptPackError(JudgeError):
     """A prompt pack cannot be read, or is incomplete or wrong."""
+
+
+class ExtensionError(JudgeError):
+    """An installed reader, sink or metric is missing, provided twice, broken, or no such thing."""
 
 
 class InvalidEventError(JudgeError):
