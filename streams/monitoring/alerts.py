@@ -69,8 +69,10 @@ def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
         before = f", {before}"
     elif normal.count:
         verb = "rose" if measure.worse == "up" else "fell"
+        learning = " (still being learned as it began)" if change.learning else ""
         moved = (
-            f"{verb}{' further' if change.further else ''} from {level(normal.mean)} to {level(current.mean)}"
+            f"{verb}{' further' if change.further else ''} from {level(normal.mean)}{learning} "
+            f"to {level(current.mean)}"
         )
         before = (
             "because the mix of labels changed, not within any label value" if measure.name == MIX else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import sqrt
@@ -44,6 +44,7 @@ class Change:
         dropped_at: Estimated start of the drop; `began_at` for a drop.
         or_earlier: Whether the change may have started before the stored scores; `began_at` is then their
             first.
+        learning: Whether the baseline has answers of the drop, which began while it was learned.
         example_event_ids: The worst events since, the worst first, of equals the latest first.
     """
 
@@ -58,6 +59,7 @@ class Change:
     began_at: datetime
     dropped_at: datetime
     or_earlier: bool
+    learning: bool
     example_event_ids: tuple[str, ...]
 
 
@@ -93,7 +95,7 @@ class Watch:
         if self.measure.target is not None:
             level = self.measure.target
             return Estimate(mean=level, low=level, high=level, count=0, effective_count=0)
-        return self._goodness_estimate(self._baseline.looked_at)
+        return self._goodness_estimate(self._baseline.basis)
 
     @property
     def tolerated(self) -> float | None:
@@ -267,19 +269,25 @@ class Watch:
         usual = (self._fallen if further else self._baseline).usual
         values = [
             (measure.goodness(measure.amount(one.score)) - self._offset(one, usual), one.probability)
-            for one in reversed(remembered)
+            for one in reversed(history)
         ]
-        suspected = samples_since_shift(
-            ((sign * value, 1 / probability) for value, probability in values),
-            normal_mean=sign * usual_mean,
-        )
-        ends = WeightedSums.of(values[: suspected or None]).interval(lowest=0, highest=1)
+
+        def samples_since(most: int) -> int:
+            return samples_since_shift(
+                ((sign * value, 1 / probability) for value, probability in values[:most]),
+                normal_mean=sign * usual_mean,
+            )
+
+        suspected = samples_since(detector.samples)
+        ends = WeightedSums.of(values[: suspected or len(remembered)]).interval(lowest=0, highest=1)
         since = remembered[-suspected:]  # all of them if no start is found
         current = estimate_of(measure, since)
-        baseline = self._goodness_estimate(self._fallen.looked_at) if further else self.baseline
+        baseline = self._goodness_estimate(self._fallen.basis) if further else self.baseline
         if current is None or baseline is None or ends is None:
             raise AssertionError("a change is detected on a score, after the baseline")
         began_at = since[0].occurred_at
+        learned = kind == "drop" and not further and self._target is None
+        learning = learned and self._has_learned_drop(samples_since)
         latest_first = since[::-1]
         worst = sorted(latest_first, key=lambda one: measure.goodness(measure.amount(one.score)))
         change = Change(
@@ -293,10 +301,20 @@ class Watch:
             detector=detector.name,
             began_at=began_at,
             dropped_at=began_at if further else self.dropped_at or began_at,
-            or_earlier=len(since) == len(remembered) < detector.samples,
+            or_earlier=len(since) == len(remembered) and (learning or len(remembered) < detector.samples),
+            learning=learning,
             example_event_ids=tuple(one.event_id for one in worst[:EXAMPLES]),
         )
         return change, ends[1]
+
+    def _has_learned_drop(self, samples_since: Callable[[int], int]) -> bool:
+        """Whether the drop seems to begin before the look that set the baseline."""
+        sums, stretch = self._baseline.sums, self._downward.samples
+        if (
+            sums.count < stretch + self._first
+        ):  # the first drop, to which answers of the first look may belong
+            stretch += self._first
+        return samples_since(stretch) > sums.count - self._baseline.basis.count + 1
 
     def _goodness_estimate(self, sums: WeightedSums) -> Estimate | None:
         found = estimate(sums, lowest=0, highest=1)

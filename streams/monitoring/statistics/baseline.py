@@ -38,16 +38,16 @@ class GrowingBaseline:
     Attributes:
         sums: Of all samples.
         looked_at: The sums at the latest look.
+        basis: The sums at the look that set m.
         tolerated: m; 0 before it is learned.
-        mean: The mean at the look that set m.
         usual: Mean waves of the samples that set m.
     """
 
     def __init__(self, *, first: int, min_drop: float) -> None:
         self._first = self._next = first
         self._min_drop = min_drop
-        self.sums = self.looked_at = WeightedSums()
-        self.tolerated = self.mean = 0.0
+        self.sums = self.looked_at = self.basis = WeightedSums()
+        self.tolerated = 0.0
         self.usual = EVEN
         self._times: Waves = (0.0,) * len(EVEN)
         self._latest: dict[int, float] = {}  # the weight by step, not in the times yet
@@ -66,6 +66,11 @@ class GrowingBaseline:
     def learned(self) -> bool:
         """Whether a fall can be detected."""
         return self.tolerated > 0
+
+    @property
+    def mean(self) -> float:
+        """The mean at the look that set m."""
+        return self.basis.mean or 0.0
 
     @property
     def margin(self) -> float:
@@ -94,7 +99,7 @@ class GrowingBaseline:
         self.looked_at = self.sums
         mean, ends = self.sums.mean, self.sums.interval(lowest=0, highest=1, confidence=1 - 2 * chance)
         if mean is not None and ends is not None:
-            self._replace(min(mean - self._min_drop, ends[0]), mean, season)
+            self._replace(min(mean - self._min_drop, ends[0]), season)
         return True
 
     def dump(self) -> dict[str, Any]:
@@ -102,8 +107,8 @@ class GrowingBaseline:
         return {
             "sums": self.sums.numbers,
             "looked_at": self.looked_at.numbers,
+            "basis": self.basis.numbers,
             "tolerated": self.tolerated,
-            "mean": self.mean,
             "times": self.times,
             "usual": self.usual,
         }
@@ -112,22 +117,23 @@ class GrowingBaseline:
         """Restore the state that `dump` returned.
 
         Args:
-            state: An older version's has no times and no usual ones.
+            state: An older version's has no basis, no times and no usual ones.
             usual: Mean waves of all traffic, for such a state.
         """
         self.sums = WeightedSums.from_numbers(state["sums"])
         self.looked_at = WeightedSums.from_numbers(state["looked_at"])
-        self.tolerated, self.mean = float(state["tolerated"]), float(state["mean"])
+        self.basis = WeightedSums.from_numbers(state.get("basis", state["looked_at"]))
+        self.tolerated = float(state["tolerated"])
         self._times = tuple(map(float, state.get("times") or (self.sums.weight * one for one in usual)))
         self.usual = tuple(map(float, state.get("usual") or usual))
         self._next = self._first
         while self._next <= self.sums.count:
             self._next *= 2
 
-    def _replace(self, tolerated: float, mean: float, season: Season) -> None:
+    def _replace(self, tolerated: float, season: Season) -> None:
         times = self.times
         usual = tuple(one / times[0] for one in times)
         moved = season.between(self.usual, usual)
         least = self.tolerated + moved.offset - ERRORS_TOLERATED * moved.error if self.learned else 0.0
         if tolerated > max(least, 0.0):
-            self.tolerated, self.mean, self.usual = tolerated, mean, usual
+            self.tolerated, self.basis, self.usual = tolerated, self.sums, usual

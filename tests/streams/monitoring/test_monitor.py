@@ -66,6 +66,33 @@ def test_a_drop_alert_has_numbers_start_and_examples() -> None:
     assert alert.example_event_ids == tuple(f"e{n}" for n in [*ones[::-1], *twos[::-1]][:5])
 
 
+@pytest.mark.parametrize(
+    ("good", "bad", "count", "said"),
+    [
+        (47, 1, 60, "4.02 (still being learned as it began) to"),  # the first look has 13 answers of the drop
+        (110, 3, 120, "4.57 (still being learned as it began) to"),  # the second look has 10
+        (119, 1, 120, "4.67 to"),
+        (100, 1, 60, "4.67 to"),
+    ],
+)
+def test_an_alert_says_if_its_baseline_has_answers_of_the_drop(
+    good: int, bad: int, count: int, said: str
+) -> None:
+    fallen = [scored(n, bad if n % 7 else 5) for n in range(good, good + 50)]
+    (alert,) = feed(Monitor(replace(PLAIN, baseline_samples=60)), [*calm(good), *fallen])
+    assert alert.baseline.count == count
+    assert alert.summary.startswith(f"relevance of all answers fell from {said} ")
+    assert ("or earlier" in alert.summary) == (good == 47)
+
+
+def test_the_baseline_is_that_of_the_look_that_set_the_limit() -> None:
+    """Slightly lower answers lower no limit: the later looks are not the baseline of the test."""
+    monitor = Monitor(PLAIN)
+    lower = [scored(n, 5 - n % 2 - (n % 5 == 0)) for n in range(80, 480)]
+    (alert,) = feed(monitor, [*calm(80), *lower, *[scored(n, 1) for n in range(480, 510)]])
+    assert (alert.baseline.mean, alert.baseline.count) == (pytest.approx(4.675), 80)
+
+
 def test_the_same_drop_has_the_same_id() -> None:
     """The same results give the same alerts with the same ids; drop and recovery differ."""
     results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
