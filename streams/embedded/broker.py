@@ -6,20 +6,15 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final, Self
 
-from streams.embedded.apis.data import DataApis
-from streams.embedded.apis.groups import GroupApis
-from streams.embedded.apis.topics import TopicApis
-from streams.embedded.errors import EmbeddedBrokerError
-from streams.embedded.groups.coordinator import GroupCoordinator
-from streams.embedded.log.topics import Topics
-from streams.embedded.protocol.server import ApiTable, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Self
+from streams.embedded.data_api import DataApis
+from streams.embedded.group_api import GroupApis, GroupCoordinator
+from streams.embedded.server import ApiTable, Server
+from streams.embedded.topic_api import TopicApis
+from streams.embedded.topics import Topics
+from streams.embedded.wire import EmbeddedBrokerError
 
 _log = logging.getLogger(__name__)
 
@@ -86,11 +81,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Host and port for clients.
-
-        Raises:
-            EmbeddedBrokerError: The broker was not started.
-        """
+        """Host and port for clients."""
         if self._port == 0:
             raise EmbeddedBrokerError(
                 "bootstrap_servers is known after the broker's start: await start() first"
@@ -127,12 +118,7 @@ class EmbeddedBroker:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _address(self) -> tuple[str, int]:
@@ -149,8 +135,7 @@ def _loopback(host: str) -> str:
     if not is_loopback:
         raise ValueError(
             f"host must be a loopback address such as 127.0.0.1, got {host!r}: the embedded broker has "
-            "neither encryption "
-            "nor authentication; use Apache Kafka for a broker on the network"
+            "neither encryption nor authentication; use Apache Kafka for a broker on the network"
         )
     return host
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from streams.embedded.protocol.wire import Reader, Writer
+from streams.embedded.wire import Reader, Writer
 
 Mode = Literal["pass", "slow", "half-open"]
 Way = Literal["requests", "answers"]

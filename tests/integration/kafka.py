@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.wire import ErrorCode
 from tests.integration.wire_client import WireClient, init_producer_id
 from tests.places import ROOT
 

@@ -15,7 +15,7 @@ import trustme
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from streams.embedded.protocol.wire import Reader, Writer
+from streams.embedded.wire import Reader, Writer
 from tests.integration.kafka import ApacheKafka
 from tests.integration.wire_client import WireClient, init_producer_id
 

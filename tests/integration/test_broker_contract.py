@@ -12,7 +12,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.wire import ErrorCode
 from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, partition_leaders

@@ -11,8 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.wire import Writer
+from streams.embedded.wire import ApiKey, ErrorCode, Writer
 from tests.integration.admin import kafka_admin
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, await_coordinator
@@ -20,7 +19,7 @@ from tests.integration.wire_client import WireClient, await_coordinator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from streams.embedded.protocol.wire import Reader
+    from streams.embedded.wire import Reader
     from tests.integration.conftest import RunningBroker
 
 

@@ -8,8 +8,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.produce import ProduceRequest
 
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.wire import Writer
+from streams.embedded.wire import ApiKey, ErrorCode, Writer
 from tests.integration.deadlines import take
 from tests.integration.wire_client import WireClient, init_producer_id
 from tests.streams.embedded.record_batches import record_batch

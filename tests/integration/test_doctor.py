@@ -22,8 +22,7 @@ from streams.doctor.examination import Examination
 from streams.doctor.findings import Diagnosis, Finding
 from streams.doctor.probe import KafkaProbe
 from streams.embedded.broker import EmbeddedBroker
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.wire import Writer
+from streams.embedded.wire import ApiKey, ErrorCode, Writer
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until

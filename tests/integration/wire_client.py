@@ -7,8 +7,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Self
 
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.wire import Reader, Writer
+from streams.embedded.wire import ApiKey, ErrorCode, Reader, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

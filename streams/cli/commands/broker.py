@@ -31,7 +31,7 @@ def broker(
     For trials and tests: its records are lost when it ends. Unknown topics are created on request.
     """
     from streams.embedded.broker import EmbeddedBroker
-    from streams.embedded.errors import EmbeddedBrokerError
+    from streams.embedded.wire import EmbeddedBrokerError
 
     topics = dict(_topic(text) for text in topic or ())
 

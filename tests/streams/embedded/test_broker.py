@@ -9,29 +9,24 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from streams.embedded.broker import EmbeddedBroker
-from streams.embedded.errors import EmbeddedBrokerError, RefusedError
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.wire import Writer
+from streams.embedded.wire import ApiKey, EmbeddedBrokerError, ErrorCode, RefusedError, Writer
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
 from tests.threaded_broker import ThreadedBroker, broker_in_thread
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org", ""])  # noqa: S104 - must be refused
 def test_a_host_on_the_network_is_refused(host: str) -> None:
-    """A host other than loopback is refused with a remedy."""
     with pytest.raises(ValueError, match=r"loopback address such as 127\.0\.0\.1.*use Apache Kafka"):
         EmbeddedBroker(host=host)
 
 
 @pytest.mark.parametrize("name", ["default_partitions", "max_message_bytes", "max_bytes_per_partition"])
 def test_numbers_out_of_range_are_refused(name: str) -> None:
-    """An option out of range is named with its limit and value."""
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         ThreadedBroker(**{name: 0})
 
 
 def test_topics_are_checked_when_they_are_given() -> None:
-    """An invalid topic name is refused by the constructor."""
     with pytest.raises(RefusedError, match="no spaces"):
         EmbeddedBroker(topics={"no spaces": 1})
 
@@ -51,7 +46,6 @@ async def test_the_address_is_known_once_it_is_started() -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    """A port in use raises OSError, and the broker can be started again."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -63,7 +57,6 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
 
 
 def test_it_needs_the_standard_library_alone() -> None:
-    """The broker imports none of the heavy packages."""
     program = (
         "import sys, streams.embedded.broker; "
         "print(sorted(sys.modules.keys() & {'faust', 'aiokafka', 'openai', 'pydantic', 'prometheus_client'}))"
@@ -73,7 +66,6 @@ def test_it_needs_the_standard_library_alone() -> None:
 
 
 def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
-    """With auto_create_topics=False a client cannot create a topic by asking for it."""
     with broker_in_thread(auto_create_topics=False) as servers, WireClient(servers) as client:
         for _ in range(2):
             assert partition_leaders(client, "new", may_create=True) == (
@@ -90,7 +82,6 @@ def test_transactions_are_refused() -> None:
 
 
 async def test_an_outage_loses_nothing() -> None:
-    """After a restart the broker has the same address and records, and its clients reconnect."""
     broker = EmbeddedBroker(topics={"t": 1})
     await broker.start()
     servers = broker.bootstrap_servers
@@ -138,7 +129,6 @@ async def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
 
 
 async def test_a_long_run_stays_bounded() -> None:
-    """With max_bytes_per_partition old records are deleted, and a reader starts at the oldest record."""
     partition = TopicPartition("t", 0)
     async with EmbeddedBroker(topics={"t": 1}, max_bytes_per_partition=20_000) as broker:
         async with AIOKafkaProducer(

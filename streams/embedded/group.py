@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from streams.embedded.groups.members import Identity, JoinReply, JoinRequest, Member, SyncReply
-from streams.embedded.groups.preference import preferred_protocol, shared_protocols
-from streams.embedded.groups.state import GroupState
-from streams.embedded.protocol.codes import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from streams.embedded.members import (
+    GroupState,
+    Identity,
+    JoinReply,
+    JoinRequest,
+    Member,
+    SyncReply,
+    preferred_protocol,
+    shared_protocols,
+)
+from streams.embedded.wire import ErrorCode
 
 _MAX_SESSION_TIMEOUT_SECONDS: Final = 1800.0
 
@@ -42,18 +47,17 @@ class Group:
         if error is not ErrorCode.NONE:
             return JoinReply(error=error, member_id=request.member_id)
         if request.member_id:
-            member, reply = self._known(request)
+            member = self._known(request)
         elif request.instance_id is not None and request.instance_id in self._static_ids:
-            member, reply = self._restarted(request, request.instance_id)
+            member = self._restarted(request, request.instance_id)
         elif request.instance_id is None and request.two_steps:
             member_id = _new_id(request.client_id)
             self._promised_ids[member_id] = _now() + request.session_timeout_seconds
             return JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
         else:
-            member, reply = self._add(request, _new_id(request.instance_id or request.client_id)), None
-        if reply is not None:
-            return reply
-        assert member is not None  # noqa: S101 - one of the two is always set
+            member = self._add(request, _new_id(request.instance_id or request.client_id))
+        if isinstance(member, JoinReply):
+            return member
         member.answer_join(JoinReply(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
         waiting: asyncio.Future[JoinReply] = asyncio.get_running_loop().create_future()
         member.joining = waiting
@@ -61,11 +65,7 @@ class Group:
         return await waiting
 
     async def sync(self, who: Identity, assignments: Mapping[str, bytes]) -> SyncReply:
-        """Return a member's assignment from the leader; followers wait for it.
-
-        Args:
-            assignments: Partitions by member id; only the leader's are used.
-        """
+        """Return a member's assignment from the leader; followers wait for it."""
         error = self.check(who)
         if error is not ErrorCode.NONE:
             return SyncReply(error=error)
@@ -126,7 +126,6 @@ class Group:
         return error
 
     def expire(self, now: float) -> None:
-        """Remove the members whose session timed out."""
         # List them first: removing one answers the others, which then no longer wait.
         silent = [
             member.member_id
@@ -135,10 +134,8 @@ class Group:
         ]
         for member_id in silent:
             self._remove(member_id)
-        overdue = [member_id for member_id, until in self._promised_ids.items() if until < now]
-        for member_id in overdue:
-            del self._promised_ids[member_id]
-        if overdue:
+        if any(until < now for until in self._promised_ids.values()):
+            self._promised_ids = {one: until for one, until in self._promised_ids.items() if until >= now}
             self._complete_if_all_are_here()
 
     def renew_sessions(self) -> None:
@@ -147,7 +144,6 @@ class Group:
             member.last_seen = _now()
 
     def close(self) -> None:
-        """Answer all waiting requests and stop the timer."""
         self._set_timer(None)
         for member in self.members.values():
             member.dismiss(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -173,13 +169,13 @@ class Group:
             return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _known(self, request: JoinRequest) -> tuple[Member | None, JoinReply | None]:
+    def _known(self, request: JoinRequest) -> Member | JoinReply:
         """Handle a join with an id: return the member that must wait, or its immediate reply."""
         if request.instance_id is None and self._promised_ids.pop(request.member_id, None) is not None:
-            return self._add(request, request.member_id), None
+            return self._add(request, request.member_id)
         error = self._check_member(request.member_id, request.instance_id)
         if error is not ErrorCode.NONE:
-            return None, JoinReply(error=error, member_id=request.member_id)
+            return JoinReply(error=error, member_id=request.member_id)
         member = self.members[request.member_id]
         unchanged = member.protocols == dict(request.protocols)
         is_leader = request.member_id == self._leader_id
@@ -189,10 +185,10 @@ class Group:
         if unchanged and (
             self.state is GroupState.COMPLETING or (self.state is GroupState.STABLE and not is_leader)
         ):
-            return None, self._reply_for(member)
-        return member, None
+            return self._reply_for(member)
+        return member
 
-    def _restarted(self, request: JoinRequest, instance_id: str) -> tuple[Member | None, JoinReply | None]:
+    def _restarted(self, request: JoinRequest, instance_id: str) -> Member | JoinReply:
         """Handle a static member's rejoin without an id: it keeps its place; its new id fences the old."""
         former_id = self._static_ids[instance_id]
         former = self.members[former_id]
@@ -200,10 +196,10 @@ class Group:
         member = self._add(request, _new_id(instance_id), in_place_of=former)
         former.dismiss(ErrorCode.FENCED_INSTANCE_ID)
         if self.state is not GroupState.STABLE or preferred_protocol(self.members.values()) != self.protocol:
-            return member, None
+            return member
         # The reply names the former leader, even if it is this member, which then requests its old assignment
         # and computes none.
-        return None, JoinReply(
+        return JoinReply(
             generation=self.generation,
             protocol=self.protocol,
             leader_id=former_leader_id,

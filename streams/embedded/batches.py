@@ -9,13 +9,9 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.protocol.codes import ErrorCode
-
-if TYPE_CHECKING:
-    from streams.embedded.protocol.wire import Buffer
+from streams.embedded.wire import Buffer, ErrorCode, RefusedError
 
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, first and max timestamp,
 # producer id, producer epoch, base sequence, record count
@@ -29,8 +25,6 @@ _CONTROL: Final = 0x20
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 _MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
-_INT64: Final = struct.Struct(">q")
-_INT32: Final = struct.Struct(">i")
 _LEADER_EPOCH_POSITION: Final = 12
 
 NO_PRODUCER: Final = -1
@@ -39,31 +33,19 @@ HEADER_BYTES: Final = _HEADER.size
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The header fields that a partition needs.
+    """The header fields that a partition needs."""
 
-    Attributes:
-        size_bytes: Size of the batch, including its header.
-        compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
-        record_count: Records in the batch, at least 1.
-        first_timestamp_ms: The base of the records' times.
-        max_timestamp_ms: The latest time of a record, according to the producer.
-        producer_id: -1 if the producer is not idempotent.
-        producer_epoch: The producer's epoch.
-        base_sequence: The first record's sequence number.
-    """
-
-    size_bytes: int
-    compression: int
-    record_count: int
-    first_timestamp_ms: int
-    max_timestamp_ms: int
-    producer_id: int
+    size_bytes: int  # with the header
+    compression: int  # 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
+    record_count: int  # at least 1
+    first_timestamp_ms: int  # the base of the records' times
+    max_timestamp_ms: int  # according to the producer
+    producer_id: int  # -1: not idempotent
     producer_epoch: int
     base_sequence: int
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number; sequence numbers wrap at 2**31."""
         return (self.base_sequence + self.record_count - 1) & _SEQUENCE_MASK
 
 
@@ -77,7 +59,6 @@ class StoredBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the batch's last record."""
         return self.base_offset + self.header.record_count
 
 
@@ -87,12 +68,7 @@ def next_sequence(sequence: int) -> int:
 
 
 def parse_header(data: Buffer) -> BatchHeader:
-    """Read and check the header of data that must be one batch.
-
-    Raises:
-        RefusedError: INVALID_RECORD, if it is not exactly one whole batch of format 2 with a client's
-            records.
-    """
+    """Read and check the header of data that must be one batch."""
     if len(data) < HEADER_BYTES:
         raise _invalid(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
     (_, length, _, magic, _, attributes, last_delta, first, latest, producer, epoch, sequence, count) = (
@@ -125,8 +101,8 @@ def parse_header(data: Buffer) -> BatchHeader:
 def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
     """Copy a batch from its request and set offset and leader epoch, which its checksum does not cover."""
     copy = bytearray(data)
-    _INT64.pack_into(copy, 0, base_offset)
-    _INT32.pack_into(copy, _LEADER_EPOCH_POSITION, 0)
+    struct.pack_into(">q", copy, 0, base_offset)
+    struct.pack_into(">i", copy, _LEADER_EPOCH_POSITION, 0)
     return StoredBatch(base_offset, header, copy)
 
 
@@ -135,9 +111,6 @@ def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
 
     If the records cannot be read (an unsupported compression, or an invalid batch), return the batch's first
     record, so that a reader misses nothing.
-
-    Returns:
-        The record's time in milliseconds and its offset; None if there is none.
     """
     header = batch.header
     if header.max_timestamp_ms < timestamp_ms:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.log.partition import Partition
-from streams.embedded.protocol.codes import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from streams.embedded.protocol.wire import Buffer
+from streams.embedded.partition import Partition
+from streams.embedded.wire import Buffer, ErrorCode, RefusedError
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MAX_PARTITIONS: Final = 10_000
@@ -36,15 +31,7 @@ class Topic:
         self.configure(configs)
 
     def configure(self, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace the topic's own settings.
-
-        Args:
-            configs: All of the topic's own values; omitted ones return to their defaults.
-            validate_only: Whether to check the values without changing them.
-
-        Raises:
-            RefusedError: INVALID_CONFIG, if a size is not a whole number in its range.
-        """
+        """Replace the topic's own settings."""
         settings = {**self._defaults, **configs}
         max_batch_bytes = _size(_MAX_MESSAGE_BYTES, settings[_MAX_MESSAGE_BYTES], least=0)
         retention_bytes = _size(_RETENTION_BYTES, settings[_RETENTION_BYTES], least=_NO_BOUND)
@@ -69,13 +56,7 @@ class Topic:
 
 
 class Topics:
-    """All topics of the broker.
-
-    Args:
-        default_partitions: Partitions of topics created without a number.
-        max_message_bytes: The largest batch, unless the topic sets another limit.
-        max_bytes_per_partition: Size limit of a partition, unless the topic sets another; None: no limit.
-    """
+    """All topics of the broker."""
 
     def __init__(
         self, *, default_partitions: int, max_message_bytes: int, max_bytes_per_partition: int | None
@@ -94,22 +75,12 @@ class Topics:
         return iter(self._topics)
 
     def get(self, name: str) -> Topic:
-        """Return the topic of a name.
-
-        Raises:
-            RefusedError: UNKNOWN_TOPIC_OR_PARTITION.
-        """
         topic = self._topics.get(name)
         if topic is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         return topic
 
     def partition(self, name: str, index: int) -> Partition:
-        """Return one partition of a topic.
-
-        Raises:
-            RefusedError: UNKNOWN_TOPIC_OR_PARTITION.
-        """
         partitions = self.get(name).partitions
         if not 0 <= index < len(partitions):
             raise RefusedError(
@@ -119,7 +90,6 @@ class Topics:
         return partitions[index]
 
     def has(self, name: str, index: int) -> bool:
-        """Return whether a partition exists."""
         topic = self._topics.get(name)
         return topic is not None and 0 <= index < len(topic.partitions)
 
@@ -131,16 +101,6 @@ class Topics:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic.
-
-        Args:
-            name: 1-249 of the characters a-z A-Z 0-9 . _ -
-            partition_count: 1-10,000; None: the default.
-            validate_only: Whether to check without creating it.
-
-        Raises:
-            RefusedError: It already exists, or the name, the count or a setting is invalid.
-        """
         count = self.default_partitions if partition_count is None else partition_count
         if not _NAME.fullmatch(name) or name in {".", ".."}:
             raise RefusedError(
@@ -160,22 +120,12 @@ class Topics:
         return topic
 
     def delete(self, name: str) -> None:
-        """Delete a topic and its records.
-
-        Raises:
-            RefusedError: UNKNOWN_TOPIC_OR_PARTITION.
-        """
         topic = self.get(name)
         del self._topics[name]
         for partition in topic.partitions:
             partition.wake_watchers()
 
     def extend(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
-        """Add partitions to a topic.
-
-        Raises:
-            RefusedError: The topic does not exist, or the number is not larger than before.
-        """
         partitions = self.get(name).partitions
         if not len(partitions) < partition_count <= _MAX_PARTITIONS:
             raise RefusedError(

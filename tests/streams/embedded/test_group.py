@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streams.embedded.groups.coordinator import CommittedOffset, GroupCoordinator
-from streams.embedded.groups.group import Group
-from streams.embedded.groups.members import Identity, JoinReply, JoinRequest
-from streams.embedded.groups.state import GroupState
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.group import Group
+from streams.embedded.group_api import CommittedOffset, GroupCoordinator
+from streams.embedded.members import GroupState, Identity, JoinReply, JoinRequest
+from streams.embedded.wire import ErrorCode
 from tests.integration.deadlines import until
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ async def _two_members(group: Group) -> tuple[JoinReply, JoinReply]:
 
 
 async def test_one_member_leads_itself(group: Group) -> None:
-    """A single member is the leader, gets the list of members and its own assignment."""
     joined = await group.join(_REQUEST)
     assert (joined.error, joined.generation, joined.leader_id) == (ErrorCode.NONE, 1, joined.member_id)
     assert joined.members == ((joined.member_id, None, b"range"),)
@@ -83,7 +81,6 @@ async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
 
 
 async def test_a_member_id_is_given_before_the_join(group: Group) -> None:
-    """A client that supports it gets a member id first, and joins with it in a second request."""
     request = replace(_REQUEST, two_steps=True)
     promised = await group.join(request)
     assert promised.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -126,7 +123,6 @@ async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
 
 
 async def test_requests_out_of_step(group: Group) -> None:
-    """Heartbeats, commits and syncs tell a wrong generation from an unknown member."""
     joined = await group.join(_REQUEST)
     await group.sync(_who(joined), {})
     stale = Identity(joined.member_id, joined.generation - 1)
@@ -138,7 +134,6 @@ async def test_requests_out_of_step(group: Group) -> None:
 
 
 async def test_commits_while_the_group_changes(group: Group) -> None:
-    """Members cannot commit between the start of a generation and its assignment."""
     anybody = Identity("", -1)
     assert group.check_commit(anybody) is ErrorCode.NONE
     first, _ = await _two_members(group)
@@ -149,7 +144,6 @@ async def test_commits_while_the_group_changes(group: Group) -> None:
 
 
 async def test_a_lost_reply_is_given_again(group: Group) -> None:
-    """A member that joins again unchanged gets the same reply, without a rebalance."""
     first, second = await _two_members(group)
     assert await group.join(replace(_REQUEST, member_id=first.member_id)) == first
     await group.sync(_who(first), {})
@@ -158,7 +152,6 @@ async def test_a_lost_reply_is_given_again(group: Group) -> None:
 
 
 async def test_silent_members_expire_and_waiting_ones_do_not(group: Group) -> None:
-    """A member without heartbeats expires, unless it waits for a reply."""
     first, second = await _two_members(group)
     waiting = asyncio.create_task(group.sync(_who(second), {}))
     await asyncio.sleep(0)
@@ -169,7 +162,6 @@ async def test_silent_members_expire_and_waiting_ones_do_not(group: Group) -> No
 
 
 async def test_a_member_that_does_not_rejoin_is_removed(group: Group) -> None:
-    """A live member that does not rejoin within the rebalance timeout is removed."""
     slow = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
     await group.sync(_who(slow), {})
     quick = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
@@ -178,7 +170,6 @@ async def test_a_member_that_does_not_rejoin_is_removed(group: Group) -> None:
 
 
 async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
-    """A leader that sends no assignment is removed, and its followers must rejoin."""
     short = replace(_REQUEST, rebalance_timeout_seconds=0.05)
     alone = await group.join(short)
     other = asyncio.create_task(group.join(short))
@@ -203,7 +194,6 @@ async def test_leaving(group: Group) -> None:
 
 
 async def test_an_unused_member_id_delays_the_group_by_one_session(group: Group) -> None:
-    """A member id that is never used delays the rebalance by one session timeout at most."""
     await group.join(replace(_REQUEST, two_steps=True, session_timeout_seconds=1))
     waiting = asyncio.create_task(group.join(_REQUEST))
     await asyncio.sleep(0)
@@ -220,7 +210,6 @@ async def test_a_static_member_can_be_removed_by_instance_id(group: Group) -> No
 
 
 async def test_a_blocked_loop_expires_no_members() -> None:
-    """Members do not expire because the event loop was blocked for longer than a session."""
     coordinator = GroupCoordinator()
     group = coordinator.find_or_create("g")
     joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.3))
@@ -238,7 +227,6 @@ async def test_a_blocked_loop_expires_no_members() -> None:
 
 
 async def test_sessions_end_by_themselves() -> None:
-    """The watcher removes a member without heartbeats."""
     coordinator = GroupCoordinator()
     group = coordinator.find_or_create("g")
     joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.05))

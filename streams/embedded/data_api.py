@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.requests import Api
-from streams.embedded.protocol.wire import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from streams.embedded.log.partition import Partition
-    from streams.embedded.log.topics import Topics
-    from streams.embedded.protocol.requests import Request
+from streams.embedded.partition import Partition
+from streams.embedded.topics import Topics
+from streams.embedded.wire import Api, ApiKey, ErrorCode, RefusedError, Request, Writer
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -52,7 +45,6 @@ class DataApis:
         self._producer_ids = itertools.count(1000)
 
     def table(self) -> tuple[Api, ...]:
-        """Return the handled request types."""
         return (
             Api(ApiKey.PRODUCE, 3, 8, self.produce),
             Api(ApiKey.FETCH, 4, 11, self.fetch),
@@ -62,7 +54,6 @@ class DataApis:
         )
 
     async def produce(self, request: Request) -> Writer | None:
-        """Store batches."""
         body, version = request.body, request.version
         transactional_id = body.nullable_string()
         acks = body.int16()
@@ -83,10 +74,8 @@ class DataApis:
                 start_offset = partition.start_offset
             except RefusedError as refused:
                 error, message = refused.code, refused.message
-            reply.int32(index)
-            reply.int16(error)
-            reply.int64(base_offset)
-            reply.int64(_UNKNOWN)  # append time: records keep the producer's time
+            # The append time is unknown: records keep the producer's time.
+            reply.numbers("ihqq", index, error, base_offset, _UNKNOWN)
             if version >= 5:
                 reply.int64(start_offset)
             if version >= 8:
@@ -100,15 +89,9 @@ class DataApis:
     async def fetch(self, request: Request) -> Writer:
         """Return batches, waiting if there are too few."""
         body, version = request.body, request.version
-        body.int32()  # replica
-        wait_seconds = max(body.int32(), 0) / 1000
-        min_bytes = body.int32()
-        max_bytes = body.int32()
-        body.int8()  # isolation level: no effect without transactions
-        session_id = 0
-        if version >= 7:
-            session_id = body.int32()
-            body.int32()  # session epoch
+        # The isolation level has no effect without transactions.
+        _replica, wait_ms, min_bytes, max_bytes, _isolation = body.numbers("iiiib")
+        session_id, _session_epoch = body.numbers("ii") if version >= 7 else (0, 0)
 
         def read_partition() -> _Wanted:
             partition = body.int32()
@@ -123,7 +106,7 @@ class DataApis:
         if session_id != 0:  # no fetch sessions exist, so each request names all its partitions
             return _fetch_reply(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         found = await self._wait_for(
-            wanted, min_bytes=min_bytes, max_bytes=max_bytes, wait_seconds=wait_seconds
+            wanted, min_bytes=min_bytes, max_bytes=max_bytes, wait_seconds=max(wait_ms, 0) / 1000
         )
         return _fetch_reply(version, ErrorCode.NONE, found)
 
@@ -151,12 +134,12 @@ class DataApis:
 
             watched = [self._topics.partition(topic, one.partition) for topic, ones in wanted for one in ones]
             for partition in watched:
-                partition.watch(wake)
+                partition.watchers.add(wake)
             try:
                 await asyncio.wait({woken}, timeout=left_seconds)
             finally:
                 for partition in watched:
-                    partition.unwatch(wake)
+                    partition.watchers.discard(wake)
 
     def _look(
         self, wanted: list[tuple[str, list[_Wanted]]], max_bytes: int
@@ -189,9 +172,7 @@ class DataApis:
         if version >= 2:
             body.int8()  # isolation level
         topics = body.by_topic(lambda: (body.int32(), body.int64()))
-        reply = Writer()
-        if version >= 2:
-            reply.int32(0)
+        reply = request.reply(throttled_from=2)
 
         def write_partition(topic: str, item: tuple[int, int]) -> None:
             index, timestamp_ms = item
@@ -206,10 +187,7 @@ class DataApis:
                     found_ms, offset = partition.find_time(timestamp_ms) or (_UNKNOWN, _UNKNOWN)
             except RefusedError as refused:
                 error = refused.code
-            reply.int32(index)
-            reply.int16(error)
-            reply.int64(found_ms)
-            reply.int64(offset)
+            reply.numbers("ihqq", index, error, found_ms, offset)
 
         reply.by_topic(topics, write_partition)
         return reply
@@ -218,8 +196,7 @@ class DataApis:
         """Delete the records before an offset."""
         body = request.body
         topics = body.by_topic(lambda: (body.int32(), body.int64()))
-        reply = Writer()
-        reply.int32(0)
+        reply = request.reply(throttled_from=0)
 
         def write_partition(topic: str, item: tuple[int, int]) -> None:
             index, offset = item
@@ -228,9 +205,7 @@ class DataApis:
                 start_offset = self._topics.partition(topic, index).delete_before(offset)
             except RefusedError as refused:
                 error = refused.code
-            reply.int32(index)
-            reply.int64(start_offset)
-            reply.int16(error)
+            reply.numbers("iqh", index, start_offset, error)
 
         reply.by_topic(topics, write_partition)
         return reply
@@ -238,12 +213,11 @@ class DataApis:
     async def init_producer_id(self, request: Request) -> Writer:
         """Return an idempotent producer's id; refuse transactional ones."""
         transactional_id = request.body.nullable_string()
-        refused = transactional_id is not None
-        reply = Writer()
-        reply.int32(0)
-        reply.int16(_no_transactions().code if refused else ErrorCode.NONE)
-        reply.int64(_UNKNOWN if refused else next(self._producer_ids))
-        reply.int16(_UNKNOWN if refused else 0)
+        reply = request.reply(throttled_from=0)
+        if transactional_id is not None:
+            reply.numbers("hqh", _no_transactions().code, _UNKNOWN, _UNKNOWN)
+        else:
+            reply.numbers("hqh", ErrorCode.NONE, next(self._producer_ids), 0)
         return reply
 
 
@@ -251,10 +225,8 @@ def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_F
     reply = Writer()
 
     def write_partition(_: str, found: _Found) -> None:
-        reply.int32(found.partition)
-        reply.int16(found.error)
-        reply.int64(found.end_offset)
-        reply.int64(found.end_offset)  # the last stable offset: without transactions the same
+        # The last stable offset is the end: there are no transactions.
+        reply.numbers("ihqq", found.partition, found.error, found.end_offset, found.end_offset)
         if version >= 5:
             reply.int64(found.start_offset)
         reply.array((), reply.int64)  # aborted transactions
@@ -264,8 +236,7 @@ def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_F
 
     reply.int32(0)
     if version >= 7:
-        reply.int16(error)
-        reply.int32(0)  # no session
+        reply.numbers("hi", error, 0)  # no session
     reply.by_topic(topics, write_partition)
     return reply
 

@@ -1,32 +1,105 @@
-"""Reading and writing the protocol's primitive types (the encodings before "flexible" versions)."""
+"""The wire protocol's numbers, errors and primitive types (the encodings before "flexible" versions)."""
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeVar
 
-from streams.embedded.errors import MalformedRequestError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+class ApiKey(IntEnum):
+    """The supported request types."""
 
-    Buffer = bytes | bytearray | memoryview
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
 
+
+class ErrorCode(IntEnum):
+    """The error codes of this broker, with the protocol's names."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    MESSAGE_TOO_LARGE = 10
+    COORDINATOR_NOT_AVAILABLE = 15
+    INVALID_TOPIC_EXCEPTION = 17
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    INVALID_PRODUCER_EPOCH = 47
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    MEMBER_ID_REQUIRED = 79
+    FENCED_INSTANCE_ID = 82
+    INVALID_RECORD = 87
+
+
+class EmbeddedBrokerError(Exception):
+    """Base of the errors of this package."""
+
+
+class MalformedRequestError(EmbeddedBrokerError):
+    """The bytes are no valid request; the connection is closed."""
+
+
+class RefusedError(EmbeddedBrokerError):
+    """A request, or the part of it about one topic or partition, is refused."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
+_FORMS: Final = {"b": _INT8, "h": _INT16, "i": _INT32, "q": _INT64}
 _MAX_STRING_BYTES: Final = 2**15 - 1
 
 
 class Reader:
-    """Reads primitive values in sequence, never beyond the end of the bytes.
-
-    Args:
-        data: One request, without its length prefix.
-    """
+    """Reads primitive values in sequence, never beyond the end of the bytes."""
 
     __slots__ = ("_data", "_position")
 
@@ -40,38 +113,31 @@ class Reader:
         return len(self._data) - self._position
 
     def int8(self) -> int:
-        """Read a signed byte."""
         return self._number(_INT8)
 
     def int16(self) -> int:
-        """Read a signed 16-bit number."""
         return self._number(_INT16)
 
     def int32(self) -> int:
-        """Read a signed 32-bit number."""
         return self._number(_INT32)
 
     def int64(self) -> int:
-        """Read a signed 64-bit number."""
         return self._number(_INT64)
 
+    def numbers(self, form: str) -> tuple[int, ...]:
+        """Read numbers in sequence; a letter each, as in `struct`: b 8 bits, h 16, i 32, q 64."""
+        return tuple(self._number(_FORMS[letter]) for letter in form)
+
     def boolean(self) -> bool:
-        """Read a byte as a boolean."""
         return self._number(_INT8) != 0
 
     def string(self) -> str:
-        """Read a string that must not be null.
-
-        Raises:
-            MalformedRequestError: It is null, too short or not UTF-8.
-        """
         value = self.nullable_string()
         if value is None:
             raise MalformedRequestError("a string is null where the protocol requires one")
         return value
 
     def nullable_string(self) -> str | None:
-        """Read a string, or None for the null string."""
         length = self.int16()
         if length < 0:
             return None
@@ -81,23 +147,16 @@ class Reader:
             raise MalformedRequestError(f"a string is not UTF-8: {error.reason}") from error
 
     def byte_string(self) -> memoryview:
-        """Read bytes, as a view on the request; null reads as empty."""
         return self._take(max(self.int32(), 0))
 
     def array(self, read_item: Callable[[], T]) -> list[T]:
-        """Read an array; null reads as empty."""
         return self.nullable_array(read_item) or []
 
     def by_topic(self, read_partition: Callable[[], T]) -> list[tuple[str, list[T]]]:
-        """Read an array of topics with an array of partitions each."""
         return self.array(lambda: (self.string(), self.array(read_partition)))
 
     def nullable_array(self, read_item: Callable[[], T]) -> list[T] | None:
-        """Read an array, or None for the null array.
-
-        Raises:
-            MalformedRequestError: The count is too large for the remaining bytes.
-        """
+        """Read an array, or None for the null array."""
         count = self.int32()
         if count < 0:
             return None
@@ -133,7 +192,6 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
         return self._kept_size + len(self._current)
 
     def chunks(self) -> list[Buffer]:
@@ -141,31 +199,25 @@ class Writer:
         return [*self._chunks, self._current]
 
     def int8(self, value: int) -> None:
-        """Write a signed byte."""
         self._current += _INT8.pack(value)
 
     def int16(self, value: int) -> None:
-        """Write a signed 16-bit number."""
         self._current += _INT16.pack(value)
 
     def int32(self, value: int) -> None:
-        """Write a signed 32-bit number."""
         self._current += _INT32.pack(value)
 
     def int64(self, value: int) -> None:
-        """Write a signed 64-bit number."""
         self._current += _INT64.pack(value)
 
+    def numbers(self, form: str, *values: int) -> None:
+        """Write numbers in sequence; see `Reader.numbers`."""
+        self._current += struct.pack(f">{form}", *values)
+
     def boolean(self, value: bool) -> None:
-        """Write a boolean as a byte."""
         self._current += b"\x01" if value else b"\x00"
 
     def string(self, value: str | None) -> None:
-        """Write a string; None becomes the null string.
-
-        Raises:
-            ValueError: It is too long for the protocol's 16-bit length.
-        """
         if value is None:
             self._current += b"\xff\xff"
             return
@@ -175,8 +227,11 @@ class Writer:
         self._current += _INT16.pack(len(encoded))
         self._current += encoded
 
+    def strings(self, *values: str | None) -> None:
+        for value in values:
+            self.string(value)
+
     def byte_string(self, value: Buffer) -> None:
-        """Write bytes with their length."""
         self._current += _INT32.pack(len(value))
         self._current += value
 
@@ -191,11 +246,6 @@ class Writer:
             self._current = bytearray()
 
     def array(self, items: Iterable[T], write_item: Callable[[T], None]) -> None:
-        """Write an array.
-
-        Args:
-            items: The items in order.
-        """
         listed = list(items)
         self._current += _INT32.pack(len(listed))
         for item in listed:
@@ -204,11 +254,40 @@ class Writer:
     def by_topic(
         self, topics: Iterable[tuple[str, Iterable[T]]], write_partition: Callable[[str, T], None]
     ) -> None:
-        """Write an array of topics with an array of partitions each."""
-
         def write_topic(item: tuple[str, Iterable[T]]) -> None:
             topic, partitions = item
             self.string(topic)
             self.array(partitions, lambda partition: write_partition(topic, partition))
 
         self.array(topics, write_topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request with a parsed header; `body` is positioned after it."""
+
+    version: int
+    client_id: str
+    client_host: str
+    body: Reader
+
+    def reply(self, *, throttled_from: int) -> Writer:
+        """Begin a reply; from a version on it begins with a throttle time, which is always 0."""
+        reply = Writer()
+        if self.version >= throttled_from:
+            reply.int32(0)
+        return reply
+
+
+# Handles a request; returns None if the client wants no answer (produce with acks=0).
+Handler = Callable[[Request], Awaitable["Writer | None"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A request type, its supported versions and its handler."""
+
+    key: ApiKey
+    oldest: int
+    newest: int
+    handle: Handler

@@ -5,15 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
-from streams.embedded.errors import MalformedRequestError
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.requests import Api, Request
-from streams.embedded.protocol.wire import Reader, Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from streams.embedded.wire import Api, ApiKey, ErrorCode, MalformedRequestError, Reader, Request, Writer
 
 _log = logging.getLogger(__name__)
 
@@ -24,28 +19,14 @@ _NEWEST_API_VERSIONS: Final = 2  # version 3 has another encoding
 
 
 class ApiTable:
-    """The supported request types and versions with their handlers.
-
-    Args:
-        apis: The request types; ApiVersions is added here.
-    """
+    """The supported request types and versions with their handlers."""
 
     def __init__(self, apis: Iterable[Api]) -> None:
         own = Api(ApiKey.API_VERSIONS, 0, _NEWEST_API_VERSIONS, self._api_versions)
         self._apis: dict[int, Api] = {int(api.key): api for api in (*apis, own)}
 
     async def answer(self, data: bytes, client_host: str) -> tuple[int, Writer | None]:
-        """Answer one request.
-
-        Args:
-            data: The request without its length.
-
-        Returns:
-            The request's correlation id, and the answer (None if none is wanted).
-
-        Raises:
-            MalformedRequestError: It is no request, or an unsupported one.
-        """
+        """Answer one request."""
         body = Reader(data)
         key, version, correlation_id = body.int16(), body.int16(), body.int32()
         client_id = body.nullable_string() or ""
@@ -66,14 +47,8 @@ class ApiTable:
 
     def _versions(self, version: int, error: ErrorCode) -> Writer:
         reply = Writer()
-
-        def write_api(api: Api) -> None:
-            reply.int16(api.key)
-            reply.int16(api.oldest)
-            reply.int16(api.newest)
-
         reply.int16(error)
-        reply.array(self._apis.values(), write_api)
+        reply.array(self._apis.values(), lambda api: reply.numbers("hhh", api.key, api.oldest, api.newest))
         if version >= 1:
             reply.int32(0)
         return reply
@@ -89,16 +64,10 @@ class Server:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Start to listen.
-
-        Raises:
-            OSError: The port is taken.
-        """
         self._listener = await asyncio.start_server(self._accept, host, port, limit=_READ_AHEAD_BYTES)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening and close all connections."""
         if self._listener is None:
             return
         self._listener.close()

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.log.partition import Partition
-from streams.embedded.protocol.batches import parse_header
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.batches import parse_header
+from streams.embedded.partition import Partition
+from streams.embedded.wire import ErrorCode, RefusedError
 from tests.streams.embedded.record_batches import record_batch
 
 _ONE = record_batch(b"x" * 100)
@@ -53,7 +52,6 @@ def test_an_offset_outside_is_refused(offset: int) -> None:
 
 
 def test_a_read_stops_before_too_many_bytes() -> None:
-    """A read returns the whole batches that fit, or one larger batch with at_least_one."""
     partition = Partition()
     for _ in range(5):
         _append(partition, _ONE)
@@ -65,7 +63,6 @@ def test_a_read_stops_before_too_many_bytes() -> None:
 
 
 def test_reading_gives_the_stored_batches_themselves() -> None:
-    """Two reads return the same object, without a copy."""
     partition = Partition()
     _append(partition, _ONE)
     (first,) = partition.read(0, _NO_LIMIT, at_least_one=True)
@@ -90,7 +87,6 @@ def test_retention_deletes_the_oldest_batches() -> None:
 
 
 def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
-    """A batch above max.message.bytes (inclusive) is refused and not stored."""
     partition = Partition()
     with pytest.raises(RefusedError, match=r"max\.message\.bytes") as refused:
         partition.append(_ONE, max_batch_bytes=len(_ONE) - 1)
@@ -118,24 +114,22 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
 
 
 def test_watchers_are_woken_by_an_append() -> None:
-    """A watcher is called after each append until it is removed."""
     partition = Partition()
     calls: list[int] = []
 
     def wake() -> None:
         calls.append(partition.end_offset)
 
-    partition.watch(wake)
+    partition.watchers.add(wake)
     _append(partition, _ONE)
     _append(partition, _ONE)
-    partition.unwatch(wake)
+    partition.watchers.discard(wake)
     _append(partition, _ONE)
     assert calls == [1, 2]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
 def test_repeated_batches_are_stored_once(order: list[int]) -> None:
-    """Repeated and reordered batches of a producer are stored once, in order."""
     partition = Partition()
     batches = [record_batch(b"%d" % number, producer_id=3, epoch=0, sequence=number) for number in range(10)]
     _append(partition, batches[0])

@@ -1,38 +1,100 @@
-"""Handlers of consumer group requests: membership, offsets and administration."""
+"""Consumer groups with their committed offsets, and the handlers of group requests."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
-from streams.embedded.groups.coordinator import CommittedOffset
-from streams.embedded.groups.members import Identity, JoinRequest
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.requests import Api
-from streams.embedded.protocol.wire import Writer
+from streams.embedded.group import Group
+from streams.embedded.members import Identity, JoinRequest, Member
+from streams.embedded.topics import Topics
+from streams.embedded.wire import Api, ApiKey, ErrorCode, Request, Writer
 
-if TYPE_CHECKING:
-    from streams.embedded.groups.coordinator import GroupCoordinator
-    from streams.embedded.groups.group import Group
-    from streams.embedded.groups.members import Member
-    from streams.embedded.log.topics import Topics
-    from streams.embedded.protocol.requests import Request
+_TICK_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A group's committed offset of a partition, with the client's metadata."""
+
+    offset: int
+    metadata: str | None
+
+
+class GroupCoordinator:
+    """Manages the groups and ends the sessions of members without heartbeats."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+        self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def find(self, group_id: str) -> Group:
+        """Return the group of a name; one that does not exist has no members."""
+        return self._groups.get(group_id) or Group(group_id)
+
+    def find_or_create(self, group_id: str) -> Group:
+        return self._groups.setdefault(group_id, self.find(group_id))
+
+    def delete(self, group_id: str) -> ErrorCode:
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.members:
+            return ErrorCode.NON_EMPTY_GROUP
+        del self._groups[group_id]
+        self._offsets.pop(group_id, None)
+        return ErrorCode.NONE
+
+    def commit(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        self._offsets.setdefault(group_id, {})[topic, partition] = committed
+
+    def committed(self, group_id: str) -> dict[tuple[str, int], CommittedOffset]:
+        return self._offsets.get(group_id, {})
+
+    def forget_topic(self, topic: str) -> None:
+        for offsets in self._offsets.values():
+            for key in [key for key in offsets if key[0] == topic]:
+                del offsets[key]
+
+    async def watch_sessions(self) -> None:
+        """End the sessions of members without heartbeats, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        for group in self:
+            group.renew_sessions()
+        while True:
+            expected = clock() + _TICK_SECONDS
+            await asyncio.sleep(_TICK_SECONDS)
+            late_seconds = clock() - expected
+            if late_seconds > _TICK_SECONDS:
+                # The event loop was blocked, so heartbeats may wait in the sockets: read them first.
+                continue
+            for group in list(self):
+                group.expire(clock())
+
+    def close(self) -> None:
+        for group in self:
+            group.close()
+
 
 _NO_OFFSET = -1
 
 
 class GroupApis:
-    """Handles the requests about consumer groups.
-
-    Args:
-        topics: The topics; offsets of other partitions are refused.
-    """
+    """Handles the requests about consumer groups."""
 
     def __init__(self, coordinator: GroupCoordinator, topics: Topics) -> None:
         self._coordinator = coordinator
         self._topics = topics
 
     def table(self) -> tuple[Api, ...]:
-        """Return the handled request types. Static members need JoinGroup 5 and SyncGroup 3."""
         return (
             Api(ApiKey.OFFSET_COMMIT, 2, 7, self.offset_commit),
             Api(ApiKey.OFFSET_FETCH, 1, 5, self.offset_fetch),
@@ -68,7 +130,7 @@ class GroupApis:
                 two_steps=version >= 4,
             )
         )
-        reply = Writer()
+        reply = request.reply(throttled_from=2)
 
         def write_member(member: tuple[str, str | None, bytes]) -> None:
             reply.string(member[0])
@@ -76,13 +138,8 @@ class GroupApis:
                 reply.string(member[1])
             reply.byte_string(member[2])
 
-        if version >= 2:
-            reply.int32(0)
-        reply.int16(joined.error)
-        reply.int32(joined.generation)
-        reply.string(joined.protocol)
-        reply.string(joined.leader_id)
-        reply.string(joined.member_id)
+        reply.numbers("hi", joined.error, joined.generation)
+        reply.strings(joined.protocol, joined.leader_id, joined.member_id)
         reply.array(joined.members, write_member)
         return reply
 
@@ -92,50 +149,33 @@ class GroupApis:
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         instance_id = body.nullable_string() if version >= 3 else None
         assignments = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
-        group = self._coordinator.find(group_id)
-        reply = Writer()
-        if version >= 1:
-            reply.int32(0)
-        if group is None:
-            reply.int16(ErrorCode.UNKNOWN_MEMBER_ID)
-            reply.byte_string(b"")
-            return reply
-        synced = await group.sync(Identity(member_id, generation, instance_id), assignments)
+        who = Identity(member_id, generation, instance_id)
+        reply = request.reply(throttled_from=1)
+        synced = await self._coordinator.find(group_id).sync(who, assignments)
         reply.int16(synced.error)
         reply.byte_string(synced.assignment)
         return reply
 
     async def heartbeat(self, request: Request) -> Writer:
-        """Register a heartbeat; return whether the member must rejoin."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         instance_id = body.nullable_string() if version >= 3 else None
-        group = self._coordinator.find(group_id)
         who = Identity(member_id, generation, instance_id)
-        reply = Writer()
-        if version >= 1:
-            reply.int32(0)
-        reply.int16(ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.heartbeat(who))
+        reply = request.reply(throttled_from=1)
+        reply.int16(self._coordinator.find(group_id).heartbeat(who))
         return reply
 
     async def leave_group(self, request: Request) -> Writer:
-        """Remove members; from version 3 several at once, static ones by instance id."""
         body, version = request.body, request.version
         group = self._coordinator.find(body.string())
-        reply = Writer()
-        if version >= 1:
-            reply.int32(0)
-
-        def leave(member_id: str, instance_id: str | None) -> ErrorCode:
-            return ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.leave(member_id, instance_id)
+        reply = request.reply(throttled_from=1)
 
         def write_member(member: tuple[str, str | None]) -> None:
-            reply.string(member[0])
-            reply.string(member[1])
-            reply.int16(leave(*member))
+            reply.strings(*member)
+            reply.int16(group.leave(*member))
 
         if version < 3:
-            reply.int16(leave(body.string(), None))
+            reply.int16(group.leave(body.string()))
         else:
             leaving = body.array(lambda: (body.string(), body.nullable_string()))
             reply.int16(ErrorCode.NONE)
@@ -159,9 +199,7 @@ class GroupApis:
         topics = body.by_topic(read_partition)
         group = self._coordinator.find_or_create(group_id)
         error = group.check_commit(Identity(member_id, generation, instance_id))
-        reply = Writer()
-        if version >= 3:
-            reply.int32(0)
+        reply = request.reply(throttled_from=3)
 
         def write_partition(topic: str, item: tuple[int, CommittedOffset]) -> None:
             partition, committed = item
@@ -170,8 +208,7 @@ class GroupApis:
                 outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if outcome is ErrorCode.NONE:
                 self._coordinator.commit(group_id, topic, partition, committed)
-            reply.int32(partition)
-            reply.int16(outcome)
+            reply.numbers("ih", partition, outcome)
 
         reply.by_topic(topics, write_partition)
         return reply
@@ -186,72 +223,52 @@ class GroupApis:
             for topic, partition in sorted(committed):
                 by_topic.setdefault(topic, []).append(partition)
             wanted = list(by_topic.items())
-        reply = Writer()
+        reply = request.reply(throttled_from=3)
 
         def write_partition(topic: str, partition: int) -> None:
             found = committed.get((topic, partition))
-            reply.int32(partition)
-            reply.int64(_NO_OFFSET if found is None else found.offset)
+            reply.numbers("iq", partition, _NO_OFFSET if found is None else found.offset)
             if version >= 5:
                 reply.int32(-1)  # leader epoch
             reply.string("" if found is None else found.metadata)
             reply.int16(ErrorCode.NONE)
 
-        if version >= 3:
-            reply.int32(0)
         reply.by_topic(wanted, write_partition)
         if version >= 2:
             reply.int16(ErrorCode.NONE)
         return reply
 
     async def list_groups(self, request: Request) -> Writer:
-        """List all groups."""
-        reply = Writer()
-
-        def write_group(group: Group) -> None:
-            reply.string(group.group_id)
-            reply.string(group.protocol_type)
-
-        if request.version >= 1:
-            reply.int32(0)
+        reply = request.reply(throttled_from=1)
         reply.int16(ErrorCode.NONE)
-        reply.array(self._coordinator, write_group)
+        reply.array(self._coordinator, lambda group: reply.strings(group.group_id, group.protocol_type))
         return reply
 
     async def describe_groups(self, request: Request) -> Writer:
-        """Return states and members of groups."""
-        reply = Writer()
-
-        def write_member(member: Member, protocol: str) -> None:
-            reply.string(member.member_id)
-            reply.string(member.client_id)
-            reply.string(member.client_host)
-            reply.byte_string(member.protocols.get(protocol, b""))
-            reply.byte_string(member.assignment)
+        reply = request.reply(throttled_from=1)
 
         def write_group(group_id: str) -> None:
             group = self._coordinator.find(group_id)
-            reply.int16(ErrorCode.NONE)
-            reply.string(group_id)
-            reply.string("Dead" if group is None else group.state.value)
-            reply.string("" if group is None else group.protocol_type)
-            reply.string("" if group is None else group.protocol)
-            members = [] if group is None else list(group.members.values())
-            reply.array(members, lambda member: write_member(member, "" if group is None else group.protocol))
 
-        if request.version >= 1:
-            reply.int32(0)
+            def write_member(member: Member) -> None:
+                reply.strings(member.member_id, member.client_id, member.client_host)
+                reply.byte_string(member.protocols.get(group.protocol, b""))
+                reply.byte_string(member.assignment)
+
+            reply.int16(ErrorCode.NONE)
+            state = group.state.value if group_id in self._coordinator else "Dead"
+            reply.strings(group_id, state, group.protocol_type, group.protocol)
+            reply.array(group.members.values(), write_member)
+
         reply.array(request.body.array(request.body.string), write_group)
         return reply
 
     async def delete_groups(self, request: Request) -> Writer:
-        """Delete groups without members."""
-        reply = Writer()
+        reply = request.reply(throttled_from=0)
 
         def write_group(group_id: str) -> None:
             reply.string(group_id)
             reply.int16(self._coordinator.delete(group_id))
 
-        reply.int32(0)
         reply.array(request.body.array(request.body.string), write_group)
         return reply

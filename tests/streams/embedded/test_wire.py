@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.embedded.errors import MalformedRequestError
-from streams.embedded.protocol.wire import Reader, Writer
+from streams.embedded.wire import MalformedRequestError, Reader, Writer
 
 _TEXT = st.text(max_size=50)
 _VALUES = st.one_of(
@@ -61,7 +60,6 @@ def test_what_is_written_is_read(values: list[tuple[str, Any]]) -> None:
 
 @given(st.binary(max_size=40), st.lists(st.sampled_from([*_READS, "array", "buffers"]), max_size=8))
 def test_garbage_is_refused_and_nothing_else(data: bytes, kinds: list[str]) -> None:
-    """Reading any bytes gives values or a MalformedRequestError."""
     reader = Reader(data)
     try:
         for kind in kinds:
@@ -88,7 +86,6 @@ def test_a_count_beyond_the_request_is_refused_before_memory_is_taken() -> None:
 
 
 def test_large_buffers_are_not_copied() -> None:
-    """A stored batch is written without a copy."""
     batch = bytearray(b"batch")
     writer = Writer()
     writer.int32(1)
@@ -97,6 +94,5 @@ def test_large_buffers_are_not_copied() -> None:
 
 
 def test_a_string_longer_than_its_length_field_can_say() -> None:
-    """A string longer than its length field can hold raises ValueError."""
     with pytest.raises(ValueError, match="32768"):
         Writer().string("x" * 32768)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.protocol.batches import StoredBatch, find_time, next_sequence, parse_header, stored
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.batches import StoredBatch, find_time, next_sequence, parse_header, stored
+from streams.embedded.wire import ErrorCode, RefusedError
 from tests.streams.embedded.record_batches import GZIP, LZ4, record_batch
 
 
@@ -17,7 +16,6 @@ def _stored(data: bytes, base_offset: int = 0) -> StoredBatch:
 
 
 def test_a_header_is_read() -> None:
-    """The header of a batch built by aiokafka is parsed."""
     data = record_batch(
         b"a", b"b", b"c", timestamps_ms=[5, 9, 7], producer_id=11, epoch=2, sequence=40, compression=GZIP
     )
@@ -71,7 +69,6 @@ def test_invalid_batches_are_refused(data: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
-    """Random bytes raise only a RefusedError."""
     with pytest.raises(RefusedError):
         parse_header(data)
 

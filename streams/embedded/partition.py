@@ -1,21 +1,25 @@
-"""One partition: an append-only log of record batches in memory."""
+"""One partition: an append-only log of record batches in memory, and its idempotent producers."""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.log.producers import ProducerStates
-from streams.embedded.protocol.batches import NO_PRODUCER, StoredBatch, find_time, parse_header, stored
-from streams.embedded.protocol.codes import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from streams.embedded.protocol.wire import Buffer
+from streams.embedded.batches import (
+    NO_PRODUCER,
+    BatchHeader,
+    StoredBatch,
+    find_time,
+    next_sequence,
+    parse_header,
+    stored,
+)
+from streams.embedded.wire import Buffer, ErrorCode, RefusedError
 
 MAX_AHEAD_MS: Final = 3_600_000
 """As by default in Kafka since 4.0 (`log.message.timestamp.after.max.ms`)."""
@@ -25,39 +29,25 @@ _base_offset = attrgetter("base_offset")
 class Partition:
     """A log. Offsets count records from 0; `start_offset` grows as old records are deleted."""
 
-    __slots__ = ("_batches", "_producers", "_size_bytes", "_watchers", "end_offset", "start_offset")
+    __slots__ = ("_batches", "_producers", "end_offset", "size_bytes", "start_offset", "watchers")
 
     def __init__(self) -> None:
         self._batches: list[StoredBatch] = []
         self._producers = ProducerStates()
-        self._size_bytes = 0
-        self._watchers: set[Callable[[], None]] = set()
+        self.size_bytes = 0
+        self.watchers: set[Callable[[], None]] = set()
+        """Called at each append and when the partition is deleted."""
         self.start_offset = 0
         self.end_offset = 0
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the batches held."""
-        return self._size_bytes
-
     def append(self, data: Buffer, *, max_batch_bytes: int, retention_bytes: int | None = None) -> int:
-        """Store one batch, unless it repeats an idempotent producer's batch.
-
-        Args:
-            retention_bytes: Delete the oldest batches, except the newest one, beyond this size; None keeps
-                all.
-
-        Raises:
-            RefusedError: The batch is malformed, too large, ahead of the time, or out of sequence.
-        """
+        """Store one batch, unless it repeats an idempotent producer's batch."""
         header = parse_header(data)
         if header.size_bytes > max_batch_bytes:
             raise RefusedError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                (
-                    f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed "
-                    "(max.message.bytes)"
-                ),
+                f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed "
+                "(max.message.bytes)",
             )
         if header.max_timestamp_ms > time.time_ns() // 1_000_000 + MAX_AHEAD_MS:
             raise RefusedError(ErrorCode.INVALID_TIMESTAMP, "the records' times are more than an hour ahead")
@@ -67,7 +57,7 @@ class Partition:
                 return earlier
         batch = stored(data, header, self.end_offset)
         self._batches.append(batch)
-        self._size_bytes += header.size_bytes
+        self.size_bytes += header.size_bytes
         self.end_offset = batch.next_offset
         if header.producer_id != NO_PRODUCER:
             self._producers.remember(header, batch.base_offset)
@@ -77,15 +67,7 @@ class Partition:
         return batch.base_offset
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[bytearray]:
-        """Return the stored batches (not copied) from the one with the offset on.
-
-        Args:
-            at_least_one: Whether to return the first batch even if it is larger than `max_bytes`, so that a
-                reader can proceed.
-
-        Raises:
-            RefusedError: OFFSET_OUT_OF_RANGE, before the start or after the end of the log.
-        """
+        """Return the stored batches (not copied) from the one with the offset on."""
         if not self.start_offset <= offset <= self.end_offset:
             raise RefusedError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -113,11 +95,7 @@ class Partition:
         return None
 
     def delete_before(self, offset: int) -> int:
-        """Delete the records before an offset (-1: all of them).
-
-        Raises:
-            RefusedError: OFFSET_OUT_OF_RANGE, after the end of the log.
-        """
+        """Delete the records before an offset (-1: all of them)."""
         target = self.end_offset if offset == -1 else offset
         if not 0 <= target <= self.end_offset:
             raise RefusedError(
@@ -126,29 +104,72 @@ class Partition:
         self.start_offset = max(self.start_offset, target)
         gone = 0
         while gone < len(self._batches) and self._batches[gone].next_offset <= self.start_offset:
-            self._size_bytes -= self._batches[gone].header.size_bytes
+            self.size_bytes -= self._batches[gone].header.size_bytes
             gone += 1
         del self._batches[:gone]
         return self.start_offset
 
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` at each append and when the partition is deleted, until `unwatch`."""
-        self._watchers.add(wake)
-
-    def unwatch(self, wake: Callable[[], None]) -> None:
-        """Stop calling `wake`."""
-        self._watchers.discard(wake)
-
     def wake_watchers(self) -> None:
-        """Wake the requests that wait for records."""
-        for wake in tuple(self._watchers):
+        for wake in tuple(self.watchers):
             wake()
 
     def _drop_down_to(self, retention_bytes: int) -> None:
         gone = 0
-        while self._size_bytes > retention_bytes and gone < len(self._batches) - 1:
-            self._size_bytes -= self._batches[gone].header.size_bytes
+        while self.size_bytes > retention_bytes and gone < len(self._batches) - 1:
+            self.size_bytes -= self._batches[gone].header.size_bytes
             gone += 1
         if gone:
             del self._batches[:gone]
             self.start_offset = max(self.start_offset, self._batches[0].base_offset)
+
+
+# Maximum requests in flight of an idempotent producer (KIP-185).
+_REMEMBERED_BATCHES: Final = 5
+
+
+@dataclass(slots=True)
+class _ProducerState:
+    epoch: int
+    # (first sequence, last sequence, base offset), oldest first
+    recent: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
+
+
+class ProducerStates:
+    """The idempotent producers that wrote to one partition."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self) -> None:
+        self._states: dict[int, _ProducerState] = {}
+
+    def duplicate_of(self, header: BatchHeader) -> int | None:
+        """Check a batch of an idempotent producer against the earlier ones."""
+        state = self._states.get(header.producer_id)
+        if state is None:  # as in Kafka: without state of the producer (retention), any sequence may start
+            return None
+        if header.producer_epoch < state.epoch:
+            raise RefusedError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} wrote with epoch {state.epoch}, got the older "
+                f"{header.producer_epoch}",
+            )
+        if header.producer_epoch > state.epoch:
+            expected = 0
+        else:
+            for first, last, offset in state.recent:
+                if (first, last) == (header.base_sequence, header.last_sequence):
+                    return offset
+            expected = next_sequence(state.recent[-1][1])
+        if header.base_sequence != expected:
+            raise RefusedError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} must continue with sequence {expected}, got "
+                f"{header.base_sequence}",
+            )
+        return None
+
+    def remember(self, header: BatchHeader, base_offset: int) -> None:
+        state = self._states.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch:
+            state = self._states[header.producer_id] = _ProducerState(header.producer_epoch)
+        state.recent.append((header.base_sequence, header.last_sequence, base_offset))

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.log.topics import Topics
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.topics import Topics
+from streams.embedded.wire import ErrorCode, RefusedError
 
 
 @pytest.fixture
@@ -16,7 +15,6 @@ def topics() -> Topics:
 
 @pytest.mark.parametrize("name", ["qa.events", "a", "A_b-c.9", "x" * 249])
 def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
-    """A valid name can be created once."""
     assert len(topics.create(name).partitions) == 4
     assert name in topics
     with pytest.raises(RefusedError) as refused:
@@ -79,7 +77,6 @@ def test_settings_are_shown_with_their_source(topics: Topics) -> None:
 
 @pytest.mark.parametrize(("name", "index"), [("t", 2), ("t", -1), ("unknown", 0)])
 def test_partitions_that_are_not_there(topics: Topics, name: str, index: int) -> None:
-    """An unknown topic and an unknown partition give the same error."""
     topics.create("t", 2)
     assert not topics.has(name, index)
     with pytest.raises(RefusedError) as refused:

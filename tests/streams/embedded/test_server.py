@@ -12,15 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.embedded.apis.data import DataApis
-from streams.embedded.apis.groups import GroupApis
-from streams.embedded.apis.topics import TopicApis
-from streams.embedded.errors import MalformedRequestError
-from streams.embedded.groups.coordinator import GroupCoordinator
-from streams.embedded.log.topics import Topics
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.server import ApiTable
-from streams.embedded.protocol.wire import Reader, Writer
+from streams.embedded.data_api import DataApis
+from streams.embedded.group_api import GroupApis, GroupCoordinator
+from streams.embedded.server import ApiTable
+from streams.embedded.topic_api import TopicApis
+from streams.embedded.topics import Topics
+from streams.embedded.wire import ApiKey, ErrorCode, MalformedRequestError, Reader, Writer
 from tests.integration.wire_client import WireClient, partition_leaders
 from tests.threaded_broker import broker_in_thread
 
@@ -75,7 +72,6 @@ def test_a_bad_client_is_disconnected_and_the_others_go_on(
 
 
 def test_a_closed_connection_is_not_logged(bootstrap_servers: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A connection closed in the middle of a request is not logged."""
     host, port = bootstrap_servers.split(":")
     with caplog.at_level(logging.DEBUG, logger="streams.embedded"):
         with socket.create_connection((host, int(port)), timeout=10) as client:
@@ -86,7 +82,6 @@ def test_a_closed_connection_is_not_logged(bootstrap_servers: str, caplog: pytes
 
 
 def test_unknown_versions_of_the_version_request(bootstrap_servers: str) -> None:
-    """An unknown version of ApiVersions gets the error and the supported versions in the oldest encoding."""
     with WireClient(bootstrap_servers) as client:
         answer = client.call(ApiKey.API_VERSIONS, 4, Writer())
         assert answer.int16() == ErrorCode.UNSUPPORTED_VERSION
@@ -128,22 +123,18 @@ async def _answer_or_refuse(request: bytes) -> None:
 @settings(max_examples=400)
 @given(key=st.sampled_from(sorted(ApiKey)), version=st.integers(0, 11), body=_BODIES)
 def test_any_body_is_answered_or_refused(key: int, version: int, body: bytes) -> None:
-    """Each body gets an answer or a MalformedRequestError."""
     asyncio.run(_answer_or_refuse(_request(key, version, body)))
 
 
 @settings(max_examples=100)
 @given(data=st.binary(max_size=30))
 def test_any_header_is_answered_or_refused(data: bytes) -> None:
-    """Each header gets an answer or a MalformedRequestError."""
     asyncio.run(_answer_or_refuse(data))
 
 
 def test_an_unexpected_error_closes_one_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An unexpected error closes only its connection and is logged with its traceback."""
-
     def broken(self: Reader) -> int:
         del self
         raise ZeroDivisionError

@@ -1,38 +1,41 @@
-"""A group member's requests and answers, and the group's record of it."""
+"""A group's states, members and the strategy that they share; their requests and answers."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
 
-from streams.embedded.protocol.codes import ErrorCode
+from streams.embedded.wire import ErrorCode
 
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Mapping
+
+class GroupState(Enum):
+    """The state of a group; the values are Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A member's request to join the next generation.
-
-    Attributes:
-        member_id: Empty for a new member.
-        instance_id: The name of a static member (KIP-345), which survives its restarts.
-        protocols: Assignment strategies in order of preference, each with the member's subscription.
-        two_steps: Whether a new dynamic member first receives an id and must rejoin with it (KIP-394), so
-            that a client's retries leave no members behind.
-    """
+    """A member's request to join the next generation."""
 
     session_timeout_seconds: float
     rebalance_timeout_seconds: float
     member_id: str
+    """Empty for a new member."""
     instance_id: str | None
+    """The name of a static member (KIP-345), which survives its restarts."""
     protocol_type: str
     protocols: Mapping[str, bytes]
+    """Assignment strategies in order of preference, each with the member's subscription."""
     client_id: str
     client_host: str
     two_steps: bool
+    """Whether a new dynamic member first receives an id and must rejoin with it (KIP-394)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +96,30 @@ class Member:
         self.last_seen = now
 
     def answer_join(self, reply: JoinReply) -> None:
-        """Answer a waiting join, if there is one."""
         waiting, self.joining = self.joining, None
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)
 
     def answer_sync(self, reply: SyncReply) -> None:
-        """Answer a waiting sync, if there is one."""
         waiting, self.syncing = self.syncing, None
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)
 
     def dismiss(self, error: ErrorCode) -> None:
-        """Answer its waiting requests with an error."""
         self.answer_join(JoinReply(error=error, member_id=self.member_id))
         self.answer_sync(SyncReply(error=error))
+
+
+def shared_protocols(wanted: Iterable[str], others: Collection[Member]) -> list[str]:
+    """Return the requested strategies that all other members support."""
+    return [name for name in wanted if all(name in other.protocols for other in others)]
+
+
+def preferred_protocol(members: Collection[Member]) -> str:
+    """Return the strategy that all members support and most prefer; empty without members."""
+    votes: dict[str, int] = {}
+    for member in members:
+        for name in shared_protocols(member.protocols, members):
+            votes[name] = votes.get(name, 0) + 1
+            break
+    return max(votes, key=lambda name: votes[name], default="")

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from streams.embedded.errors import RefusedError
-from streams.embedded.protocol.codes import ApiKey, ErrorCode
-from streams.embedded.protocol.requests import Api
-from streams.embedded.protocol.wire import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from streams.embedded.groups.coordinator import GroupCoordinator
-    from streams.embedded.log.topics import Topic, Topics
-    from streams.embedded.protocol.requests import Request
+from streams.embedded.group_api import GroupCoordinator
+from streams.embedded.topics import Topic, Topics
+from streams.embedded.wire import Api, ApiKey, ErrorCode, Reader, RefusedError, Request, Writer
 
 NODE_ID: Final = 0
 _CLUSTER_ID: Final = "judgestream-embedded"
@@ -52,7 +45,6 @@ class TopicApis:
         self._auto_create_topics = auto_create_topics
 
     def table(self) -> tuple[Api, ...]:
-        """Return the handled request types."""
         return (
             Api(ApiKey.METADATA, 1, 6, self.metadata),
             Api(ApiKey.FIND_COORDINATOR, 0, 2, self.find_coordinator),
@@ -64,24 +56,15 @@ class TopicApis:
         )
 
     async def metadata(self, request: Request) -> Writer:
-        """Return the broker and the requested topics; create missing ones if allowed."""
         body, version = request.body, request.version
         names = body.nullable_array(body.string)
         may_create = self._auto_create_topics and (body.boolean() if version >= 4 else True)
         if names is None:
             names = list(self._topics)
-        reply = Writer()
-
-        def write_broker(address: tuple[str, int]) -> None:
-            reply.int32(NODE_ID)
-            reply.string(address[0])
-            reply.int32(address[1])
-            reply.string(None)  # rack
+        reply = request.reply(throttled_from=3)
 
         def write_partition(index: int) -> None:
-            reply.int16(ErrorCode.NONE)
-            reply.int32(index)
-            reply.int32(NODE_ID)
+            reply.numbers("hii", ErrorCode.NONE, index, NODE_ID)
             reply.array((NODE_ID,), reply.int32)
             reply.array((NODE_ID,), reply.int32)
             if version >= 5:
@@ -99,9 +82,9 @@ class TopicApis:
             reply.boolean(value=False)  # internal
             reply.array(range(partition_count), write_partition)
 
-        if version >= 3:
-            reply.int32(0)
-        reply.array((self._address(),), write_broker)
+        reply.int32(1)
+        self._write_broker(reply)
+        reply.string(None)  # rack
         if version >= 2:
             reply.string(_CLUSTER_ID)
         reply.int32(NODE_ID)
@@ -110,21 +93,20 @@ class TopicApis:
 
     async def find_coordinator(self, request: Request) -> Writer:
         """Return this broker, which coordinates all groups."""
-        request.body.string()
-        host, port = self._address()
-        reply = Writer()
-        if request.version >= 1:
-            reply.int32(0)
+        reply = request.reply(throttled_from=1)
         reply.int16(ErrorCode.NONE)
         if request.version >= 1:
             reply.string(None)
+        self._write_broker(reply)
+        return reply
+
+    def _write_broker(self, reply: Writer) -> None:
+        host, port = self._address()
         reply.int32(NODE_ID)
         reply.string(host)
         reply.int32(port)
-        return reply
 
     async def create_topics(self, request: Request) -> Writer:
-        """Create topics."""
         body, version = request.body, request.version
 
         def read_topic() -> _NewTopic:
@@ -133,13 +115,13 @@ class TopicApis:
                 partition_count=body.int32(),
                 replication_factor=body.int16(),
                 assigned_partitions=len(body.array(lambda: (body.int32(), body.array(body.int32)))),
-                configs=_configs(body.array(lambda: (body.string(), body.nullable_string()))),
+                configs=_configs(body),
             )
 
         new_topics = body.array(read_topic)
         body.int32()  # timeout: creation is immediate
         validate_only = body.boolean() if version >= 1 else False
-        reply = Writer()
+        reply = request.reply(throttled_from=2)
 
         def write_outcome(new: _NewTopic) -> None:
             error, message = _outcome(lambda: self._create(new, validate_only=validate_only))
@@ -148,14 +130,11 @@ class TopicApis:
             if version >= 1:
                 reply.string(message)
 
-        if version >= 2:
-            reply.int32(0)
         reply.array(new_topics, write_outcome)
         return reply
 
     async def delete_topics(self, request: Request) -> Writer:
-        """Delete topics with their records and committed offsets."""
-        reply = Writer()
+        reply = request.reply(throttled_from=1)
 
         def delete(name: str) -> None:
             self._topics.delete(name)
@@ -166,13 +145,10 @@ class TopicApis:
             reply.string(name)
             reply.int16(error)
 
-        if request.version >= 1:
-            reply.int32(0)
         reply.array(request.body.array(request.body.string), write_outcome)
         return reply
 
     async def create_partitions(self, request: Request) -> Writer:
-        """Add partitions to topics."""
         body = request.body
 
         def read_topic() -> tuple[str, int]:
@@ -183,7 +159,7 @@ class TopicApis:
         wanted = body.array(read_topic)
         body.int32()  # timeout
         validate_only = body.boolean()
-        reply = Writer()
+        reply = request.reply(throttled_from=0)
 
         def write_outcome(item: tuple[str, int]) -> None:
             name, count = item
@@ -192,19 +168,16 @@ class TopicApis:
             reply.int16(error)
             reply.string(message)
 
-        reply.int32(0)
         reply.array(wanted, write_outcome)
         return reply
 
     async def describe_configs(self, request: Request) -> Writer:
-        """Return the settings of topics and of the broker."""
         body, version = request.body, request.version
         resources = body.array(lambda: (body.int8(), body.string(), body.nullable_array(body.string)))
-        reply = Writer()
+        reply = request.reply(throttled_from=0)
 
         def write_config(name: str, value: str, *, is_default: bool, is_read_only: bool) -> None:
-            reply.string(name)
-            reply.string(value)
+            reply.strings(name, value)
             reply.boolean(is_read_only)
             if version == 0:
                 reply.boolean(is_default)
@@ -222,44 +195,28 @@ class TopicApis:
                 settings = self._settings(kind, name)
             except RefusedError as refused:
                 error, message = refused.code, refused.message
-            shown = [(key, *value) for key, value in settings.items() if only is None or key in only]
-            reply.int16(error)
-            reply.string(message)
-            reply.int8(kind)
-            reply.string(name)
-            reply.array(
-                shown,
-                lambda item: write_config(
-                    item[0], item[1], is_default=item[2], is_read_only=kind == _BROKER_RESOURCE
-                ),
-            )
+            _write_resource(reply, error, message, kind, name)
+            shown = [key for key in settings if only is None or key in only]
+            reply.int32(len(shown))
+            for key in shown:
+                value, is_default = settings[key]
+                write_config(key, value, is_default=is_default, is_read_only=kind == _BROKER_RESOURCE)
 
-        reply.int32(0)
         reply.array(resources, write_resource)
         return reply
 
     async def alter_configs(self, request: Request) -> Writer:
         """Replace the settings of topics."""
         body = request.body
-        resources = body.array(
-            lambda: (
-                body.int8(),
-                body.string(),
-                _configs(body.array(lambda: (body.string(), body.nullable_string()))),
-            )
-        )
+        resources = body.array(lambda: (body.int8(), body.string(), _configs(body)))
         validate_only = body.boolean()
-        reply = Writer()
+        reply = request.reply(throttled_from=0)
 
         def write_outcome(resource: tuple[int, str, dict[str, str]]) -> None:
             kind, name, configs = resource
             error, message = _outcome(lambda: self._alter(kind, name, configs, validate_only=validate_only))
-            reply.int16(error)
-            reply.string(message)
-            reply.int8(kind)
-            reply.string(name)
+            _write_resource(reply, error, message, kind, name)
 
-        reply.int32(0)
         reply.array(resources, write_outcome)
         return reply
 
@@ -270,10 +227,8 @@ class TopicApis:
         if not new.assigned_partitions and new.replication_factor not in {-1, 1}:
             raise RefusedError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                (
-                    f"replication factor of {new.name!r} must be 1 (there is one broker), got "
-                    f"{new.replication_factor}"
-                ),
+                f"replication factor of {new.name!r} must be 1 (there is one broker), got "
+                f"{new.replication_factor}",
             )
         count = new.assigned_partitions or new.partition_count
         self._topics.create(
@@ -299,8 +254,16 @@ class TopicApis:
         self._topics.get(name).configure(configs, validate_only=validate_only)
 
 
-def _configs(pairs: list[tuple[str, str | None]]) -> dict[str, str]:
+def _configs(body: Reader) -> dict[str, str]:
+    pairs = body.array(lambda: (body.string(), body.nullable_string()))
     return {name: value for name, value in pairs if value is not None}
+
+
+def _write_resource(reply: Writer, error: ErrorCode, message: str | None, kind: int, name: str) -> None:
+    reply.int16(error)
+    reply.string(message)
+    reply.int8(kind)
+    reply.string(name)
 
 
 def _outcome(action: Callable[[], object]) -> tuple[ErrorCode, str | None]:

@@ -1,1 +1,0 @@
-"""Request handlers for data, groups and topics."""

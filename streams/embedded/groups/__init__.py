@@ -1,1 +1,0 @@
-"""Consumer groups: members, generations and the coordinator."""

@@ -1,1 +1,0 @@
-"""The broker's storage: topics, partitions and producer state."""

@@ -1,1 +1,0 @@
-"""The Kafka wire protocol: frames, batches, codes, requests and the server."""
