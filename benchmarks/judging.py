@@ -17,8 +17,8 @@ from benchmarks.broker import Broker, fresh_name, running_broker
 from benchmarks.contest import Run, fastest, leanest, run_contestant
 from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.report import Line
+from judge.metric import unsampled_task
 from judge.metrics.relevance import Relevance
-from judge.task import unsampled_task
 
 ROUNDS = 2
 IN_FLIGHT = 256

@@ -22,12 +22,11 @@ from typing import Any
 
 from benchmarks.report import Line, data_file
 from judge.chat import ChatMessage, ChatRequest
-from judge.metric import Outcome
+from judge.metric import Outcome, unsampled_task
 from judge.metrics.prompting import built_in_messages, load_prompt
 from judge.metrics.relevance import RELEVANCE_SCHEMA, Relevance
 from judge.offline.rules import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
-from judge.task import unsampled_task
 from judge.text.citations import cited_pages, page_key, page_number
 from schemas import QAEvent
 

@@ -19,9 +19,9 @@ from benchmarks.honesty import coverage_reply, relevance_claim, relevance_reply
 from benchmarks.report import Line
 from judge.errors import EventError, InvalidVerdictError
 from judge.evaluate import limited
+from judge.metric import reading_size, size_of
 from judge.metrics.coverage import Coverage
 from judge.metrics.relevance import Relevance
-from judge.task import reading_size, size_of
 from schemas import JudgeTask
 from tests.judge.tasks import make_task
 

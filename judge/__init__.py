@@ -20,8 +20,7 @@ if TYPE_CHECKING:
         JudgeUnavailableError,
         PromptPackError,
     )
-    from judge.evaluate.cache import MemoryCache
-    from judge.evaluate.cache_file import FileCache
+    from judge.evaluate.cache import FileCache, MemoryCache
     from judge.evaluate.guard import TextLimits
     from judge.evaluate.prices import ModelPrice, PriceTable
     from judge.library import Judge
@@ -46,7 +45,7 @@ _HOMES = {
     "EmbeddingSimilarity": "judge.metrics.code",
     "Evaluator": "schemas",
     "Failed": "schemas",
-    "FileCache": "judge.evaluate.cache_file",
+    "FileCache": "judge.evaluate.cache",
     "InvalidEventError": "judge.errors",
     "Judge": "judge.library",
     "JudgeCall": "schemas",

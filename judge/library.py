@@ -19,16 +19,14 @@ from judge.endpoints.options import EndpointOptions
 from judge.endpoints.pool import RetryingJudge
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import InvalidEventError, JudgeConfigurationError
-from judge.evaluate import names
 from judge.evaluate.cache import VerdictCache
 from judge.evaluate.evaluator import Evaluator
-from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.evaluate.prices import PriceTable
-from judge.metric import Metric
+from judge.metric import Metric, unsampled_task
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import NAMED, build_metric
 from judge.offline.chat import OfflineChat
-from judge.task import unsampled_task
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
 from schemas import Failed, QAEvent, Scored, Unscored
@@ -244,7 +242,7 @@ def _redactor(kinds: Iterable[Kind]) -> Redactor:
     if unknown or isinstance(kinds, str):
         shown = f"the text {kinds!r}" if isinstance(kinds, str) else ", ".join(map(repr, unknown))
         raise JudgeConfigurationError(f"redact must be a list of {', '.join(kinds_known)}; got {shown}")
-    return names.redactor(given)
+    return redactor(given)
 
 
 def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_seconds: float) -> ChatClient:

@@ -1,29 +1,38 @@
-"""Interface of metrics."""
+"""Interface of metrics: their texts, tasks, outcomes and limits; and how tasks are built from events."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, Literal, Protocol, Self, TypeVar
+from typing import Any, Final, Literal, Protocol, Self
 
 from judge.chat import ChatRequest
+from judge.text.normal import compared_chars
 from schemas import (
     ChatMessage,
     Correction,
     JudgeTask,
     QAEvent,
     ResultKind,
+    Sampling,
+    Source,
     Suspicion,
     ToolCall,
     UnscoredReason,
+    result_id,
 )
 from schemas.event import MAX_ROLE_CHARS, MAX_TOOL_NAME_CHARS
 
 DEFAULT_SECONDS: Final = 5.0
 DEFAULT_MEMORY_MB: Final = 512
 """Default limits of a code metric's process."""
+READ_AT_ONCE: Final = 16_000
+"""Texts up to this total size are processed in the event loop, which takes milliseconds in the worst case."""
+WEIGHT_BEYOND_ASCII: Final = 10
+"""Non-ASCII characters take about ten times as long to process (`benchmarks/verification.py`)."""
 
 Mode = Literal["evidence", "verbatim", "code"]
 """evidence: the judge lists items, code checks and counts them; verbatim: the judge's own score, by a prompt
@@ -57,38 +66,33 @@ class Inputs:
 
     def changed(self, change: Callable[[str], str]) -> Inputs:
         """Return a copy with every text changed, including page names, which stay distinct."""
-        context: dict[str, str] | None = None
+        texts = {one.name: _changed(getattr(self, one.name), change) for one in fields(self)}
         if self.context is not None:
-            context = {}
+            pages = texts["context"] = {}
             for given, text in self.context.items():
                 name = change(given)
-                context[name if name not in context else f"{name} ({len(context) + 1})"] = change(text)
-        return Inputs(
-            question=change(self.question),
-            answer=change(self.answer),
-            reference=None if self.reference is None else change(self.reference),
-            context=context,
-            messages=None if self.messages is None else tuple(_changed(one, change) for one in self.messages),
-            tool_calls=None
-            if self.tool_calls is None
-            else tuple(_changed(one, change) for one in self.tool_calls),
-            other_answer=None if self.other_answer is None else change(self.other_answer),
-            fields=None
-            if self.fields is None
-            else {name: change(text) for name, text in self.fields.items()},
-        )
+                pages[name if name not in pages else f"{name} ({len(pages) + 1})"] = change(text)
+        return Inputs(**texts)
 
 
 # A changed name may be too long for a task, or empty.
 _LIMITS: Final = {"role": MAX_ROLE_CHARS, "name": MAX_TOOL_NAME_CHARS}
-_Turn = TypeVar("_Turn", ChatMessage, ToolCall)
 
 
-def _changed(one: _Turn, change: Callable[[str], str]) -> _Turn:
-    texts = {name: change(text)[: _LIMITS.get(name)] for name, text in one}
-    if texts.get("role") == "":
-        texts["role"] = "?"
-    return one.model_copy(update=texts)
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return change(value)
+        case tuple():
+            return tuple(_changed(one, change) for one in value)
+        case ChatMessage() | ToolCall():
+            texts = {name: change(text)[: _LIMITS.get(name)] for name, text in value}
+            return value.model_copy(
+                update=texts | {"role": texts["role"] or "?"} if "role" in texts else texts
+            )
+        case Mapping():
+            return {name: change(text) for name, text in value.items()}
+    return value
 
 
 def further_texts(texts: QAEvent | JudgeTask | Inputs) -> Iterator[str]:
@@ -181,8 +185,7 @@ class Metric(Protocol):
         """The number of each label, or of `true` and `false`; empty if scores are numbers."""
 
     @property
-    def mode(self) -> Mode:
-        """How the metric is judged."""
+    def mode(self) -> Mode: ...
 
     @property
     def prompt_hash(self) -> str:
@@ -208,3 +211,90 @@ class Metric(Protocol):
         Raises:
             InvalidVerdictError: The reply is invalid; the detail says what the judge must repair.
         """
+
+
+def build_task(
+    event: QAEvent,
+    metric: Metric,
+    *,
+    source: Source,
+    sampling: Sampling,
+    recorded_at: datetime,
+    sampled_at: datetime,
+    replay_id: str | None = None,
+) -> JudgeTask:
+    """Build a metric's task from an event, with only the texts that the metric needs.
+
+    Args:
+        source: The event's record; its topic is part of the result's id.
+        recorded_at: The record's timestamp, used if the event has no time.
+        sampled_at: Now.
+        replay_id: None for the live stream.
+    """
+    return JudgeTask(
+        result_id=result_id(
+            topic=source.topic, event_id=event.event_id, metric=metric.name, replay_id=replay_id
+        ),
+        event_id=event.event_id,
+        metric=metric.name,
+        replay_id=replay_id,
+        source=source,
+        trace_id=event.trace_id,
+        span_id=event.span_id,
+        labels=event.labels,
+        **metric.select(event).of_task(),
+        sampling=sampling,
+        occurred_at=event.occurred_at or recorded_at,
+        sampled_at=sampled_at,
+    )
+
+
+def unsampled_task(
+    event: QAEvent,
+    metric: Metric,
+    *,
+    source: str,
+    now: datetime,
+    number: int = 0,
+    policy: str = "every event",
+) -> JudgeTask:
+    """Build the task of an event that was not sampled; its sampling probability is 1.
+
+    Args:
+        source: Used as topic, such as a file's name.
+        now: Time of the task, and of the event if it has none.
+        number: Used as offset, from 0.
+    """
+    return build_task(
+        event,
+        metric,
+        source=Source(topic=source, partition=0, offset=number),
+        sampling=Sampling(probability=1.0, stratum="default", policy=policy),
+        recorded_at=now,
+        sampled_at=now,
+    )
+
+
+def reading_size(texts: QAEvent | JudgeTask) -> int:
+    """Return the size of all texts in ASCII characters; others are weighted by processing time."""
+    pages = texts.context or {}
+    return sum(
+        size_of(text)
+        for text in (
+            texts.question,
+            texts.answer,
+            texts.reference or "",
+            *pages,
+            *pages.values(),
+            *further_texts(texts),
+        )
+    )
+
+
+def size_of(text: str) -> int:
+    """Return the size of one text; see `reading_size`."""
+    if text.isascii() or len(text) > READ_AT_ONCE:
+        return len(text)  # beyond the limit already; counting exactly would take time
+    plain = len(text.encode("ascii", "ignore"))
+    # Invisible characters are not compared, but processed.
+    return plain + WEIGHT_BEYOND_ASCII * (max(compared_chars(text), len(text)) - plain)

@@ -7,14 +7,24 @@ the result (`judge.cached`), costs nothing and uses no tokens.
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
+import sqlite3
+import time
 from collections import OrderedDict
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from judge.errors import JudgeConfigurationError
 from judge.metric import further_texts
 from schemas import JudgeCall, JudgeTask, Scored, Unscored
+
+_log = logging.getLogger(__name__)
 
 _KEPT = {
     "status",
@@ -30,6 +40,28 @@ _KEPT = {
     "judge",
 }
 _CALL = TypeAdapter(JudgeCall)
+
+APPLICATION_ID: Final = 0x6A73_7663
+"""Identifies a file as this cache ("jsvc"), to reject other programs' databases."""
+AGAIN_SECONDS: Final = 5.0
+"""Pause after a failure before the file is opened again."""
+_VERSION: Final = 1
+_OPEN_SECONDS: Final = 5.0
+_BUSY_MILLISECONDS: Final = 50
+"""Longest wait for another worker's write."""
+_TRIM_EVERY: Final = 64
+_PRIMARY_CODE: Final = 0xFF
+"""Mask of the primary code in SQLite's extended error codes."""
+_SIDES: Final = ("", "-wal", "-shm")
+_SCHEMA: Final = f"""
+    CREATE TABLE IF NOT EXISTS verdicts
+        (key TEXT PRIMARY KEY, entry BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS verdicts_by_use ON verdicts (used);
+    PRAGMA application_id = {APPLICATION_ID};
+    PRAGMA user_version = {_VERSION};
+"""
+_NEXT_USE: Final = "(SELECT coalesce(max(used), 0) + 1 FROM verdicts)"
+_T = TypeVar("_T")
 
 
 class VerdictCache(Protocol):
@@ -53,14 +85,12 @@ class MemoryCache:
         self._entries: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, key: str) -> bytes | None:
-        """Return an entry, or None."""
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
         return entry
 
     def put(self, key: str, entry: bytes) -> None:
-        """Store an entry; evicts the least recently used one if full."""
         self._entries[key] = entry
         self._entries.move_to_end(key)
         if len(self._entries) > self._max_entries:
@@ -68,6 +98,187 @@ class MemoryCache:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class FileCache:
+    """Cache in a file, which survives restarts; evicts the least recently used entries.
+
+    The file is an SQLite database of JSON entries (`diskcache` unpickles its own: CVE-2025-69872). Workers on
+    one machine may share it. A failure never blocks judging: an unreadable file is renamed and replaced, a
+    failed write is skipped. Every failure is counted; only the first of consecutive ones is logged.
+
+    Args:
+        path: The file; created if missing, in an existing folder.
+        max_entries: At least 1; may be exceeded briefly.
+        on_failure: Called on each failed read or write, except while another worker writes.
+        monotonic: Returns the seconds of a clock that nobody sets.
+
+    Raises:
+        JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        max_entries: int,
+        on_failure: Callable[[], object] = lambda: None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._max_entries = max_entries
+        self._on_failure = on_failure
+        self._monotonic = monotonic
+        self._failed_at: float | None = None
+        self._puts = 0
+        self._database: sqlite3.Connection | None = None
+        try:
+            self._database = _open(path)
+        except sqlite3.OperationalError as error:
+            raise JudgeConfigurationError(
+                f"judge.cache.file {path} cannot be opened: {error}; check that its folder exists "
+                "and can be written"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            self._start_anew(error)
+
+    def get(self, key: str) -> bytes | None:
+        return self._try(self._get, key)
+
+    def put(self, key: str, entry: bytes) -> None:
+        self._try(self._put, key, entry)
+
+    def close(self) -> None:
+        """Close the file."""
+        database, self._database = self._database, None
+        if database is not None:
+            with suppress(sqlite3.Error):
+                self._trim(database)
+            database.close()
+
+    @staticmethod
+    def _get(database: sqlite3.Connection, key: str) -> bytes | None:
+        row = database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
+        return bytes(row[0]) if isinstance(row[0], bytes) else None
+
+    def _put(self, database: sqlite3.Connection, key: str, entry: bytes) -> None:
+        database.execute(f"INSERT OR REPLACE INTO verdicts VALUES (?, ?, {_NEXT_USE})", (key, entry))  # noqa: S608 - a constant
+        self._puts += 1
+        # Counting reads the whole index, so a large cache is trimmed only every `_TRIM_EVERY` writes.
+        if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
+            self._trim(database)
+        self._failed_at = None
+
+    def _trim(self, database: sqlite3.Connection) -> None:
+        database.execute(
+            "DELETE FROM verdicts "
+            "WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)",
+            (self._max_entries,),
+        )
+
+    def _try(self, action: Callable[..., _T], *args: object) -> _T | None:
+        """Call an action with the connection; None if it fails, which counts unless another worker writes."""
+        if self._failed_at is not None and self._monotonic() - self._failed_at >= AGAIN_SECONDS:
+            self._open_again()
+        if self._database is None:
+            self._on_failure()
+            return None
+        try:
+            return action(self._database, *args)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _PRIMARY_CODE in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                return None
+            self._on_failure()
+            if self._failed_at is None:
+                self._failed_at = self._monotonic()
+                _log.warning(
+                    "verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error
+                )
+        except sqlite3.DatabaseError as error:
+            self._start_anew(error)
+        return None
+
+    def _open_again(self) -> None:
+        self._failed_at = self._monotonic()
+        if self._database is not None:
+            self._database.close()
+        try:
+            self._database = _open(self._path)
+        except (OSError, sqlite3.Error, JudgeConfigurationError):
+            self._database = None
+
+    def _start_anew(self, error: sqlite3.DatabaseError) -> None:
+        """Keep an unreadable file under another name, and begin a new one."""
+        self._on_failure()
+        aside = self._path.with_name(f"{self._path.name}.unreadable")
+        _log.warning(
+            "verdict cache %s cannot be read (%s): renamed to %s, starting with an empty one",
+            self._path,
+            error,
+            aside,
+        )
+        if self._database is not None:
+            with suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+        try:
+            self._path.replace(aside)
+            for side in _SIDES[1:]:
+                self._path.with_name(self._path.name + side).unlink(missing_ok=True)
+            self._database = _open(self._path)
+        except (OSError, sqlite3.Error) as second:
+            self._failed_at = self._monotonic()
+            _log.warning("verdict cache %s cannot be used; trying again: %s", self._path, second)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file; raise if it is not this cache's."""
+    if path.parent.is_dir():  # else SQLite names the problem
+        make_private(path)
+    database = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
+    try:
+        tables, version, application = (
+            database.execute(question).fetchone()[0]
+            for question in (
+                "SELECT count(*) FROM sqlite_master",
+                "PRAGMA user_version",
+                "PRAGMA application_id",
+            )
+        )
+        if tables and application != APPLICATION_ID:
+            raise JudgeConfigurationError(  # noqa: TRY301 - the connection is closed below
+                f"judge.cache.file {path} is another program's database; name a file of its own"
+            )
+        if tables and version != _VERSION:
+            raise sqlite3.DatabaseError(f"its version is {version}, not {_VERSION}")  # noqa: TRY301 - as above
+        if not tables:
+            database.executescript(_SCHEMA)
+        # Entries lost in a power failure can be computed again.
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        database.execute("SELECT key, entry, used FROM verdicts LIMIT 1").fetchone()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def make_private(path: Path) -> None:
+    """Create an SQLite file that only its owner may read, or take the rights of others from an existing one.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    with suppress(FileExistsError):
+        # An existing file is not opened: closing it would release SQLite's locks of this process.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    for side in _SIDES:
+        with suppress(OSError):
+            path.with_name(path.name + side).chmod(0o600)
 
 
 def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) -> str:

@@ -17,8 +17,7 @@ from judge.evaluate.cache import VerdictCache, cache_entry, cache_key, from_entr
 from judge.evaluate.guard import neutral_task
 from judge.evaluate.limited import DEFAULT_SECONDS, MetricProcess, run_limited
 from judge.evaluate.prices import PriceTable
-from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.task import reading_size, size_of
+from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome, reading_size, size_of
 from schemas import Evaluator as EvaluatorFacts
 from schemas import Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
 
@@ -61,20 +60,17 @@ class Evaluator:
     """Judges one metric at one endpoint.
 
     Args:
-        metric: The metric.
         chat: The endpoint; the caller closes it.
-        prices: Prices of tokens.
         parameters: Sampling parameters of the endpoint (temperature, seed, ...); they override the metric's
             own.
         max_output_tokens: Limit of a reply; None: the metric's own.
         context_tokens: The model's context window, input and reply together; a longer request is `Unscored`.
             None: unknown.
         repair_attempts: How often the judge may repair an invalid reply; 0 or more.
-        cache: Cache of verdicts; the caller closes it.
+        cache: The caller closes it.
         verification_seconds: Time limit for processing an event's texts or a reply; above 0.
-        process: Child process for a code metric's own code; None: run it in this process. The caller closes
-            it.
-        clock: Returns the current time, with its UTC offset.
+        process: Child process for a code metric's own code, which the caller closes; None: run it in this
+            process.
     """
 
     def __init__(
@@ -107,12 +103,9 @@ class Evaluator:
         """The evaluator of all its results."""
 
     async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Result:
-        """Judge one answer.
-
-        A failure that concerns only this event is a result.
+        """Judge one answer. A failure that concerns only this event is a result.
 
         Args:
-            task: A task of this evaluator's metric.
             ask: Makes the calls to the endpoint; None: directly.
 
         Raises:
@@ -143,10 +136,9 @@ class Evaluator:
         except (JudgeUnavailableError, JudgeConfigurationError):
             raise
         except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
-            error_type, detail = failure_of(error)
-            return Failed(
-                error_type=error_type, detail=detail, **self._common(task, replies, is_asked=is_asked)
-            )
+            error_type, detail = _failure(error)
+            common = self._common(task, replies, is_asked=is_asked)
+            return Failed(error_type=error_type, detail=_truncated(detail), **common)
 
     async def try_neutral(self, ask: Ask) -> None:
         """Judge the neutral event with one call, to test whether this metric can be judged.
@@ -165,16 +157,9 @@ class Evaluator:
             await ask(_READY)  # the metric needs no call for this event
 
     def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
-        """Return the failure of a task that is abandoned for a reason beyond a single call.
-
-        Args:
-            task: The task.
-            error_type: The type of failure.
-            detail: What happened; truncated.
-            tries: Number of calls made.
-        """
+        """Return the failure of a task that is abandoned after some calls."""
         common = self._common(task, [], is_asked=True)
-        common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
+        common["judge"] = self._call([], tries=tries)
         return Failed(error_type=error_type, detail=_truncated(detail), **common)
 
     def cost_usd(self, usage: Usage) -> float | None:
@@ -204,7 +189,8 @@ class Evaluator:
 
     async def _prepared(self, task: JudgeTask) -> ChatRequest | Outcome:
         if self._process is not None:
-            return await self._process.call(self.metric.prepare, task)
+            prepared: Outcome = await self._process.call(self._process.seconds, self.metric.prepare, task)
+            return prepared
         return await run_limited(reading_size(task), self._verification_seconds, self.prepare, task)
 
     async def _asked(
@@ -215,10 +201,10 @@ class Evaluator:
         An outcome with an objection is sent back once; it is used if the next reply is invalid.
 
         Raises:
-            InvalidVerdictError: No reply is valid; the detail contains the last one, truncated.
+            InvalidVerdictError: No reply is valid.
         """
         objected: Outcome | None = None
-        problem: InvalidVerdictError | None = None
+        problem = ""
         asking, repairs = request, 0
         while True:
             try:
@@ -227,29 +213,29 @@ class Evaluator:
                 replies += [] if error.reply is None else [error.reply]
                 if objected is not None:
                     return objected
-                raise _unanswered(error, problem, replies, repairs) from error
+                if problem and error.error_type == "context_too_long":  # only the repair turn is
+                    raise unrepaired(problem, replies[-1].text, repairs - 1) from error
+                raise
             replies.append(reply)
-            try:
-                outcome = await self._interpreted(task, reply.text)
-            except InvalidVerdictError as error:
-                if objected is not None:
-                    return objected
-                problem = error
-            else:
-                objection = outcome.objection if isinstance(outcome, ScoredOutcome) else None
-                if objection is None or objected is not None:
-                    return outcome
-                problem, objected = InvalidVerdictError(objection), outcome
+            outcome, problem = await self._interpreted(task, reply.text)
+            if objected is not None:
+                return outcome or objected
+            if outcome is not None and (not problem or repairs >= self._repair_attempts):
+                return outcome
             if repairs >= self._repair_attempts:
-                if objected is not None:
-                    return objected
                 raise unrepaired(problem, reply.text, repairs)
-            repairs += 1
+            objected, repairs = outcome, repairs + 1
             asking = repair_request(request, reply.text, problem)
 
-    async def _interpreted(self, task: JudgeTask, reply: str) -> Outcome:
+    async def _interpreted(self, task: JudgeTask, reply: str) -> tuple[Outcome | None, str]:
+        """Return the outcome of a reply, if any, and what the judge must repair, or ""."""
         size = reading_size(task) + size_of(reply)
-        return await run_limited(size, self._verification_seconds, self.metric.interpret, task, reply)
+        seconds, interpret = self._verification_seconds, self.metric.interpret
+        try:
+            outcome = await run_limited(size, seconds, interpret, task, reply)
+        except InvalidVerdictError as error:
+            return None, error.detail
+        return outcome, (isinstance(outcome, ScoredOutcome) and outcome.objection) or ""
 
     def _key(self, task: JudgeTask) -> str:
         if self._cache is None:
@@ -291,30 +277,24 @@ class Evaluator:
         known = [cost for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
 
-    def _call(self, replies: list[ChatReply]) -> JudgeCall:
+    def _call(self, replies: list[ChatReply], *, tries: int = 0) -> JudgeCall:
         return JudgeCall(
             endpoint=self._chat.endpoint,
             model_asked=self._chat.model,
             model_answered=replies[-1].model if replies else self._chat.model,
-            tries=max(1, len(replies)),
+            tries=max(1, tries, len(replies)),
         )
 
 
-def failure_of(error: Exception) -> tuple[FailedType, str]:
-    """Return the `error_type` of an exception that concerns one event, and its truncated detail."""
+def _failure(error: Exception) -> tuple[FailedType, str]:
+    """Return the `error_type` of an exception that concerns one event, and its detail."""
     if isinstance(error, EventError):
-        return error.error_type, _truncated(error.detail)
-    return "internal_error", _truncated(f"{type(error).__name__}: {error}")
+        return error.error_type, error.detail
+    return "internal_error", f"{type(error).__name__}: {error}"
 
 
 def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> EvaluatorFacts:
-    """Return the evaluator of a metric, with a fingerprint over all its fields.
-
-    Args:
-        metric: The metric.
-        model: The model.
-        parameters: Sampling parameters of the call.
-    """
+    """Return the evaluator of a metric, with a fingerprint over all its fields."""
     fields: dict[str, Any] = {
         "prompt": metric.prompt_hash,
         "schema": metric.schema_hash,
@@ -366,7 +346,7 @@ def _result(outcome: Outcome, common: dict[str, Any]) -> Scored | Unscored:
     )
 
 
-def repair_request(request: ChatRequest, reply: str, problem: InvalidVerdictError) -> ChatRequest:
+def repair_request(request: ChatRequest, reply: str, problem: str) -> ChatRequest:
     """Return the request with the last reply and its problem appended, so that the prefix stays cacheable."""
     shown = reply
     if len(reply) > MAX_SHOWN_CHARS:
@@ -375,25 +355,16 @@ def repair_request(request: ChatRequest, reply: str, problem: InvalidVerdictErro
     # Some chat templates refuse an empty turn, or two consecutive user turns.
     turns = (
         ChatMessage("assistant", shown if shown.strip() else "(an empty reply)"),
-        ChatMessage("user", _REPAIR.format(problem=problem.detail[:MAX_PROBLEM_CHARS])),
+        ChatMessage("user", _REPAIR.format(problem=problem[:MAX_PROBLEM_CHARS])),
     )
     return replace(request, messages=(*request.messages, *turns))
 
 
-def _unanswered(
-    error: EventError, problem: InvalidVerdictError | None, replies: list[ChatReply], repairs: int
-) -> EventError:
-    """Return the error of a failed call; an invalid reply's if only the repair turn is too long."""
-    if problem is None or error.error_type != "context_too_long":
-        return error
-    return unrepaired(problem, replies[-1].text, repairs - 1)
-
-
-def unrepaired(problem: InvalidVerdictError, reply: str, repairs: int) -> InvalidVerdictError:
+def unrepaired(problem: str, reply: str, repairs: int) -> InvalidVerdictError:
     """Return the error for a reply that stayed invalid, with its truncated text."""
     after = f" (after {repairs} repair {'attempt' if repairs == 1 else 'attempts'})" if repairs else ""
     kept = reply if len(reply) <= MAX_KEPT_CHARS else f"…{reply[1 - MAX_KEPT_CHARS :]}"
-    return InvalidVerdictError(f"{problem.detail[:MAX_PROBLEM_CHARS]}{after}; the reply: {kept}")
+    return InvalidVerdictError(f"{problem[:MAX_PROBLEM_CHARS]}{after}; the reply: {kept}")
 
 
 def _truncated(detail: str) -> str:

@@ -1,20 +1,34 @@
-"""Limits and redaction of a metric's texts, before any other processing; and the neutral event."""
+"""Limits and redaction of a metric's texts, before any other processing; and the neutral event.
+
+Names of people are found by the optional Presidio engine (extra `presidio`) with a spaCy model, which takes
+half a gigabyte of memory and tens of milliseconds per page: it is loaded only if `names` is redacted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 from judge.chat import ChatRequest
-from judge.errors import EventError
-from judge.metric import Inputs, Metric, Outcome, OwnProcess, further_texts
-from judge.task import unsampled_task, with_named_texts
+from judge.errors import EventError, JudgeConfigurationError
+from judge.evaluate.limited import keep_loaded
+from judge.metric import Inputs, Metric, Outcome, OwnProcess, further_texts, unsampled_task
 from judge.text.normal import compared_chars
-from judge.text.redaction import Redactor
+from judge.text.redaction import Kind, Redactor
 from schemas import ChatMessage, JudgeTask, QAEvent, ToolCall
 
+NAMES_MODEL: Final = "en_core_web_lg"
+MAX_NAMES_CHARS: Final = 10_000
+"""Longer texts are processed in parts of this size; the model needs about 100 MB for each."""
+_INSTALL: Final = (
+    f'install it with pip install "judgestream[presidio]" and python -m spacy download {NAMES_MODEL}, '
+    "or remove names"
+)
 NEUTRAL_EVENT: Final = QAEvent(
     event_id="judgestream-neutral",
     question="Where is the Eiffel Tower, and since when?",
@@ -39,7 +53,10 @@ NEUTRAL_EVENT: Final = QAEvent(
 def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
     """Build a metric's task from the neutral event; its result is not published."""
     task = unsampled_task(NEUTRAL_EVENT, metric, source=NEUTRAL_EVENT.event_id, now=now.astimezone(UTC))
-    return with_named_texts(task, "The Eiffel Tower is in Paris.")
+    if task.fields is None:
+        return task
+    named = {name: text or "The Eiffel Tower is in Paris." for name, text in task.fields.items()}
+    return task.model_copy(update={"fields": named})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +78,6 @@ class GuardedMetric:
     Texts are redacted when the task is created, so the task topic holds redacted texts, and again when it is
     judged, because a task may be older than the setting. Spans are verified against the redacted texts, and
     results quote only these.
-
-    Args:
-        metric: The metric.
-        redactor: Replaces personal data.
-        limits: Limits of texts.
     """
 
     def __init__(self, metric: Metric, *, redactor: Redactor, limits: TextLimits) -> None:
@@ -139,3 +151,84 @@ def _check(name: str, texts: Sequence[str], limit: int) -> None:
             f"{name} must be at most {limit} characters (judge.max_{name}_chars), got {chars} or more; "
             "shorten it or raise the limit",
         )
+
+
+def redactor(kinds: Iterable[Kind]) -> Redactor:
+    """Return a redactor; for `names` the engine is loaded here and in the child process.
+
+    Raises:
+        JudgeConfigurationError: `names` is among the kinds, and the engine cannot be loaded.
+    """
+    kinds = tuple(kinds)
+    if "names" not in kinds:
+        return Redactor(kinds)
+    load_names()
+    keep_loaded(load_names)
+    return Redactor(kinds, find_names=find_names)
+
+
+def load_names(model: str = NAMES_MODEL) -> None:
+    """Load the engine once. It is never downloaded.
+
+    Args:
+        model: The language model: the name of an installed package, or a folder.
+
+    Raises:
+        JudgeConfigurationError: The engine, or its language model, is not installed or cannot be loaded.
+    """
+    _engine(model)
+
+
+def find_names(text: str, *, model: str = NAMES_MODEL) -> Iterator[tuple[int, int]]:
+    """Yield the spans of people's names; see `load_names`."""
+    engine = _engine(model)
+    end = 0
+    for begin, part in _parts(text):
+        found = engine.analyze(part, language="en", entities=["PERSON"])
+        for one in sorted(found, key=lambda one: (one.start, -one.end)):
+            start, stop = begin + one.start, begin + one.end
+            if start >= end:
+                yield start, stop
+                end = stop
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield parts of a bounded length, split at lines, sentences or words if possible."""
+    begin = 0
+    while begin < len(text):
+        end = begin + MAX_NAMES_CHARS
+        if end < len(text):
+            last = max(text.rfind("\n", begin, end), text.rfind(". ", begin, end))
+            end = next((place + 1 for place in (last, text.rfind(" ", begin, end)) if place > begin), end)
+        yield begin, text[begin:end]
+        begin = end
+
+
+@cache
+def _engine(model: str) -> Any:
+    if importlib.util.find_spec("presidio_analyzer") is None:
+        raise JudgeConfigurationError(
+            f"judge.redact: names needs Presidio, which is not installed; {_INSTALL}"
+        )
+    # Heavy optional dependencies.
+    import spacy  # noqa: PLC0415
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry  # noqa: PLC0415
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine  # noqa: PLC0415
+
+    # Presidio would download a missing model (half a gigabyte) at worker start.
+    if not (spacy.util.is_package(model) or Path(model).is_dir()):
+        raise JudgeConfigurationError(
+            f"judge.redact: names needs the language model {model}, which is not installed; {_INSTALL}"
+        )
+    try:
+        engine = SpacyNlpEngine(models=[{"lang_code": "en", "model_name": model}])
+        engine.load()
+        # Only names: the default registry would also build recognizers for many countries' accounts, with
+        # warnings.
+        registry = RecognizerRegistry(supported_languages=["en"])
+        registry.add_nlp_recognizer(engine)
+        return AnalyzerEngine(registry=registry, nlp_engine=engine)
+    except (ImportError, OSError, ValueError) as error:
+        raise JudgeConfigurationError(
+            f"judge.redact: names cannot load the language model {model} ({error}); {_INSTALL}"
+        ) from error

@@ -27,12 +27,11 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from judge.errors import EventError, InvalidVerdictError
-from judge.metric import OwnProcess
-from judge.task import READ_AT_ONCE
-from schemas import JudgeTask
+from judge.metric import READ_AT_ONCE, OwnProcess
+from schemas import FailedType
 
 INLINE_BYTES: Final = READ_AT_ONCE
-"""Texts up to this total size (`judge.task.reading_size`) are processed inline."""
+"""Texts up to this total size (`judge.metric.reading_size`) are processed inline."""
 DEFAULT_SECONDS: Final = 10.0
 QUICK_SECONDS: Final = 1.0
 """A text that takes longer is processed once more in a second child, where only such texts wait for each
@@ -50,11 +49,20 @@ _SERVE: Final = (
     "from judge.evaluate.limited import serve; serve(*map(int, sys.argv[1:5]))"
 )
 
+_OF_TEXTS: Final[tuple[FailedType, str]] = (
+    "verification_timeout",
+    (
+        "its texts could not be processed: {}; shorten them, lower judge.max_context_chars or raise "
+        "judge.verification_seconds"
+    ),
+)
+_OF_A_METRIC: Final[tuple[FailedType, str]] = ("metric_error", "{}; correct it, or raise its limit")
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LimitError(Exception):
+class LimitError(EventError):
     """A call exceeded a limit or ended its process; the text says how."""
 
 
@@ -62,7 +70,7 @@ class LateError(LimitError):
     """A call exceeded its time limit."""
 
 
-class UnknownCallError(Exception):
+class UnknownCallError(EventError):
     """The function or its arguments cannot be sent to another process."""
 
 
@@ -72,12 +80,10 @@ async def run_limited(
     """Call a function over untrusted texts: inline if they are short, else in a shared child process.
 
     Args:
-        size: Size of the texts (`judge.task.reading_size`).
+        size: Size of the texts (`judge.metric.reading_size`).
         seconds: Time limit in the child; above 0.
-        function: The function. It, its arguments and its result must be picklable; otherwise a thread runs
-            it, which is abandoned, not ended, at the time limit.
-        *args: For the function.
-        **kwargs: For the function.
+        function: It, its arguments and its result must be picklable; otherwise a thread runs it, which is
+            abandoned, not ended, at the time limit.
 
     Raises:
         EventError: `verification_timeout`: a limit of time or memory was exceeded; or raised by the function.
@@ -98,18 +104,10 @@ async def run_limited(
         try:
             return await asyncio.wait_for(asyncio.to_thread(function, *args, **kwargs), seconds)
         except TimeoutError:
-            raise _not_processed(f"it took longer than {seconds:g} s") from None
-    except LimitError as error:
-        raise _not_processed(str(error)) from None
+            raise EventError(
+                _OF_TEXTS[0], _OF_TEXTS[1].format(f"it took longer than {seconds:g} s")
+            ) from None
     return value
-
-
-def _not_processed(reason: str) -> EventError:
-    return EventError(
-        "verification_timeout",
-        f"its texts could not be processed: {reason}; shorten them, lower judge.max_context_chars or raise "
-        "judge.verification_seconds",
-    )
 
 
 _kept_loaded: list[Callable[[], object]] = []
@@ -123,40 +121,9 @@ def keep_loaded(function: Callable[[], object]) -> None:
 @cache
 def _shared(name: str) -> Child:
     first = _kept_loaded[0] if _kept_loaded else None
-    child = Child(MEMORY_BYTES, first=first, counts_first=False, name=f"limited-{name}")
+    child = Child(f"limited-{name}", MEMORY_BYTES, first=first, counts_first=False)
     atexit.register(child.close)
     return child
-
-
-class MetricProcess:
-    """The child process of one metric; one call at a time.
-
-    Args:
-        limits: Limits of the process.
-        name: The metric's name.
-    """
-
-    def __init__(self, limits: OwnProcess, *, name: str) -> None:
-        self._seconds = limits.seconds
-        self._child = Child(limits.memory_mb * _MIB, NICENESS, limits.first, name=f"metric-{name}")
-
-    async def call(self, function: Callable[[JudgeTask], T], task: JudgeTask) -> T:
-        """Call a function with a task in the process.
-
-        Raises:
-            EventError: `metric_error`: it exceeded a limit or ended the process; or raised by the function.
-        """
-        try:
-            value: T = await self._child.call(self._seconds, function, task)
-        except LimitError as error:
-            raise EventError("metric_error", f"{error}; correct it, or raise its limit") from None
-        except UnknownCallError as error:
-            raise EventError("metric_error", f"it cannot be sent to its process: {error}") from None
-        return value
-
-    def close(self) -> None:
-        """End the process."""
-        self._child.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +136,26 @@ class Child:
     """One child process for one call at a time; it starts with the first call, and again after a kill.
 
     Args:
+        name: Name of the thread that waits for it.
         memory_bytes: Limit of its data segment.
         niceness: Added to its niceness, 0 to 19.
         first: Called when the process has started, within 60 s. Its exceptions are ignored; later calls meet
             the cause.
         counts_first: Whether the memory of `first` counts against the limit.
-        name: Name of the thread that waits for it.
+        failure: `error_type` and text of an exceeded limit.
     """
 
     def __init__(
         self,
+        name: str,
         memory_bytes: int,
         niceness: int = 0,
-        first: Callable[[], object] | None = None,
         *,
+        first: Callable[[], object] | None = None,
         counts_first: bool = True,
-        name: str,
+        failure: tuple[FailedType, str] = _OF_TEXTS,
     ) -> None:
+        self._failure = failure
         self._arguments = (memory_bytes, niceness, int(counts_first))
         self._first = first
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
@@ -198,9 +168,6 @@ class Child:
 
         Args:
             seconds: Time limit of the call, above 0; waiting for earlier calls does not count.
-            function: The function.
-            *args: For the function.
-            **kwargs: For the function.
 
         Raises:
             LimitError: It exceeded a limit, or ended the process.
@@ -218,15 +185,15 @@ class Child:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _exchange(self, seconds: float, job: tuple[Any, ...]) -> Any:
-        """Send a job and wait for its answer; a process that exceeds the time limit is killed."""
+        """Send a job and return its value; a process that exceeds the time limit is killed."""
         try:
             pickled = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise UnknownCallError(str(error)) from error
+            raise self._unknown(error) from error
         try:
             connection = self._started().connection
         except (OSError, EOFError, TimeoutError):
-            raise LimitError(f"its process did not start: ended{self._end(patiently=True)}") from None
+            raise self._over(f"its process did not start: ended{self._end(patiently=True)}") from None
         is_late = threading.Event()
 
         def kill() -> None:
@@ -237,14 +204,34 @@ class Child:
         killer.start()  # sending may block as long as receiving
         try:
             connection.send_bytes(pickled)
-            kind, *answer = connection.recv()
+            return self._value(*connection.recv())
         except (OSError, EOFError):
             if is_late.is_set():
-                raise LateError(f"it took longer than {seconds:g} s") from None
-            raise LimitError(f"its process ended{self._end(patiently=True)}") from None
+                raise self._over(f"it took longer than {seconds:g} s", LateError) from None
+            raise self._over(f"its process ended{self._end(patiently=True)}") from None
         finally:
             killer.cancel()
-        return _value(kind, answer, self._arguments[0])
+
+    def _value(self, kind: str, *answer: Any) -> Any:
+        match kind:
+            case "value":
+                return answer[0]
+            case "full":
+                raise self._over(f"it needed more than {self._arguments[0] // _MIB} MiB of memory")
+            case "unknown":
+                raise self._unknown("its process does not know it")
+            case "invalid":
+                raise InvalidVerdictError(*answer)
+            case "event":
+                raise EventError(*answer)
+        raise RuntimeError(": ".join(answer))
+
+    def _over(self, reason: str, kind: type[LimitError] = LimitError) -> LimitError:
+        error_type, text = self._failure
+        return kind(error_type, text.format(reason))
+
+    def _unknown(self, reason: object) -> UnknownCallError:
+        return UnknownCallError(self._failure[0], f"it cannot be sent to its process: {reason}")
 
     def _started(self) -> _Process:
         with self._lock:
@@ -293,20 +280,13 @@ def _start(arguments: tuple[int, ...]) -> _Process:
     return _Process(popen, Connection(ours.detach()))
 
 
-def _value(kind: str, answer: list[Any], memory_bytes: int) -> Any:
-    match kind:
-        case "value":
-            return answer[0]
-        case "full":
-            raise LimitError(f"it needed more than {memory_bytes // _MIB} MiB of memory")
-        case "unknown":
-            raise UnknownCallError
-        case "invalid":
-            raise InvalidVerdictError(answer[0])
-        case "event":
-            raise EventError(answer[0], answer[1])
-        case _:
-            raise RuntimeError(": ".join(map(str, answer)))
+class MetricProcess(Child):
+    """The child process of one code metric, with its limits."""
+
+    def __init__(self, limits: OwnProcess, *, name: str) -> None:
+        memory_bytes = limits.memory_mb * _MIB
+        super().__init__(f"metric-{name}", memory_bytes, NICENESS, first=limits.first, failure=_OF_A_METRIC)
+        self.seconds = limits.seconds
 
 
 def serve(descriptor: int, memory_bytes: int, niceness: int, counts_first: int) -> None:

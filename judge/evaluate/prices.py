@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import TypeAlias
 
 from judge.chat import OFFLINE_MODEL
 from schemas import Usage
 
 _MILLION = 1_000_000
-
-
-class Price(Protocol):
-    """Price of one model: `ModelPrice` or `ListedPrice`."""
-
-    def cost_usd(self, usage: Usage) -> float:
-        """Return the cost of one call, in USD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class ModelPrice:
     cached_usd: float | None = None
 
     def cost_usd(self, usage: Usage) -> float:
-        """Return the cost of tokens, in USD. Cached tokens are part of the input and are billed once."""
+        """Return the cost of one call. Cached tokens are part of the input and are billed once."""
         cached_usd = self.input_usd if self.cached_usd is None else self.cached_usd
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
@@ -44,6 +37,48 @@ class ModelPrice:
         ) / _MILLION
 
 
+@dataclass(frozen=True, slots=True)
+class ListedPrice:
+    """A model's price as published by its provider, with tiers and dates.
+
+    Providers are identified by the address (with `/v1`), so a self-hosted model with a known name has no
+    provider's price.
+    """
+
+    model: str
+    base_url: str
+
+    def cost_usd(self, usage: Usage) -> float:
+        """Return the cost of one call. Tiers depend on a call's size, so price calls one by one."""
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        return _cost_usd(self.model, self.base_url, usage.input_tokens, cached, usage.output_tokens)
+
+
+# Each call is priced twice in quick succession (metric and result). Few entries, because some prices depend
+# on the time of day.
+@lru_cache(maxsize=64)
+def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
+    # Imported on first use: the list takes 0.15 s and 30 MiB.
+    from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - see above
+    from genai_prices import calc_price  # noqa: PLC0415 - see above
+
+    priced = PricedUsage(
+        input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
+    )
+    return float(calc_price(priced, model, provider_api_url=base_url).total_price)
+
+
+def listed_price(model: str, *, base_url: str) -> ListedPrice | None:
+    """Return the listed price of a model; None if the provider or its model is not listed."""
+    price = ListedPrice(model, base_url)
+    try:
+        price.cost_usd(Usage(input_tokens=1, output_tokens=1))
+    except (LookupError, ValueError):
+        return None
+    return price
+
+
+Price: TypeAlias = ModelPrice | ListedPrice
 _FREE = ModelPrice(input_usd=0.0, output_usd=0.0)
 
 
@@ -70,63 +105,3 @@ class PriceTable:
         """Return the cost of a call, in USD; None if the price is unknown, which does not mean free."""
         price = self.price(model, endpoint=endpoint)
         return None if price is None else price.cost_usd(usage)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPrice:
-    """A model's price as published by its provider, with tiers and dates.
-
-    Providers are identified by the address, so a self-hosted model with a known name has no provider's price.
-
-    Args:
-        model: The model, as the endpoint names it.
-        base_url: The endpoint's address.
-    """
-
-    model: str
-    base_url: str
-
-    def cost_usd(self, usage: Usage) -> float:
-        """Return the cost of one call, in USD.
-
-        Price tiers depend on a call's size, so price calls one by one.
-        """
-        return _cost_usd(
-            self.model,
-            self.base_url,
-            usage.input_tokens,
-            min(usage.cached_tokens, usage.input_tokens),
-            usage.output_tokens,
-        )
-
-
-# Each call is priced twice in quick succession (metric and result). Few entries, because some prices depend
-# on the time of day.
-@lru_cache(maxsize=64)
-def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
-    # Imported on first use: the list takes 0.15 s and 30 MiB.
-    from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - see above
-    from genai_prices import calc_price  # noqa: PLC0415 - see above
-
-    priced = PricedUsage(
-        input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
-    )
-    return float(calc_price(priced, model, provider_api_url=base_url).total_price)
-
-
-def listed_price(model: str, *, base_url: str) -> ListedPrice | None:
-    """Return the listed price of a model.
-
-    Args:
-        model: As the endpoint names it.
-        base_url: The endpoint's address, up to and with `/v1`.
-
-    Returns:
-        Its price; None if the provider or its model is not listed.
-    """
-    price = ListedPrice(model, base_url)
-    try:
-        price.cost_usd(Usage(input_tokens=1, output_tokens=1))
-    except (LookupError, ValueError):
-        return None
-    return price

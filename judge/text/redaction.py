@@ -24,7 +24,7 @@ from judge.text.normal import PLAIN_FORMS, neutralize
 
 Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
 KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
-"""Kinds of data; `names` needs an engine (`judge.evaluate.names`), the others have a recognisable form."""
+"""Kinds of data; `names` needs an engine (`judge.evaluate.guard`), the others have a recognisable form."""
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
 """Yields the spans of data, start and end (exclusive), in order."""

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.evaluate.evaluator import request_tokens
-from judge.task import unsampled_task
+from judge.metric import unsampled_task
 from schemas import QAEvent, Usage
 from streams.batch.estimate import REPLY_TOKENS
 from streams.cli.errors import CommandError

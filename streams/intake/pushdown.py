@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from judge.task import READ_AT_ONCE
+from judge.metric import READ_AT_ONCE
 from streams.errors import DecodeError
 from streams.intake.randomness import (
     RANGE,

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from judge.evaluate import limited
-from judge.metric import Metric
-from judge.task import build_task, reading_size
+from judge.metric import Metric, build_task, reading_size
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
 from streams.intake.reading.trace import is_plausible

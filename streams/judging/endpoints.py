@@ -17,8 +17,7 @@ from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import JudgeUnavailableError
-from judge.evaluate.cache import MemoryCache, VerdictCache
-from judge.evaluate.cache_file import FileCache
+from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache
 from judge.evaluate.prices import ModelPrice, Price, PriceTable, listed_price
 from judge.metric import Metric
 from judge.text.printable import printable

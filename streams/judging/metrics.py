@@ -8,8 +8,7 @@ from pathlib import Path
 import structlog
 
 from judge.errors import JudgeConfigurationError, PromptPackError
-from judge.evaluate import names
-from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.code import CodeMetric, EmbeddingSimilarity, FunctionMetric
@@ -132,7 +131,7 @@ def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
         question=judge.max_question_chars, answer=judge.max_answer_chars, context=judge.max_context_chars
     )
     try:
-        return GuardedMetric(metric, redactor=names.redactor(judge.redact), limits=limits)
+        return GuardedMetric(metric, redactor=redactor(judge.redact), limits=limits)
     except JudgeConfigurationError as error:
         raise SettingsError([str(error)]) from error
 

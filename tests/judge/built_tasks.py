@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from judge.metric import Metric
-from judge.task import build_task
+from judge.metric import Metric, build_task
 from schemas import JudgeTask, QAEvent, Sampling, Source
 
 OCCURRED = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from judge.metric import READ_AT_ONCE, build_task, size_of
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.task import READ_AT_ONCE, build_task, size_of
 from schemas import QAEvent, Sampling, Source, result_id
 
 RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)

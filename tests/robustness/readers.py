@@ -163,7 +163,7 @@ def _mended(text: str) -> object:
     try:
         extract_object(text, key="no such key")
     except EventError as error:
-        return repair_request(request, text, error)  # type: ignore[arg-type]  # it is an InvalidVerdictError
+        return repair_request(request, text, error.detail)
     return None
 
 

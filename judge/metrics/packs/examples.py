@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from judge.errors import InvalidVerdictError
-from judge.metric import Metric, ScoredOutcome
+from judge.metric import Metric, ScoredOutcome, unsampled_task
 from judge.metrics.packs.options import Example
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.replies import extract_verdict
-from judge.task import unsampled_task
 from judge.text.printable import printable
 from schemas import QAEvent
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from judge.chat import ChatReply
 from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, JudgeConfigurationError
-from judge.evaluate.cache import MemoryCache, VerdictCache, cache_key
-from judge.evaluate.cache_file import AGAIN_SECONDS, FileCache
+from judge.evaluate.cache import AGAIN_SECONDS, FileCache, MemoryCache, VerdictCache, cache_key
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome

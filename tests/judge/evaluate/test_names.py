@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import JudgeConfigurationError
-from judge.evaluate import limited, names
+from judge.evaluate import guard, limited
 from judge.text.redaction import Redactor
 
 NEEDS_ENGINE = pytest.mark.skipif(
@@ -36,13 +36,13 @@ def test_without_the_engine_it_is_an_error_that_says_how_to_get_it() -> None:
     with pytest.raises(
         JudgeConfigurationError, match=r"pip install \"judgestream\[presidio\]\" and python -m spacy"
     ):
-        names.redactor(["names"])
+        guard.redactor(["names"])
 
 
 @NEEDS_ENGINE
 def test_names_are_replaced_as_they_are_written(model: str) -> None:
     """Names are replaced after the other kinds, also across the parts of a long text."""
-    redactor = Redactor(["names", "emails"], find_names=partial(names.find, model=model))
+    redactor = Redactor(["names", "emails"], find_names=partial(guard.find_names, model=model))
     assert redactor.redact("Ada Lovelace (a@example.com) met Grace Hopper.") == "[name] ([email]) met [name]."
     text = "Ada Lovelace \u00e9crivit. " * 1_500  # 36,000 characters, four parts
     assert redactor.redact(text) == "[name] \u00e9crivit. " * 1_500
@@ -52,7 +52,7 @@ def test_names_are_replaced_as_they_are_written(model: str) -> None:
 def test_a_model_that_is_missing_is_not_downloaded() -> None:
     """A missing model is an error and is not downloaded."""
     with pytest.raises(JudgeConfigurationError, match="needs the language model no_such_model, which is not"):
-        names.load("no_such_model")
+        guard.load_names("no_such_model")
 
 
 def _hold(size: int) -> int:
@@ -68,7 +68,7 @@ def _load() -> None:
 
 async def test_memory_of_a_loaded_model_is_not_counted() -> None:
     """The memory of a loaded model does not count against the limit of a text."""
-    child = limited.Child(limited.MEMORY_BYTES, first=_load, counts_first=False, name="test")
+    child = limited.Child("test", limited.MEMORY_BYTES, first=_load, counts_first=False)
     try:
         first = await child.call(20, os.getpid)
         assert await child.call(20, _hold, 20 * MIB) == 20 * MIB

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest
 from judge.endpoints.clients import Line, ScriptedChat
-from judge.errors import EventError, InvalidVerdictError, JudgeUnavailableError
+from judge.errors import EventError, JudgeUnavailableError
 from judge.evaluate.evaluator import (
     MAX_DETAIL_CHARS,
     MAX_KEPT_CHARS,
@@ -109,7 +109,7 @@ async def test_other_errors_of_a_repair_turn_keep_their_kind() -> None:
 def test_the_quoted_reply_is_bounded_and_never_empty(reply: str) -> None:
     """The quoted reply is bounded and never empty, because chat templates refuse empty turns."""
     request = ChatRequest((ChatMessage("user", "judge"),))
-    repair = repair_request(request, reply, InvalidVerdictError("wrong " * 1000))
+    repair = repair_request(request, reply, "wrong " * 1000)
     assert repair.messages[1].content.strip()
     assert len(repair.messages[1].content) <= MAX_SHOWN_CHARS
     assert len(repair.messages[2].content) < 1500
@@ -118,6 +118,6 @@ def test_the_quoted_reply_is_bounded_and_never_empty(reply: str) -> None:
 @given(st.text(max_size=3000), st.text(max_size=3000), st.integers(0, 5))
 def test_a_failure_keeps_the_replys_end_whole(problem: str, reply: str, attempts: int) -> None:
     """The detail ends with the end of the reply, within its limit."""
-    detail = unrepaired(InvalidVerdictError(problem), reply, attempts).detail
+    detail = unrepaired(problem, reply, attempts).detail
     assert detail.endswith(reply[-(MAX_KEPT_CHARS - 1) :])
     assert len(detail) <= MAX_DETAIL_CHARS

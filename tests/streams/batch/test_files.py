@@ -13,9 +13,9 @@ from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.prices import ModelPrice, PriceTable
+from judge.metric import unsampled_task
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from judge.task import unsampled_task
 from schemas import JudgeTask, QAEvent, Scored, Usage
 from streams.batch.engine import Batch, Checks, Limits, outage
 from streams.batch.files import FileWork

@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from judge.endpoints.panel import PanelJudge
 from judge.endpoints.pool import RetryingJudge
-from judge.evaluate.cache import MemoryCache
-from judge.evaluate.cache_file import FileCache
+from judge.evaluate.cache import FileCache, MemoryCache
 from judge.evaluate.evaluator import Evaluator
 from schemas import Usage
 from streams.judging.budget import BudgetLimits, budget_limits

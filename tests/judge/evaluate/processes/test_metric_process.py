@@ -47,7 +47,7 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
         polite = await judging.judge(metric("polite", labels)).judge(task("polite"))
         judge = judging.judge(metric("process", wide))
         pids = [await judge.judge(task("process")) for _ in range(2)]
-        child = judge._process._child._process.popen  # type: ignore[union-attr]  # it has started
+        child = judge._process._process.popen  # type: ignore[union-attr]  # it has started
         nothing = await judging.judge(metric("nothing", wide)).judge(task("nothing"))
     assert isinstance(words, Scored)
     assert (words.value, words.judge, words.cost_usd, words.evaluator.model) == (3.0, None, 0.0, "code")

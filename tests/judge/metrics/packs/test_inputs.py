@@ -12,10 +12,9 @@ from judge.chat import ChatRequest
 from judge.errors import EventError, PromptPackError
 from judge.evaluate.cache import cache_key
 from judge.evaluate.guard import GuardedMetric, TextLimits, neutral_task
-from judge.metric import Metric, UnscoredOutcome
+from judge.metric import Metric, UnscoredOutcome, reading_size
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from judge.task import reading_size
 from judge.text.redaction import Redactor
 from tests.judge.built_tasks import OCCURRED, task_for
 
