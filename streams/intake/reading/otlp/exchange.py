@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from streams.intake.reading.otlp.conversation import ToolCall, Turn, has_messages, read_turns
-from streams.intake.reading.otlp.families import Field, Kind, Shape
+from streams.intake.reading.otlp.families import Field, Kind, shape_of
 from streams.intake.reading.otlp.pages import Document
 from streams.intake.reading.otlp.span import Attributes, Span, SpanEvent
 from streams.intake.reading.otlp.text import (
@@ -92,12 +92,13 @@ _REDACTED: Final = frozenset({"__REDACTED__", "[REDACTED]", "<redacted>", "[Scru
 class Values:
     """The attributes of one span by field; the first of its families with a value has precedence."""
 
-    def __init__(self, attributes: Attributes, shape: Shape) -> None:
-        self.attributes = attributes
-        self.shape = shape
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.attributes: Attributes = _with_details(span)
+        self.shape = shape_of(span.scope, tuple(self.attributes))
+        self.family = self.shape.family
 
     def first(self, *fields: Field) -> Any:
-        """Read the first value of some fields; None for none."""
         for name in self.shape.present(*fields):
             value = self.attributes[name]
             if value is not None and value != "" and not (isinstance(value, str) and value in _REDACTED):
@@ -137,7 +138,7 @@ INPUT_EVENTS: Final = (
 DOCUMENT_EVENT: Final = "db.query.result"
 
 
-def with_details(span: Span) -> Mapping[str, Any]:
+def _with_details(span: Span) -> Attributes:
     """Add the attributes of a span's event with details to its own."""
     details = [event.attributes for event in span.events if event.name == _DETAILS]
     merged = {name: value for attributes in details for name, value in attributes.items()}
@@ -209,8 +210,9 @@ _REQUEST: Final = ("args", "instructions", "contents", "system")
 """Keys of a function call or of a request to a model, which a step's own input does not have."""
 
 
-def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+def exchange(values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
     """Read the messages of a span's input and output."""
+    span = values.span
     heard = values.turns("heard", "heard_flat", "user")
     said = values.turns("said", "said_flat", "assistant")
     in_events = bool(span.events or span.is_log) and not heard
@@ -241,7 +243,6 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
 
 
 def _split(turns: list[Turn], before: Sequence[bool]) -> tuple[list[Turn], list[Turn]]:
-    """Split messages after the last one that is marked."""
     end = max((index + 1 for index, is_before in enumerate(before) if is_before), default=0)
     return turns[:end], turns[end:]
 
@@ -255,7 +256,6 @@ def _choices(values: Values) -> int:
 
 
 def _system_of(request: Any) -> Any:
-    """Find the system instruction in a whole request, where the messages beside it lack it."""
     opened = loaded(request) if isinstance(request, str) and '"system"' in request else None
     return opened.get("system") if isinstance(opened, dict) else None
 

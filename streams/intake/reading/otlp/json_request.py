@@ -22,8 +22,6 @@ from streams.intake.reading.otlp.span import (
     Span,
     SpanEvent,
     log_span,
-    parts_budget,
-    spans_budget,
 )
 
 MAX_OBJECTS: Final = 250_000
@@ -37,7 +35,7 @@ def _groups(value: bytes) -> list[Group]:
         if request and request.keys().isdisjoint(("resourceSpans", "resourceLogs")):
             names = ", ".join(sorted(request)[:5])[:100]
             raise ValueError(f"has neither resourceSpans nor resourceLogs (got {names})")  # noqa: TRY301
-        budget = spans_budget()
+        budget = Budget.of_spans()
         traces = _grouped(request, ("resourceSpans", "scopeSpans", "spans"), budget)
         return traces + _grouped(request, ("resourceLogs", "scopeLogs", "logRecords"), budget)
     except (ValueError, AttributeError) as error:
@@ -85,7 +83,7 @@ def json_heads(value: bytes) -> Iterator[tuple[str, str, bool]]:
 
 def json_spans(value: bytes, keep: Keep) -> Iterator[Span]:
     """Yield the spans and log records of the traces to keep."""
-    budget = parts_budget()
+    budget = Budget.of_parts()
     for group in _groups(value):
         resource, scope = _attributes(group.resource, budget), _text(group.scope, "name")
         for record in group.records:

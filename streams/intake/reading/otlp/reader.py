@@ -66,19 +66,10 @@ class OtlpReader:
         self._mapper = Mapper(mapping) if mapping else None
 
     def heads(self, value: bytes | None) -> list[Head]:
-        """Read the ids, tracestates and roots that sampling needs.
-
-        Raises:
-            DecodeError: The record is not an OTLP request.
-        """
         return request.heads(self._checked(value))
 
     def spans(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
-        """Read a record's spans of the wanted traces by trace id; those without a trace id are omitted.
-
-        Raises:
-            DecodeError: The record is no OTLP request.
-        """
+        """Read a record's spans of the wanted traces by trace id; those without a trace id are omitted."""
         traces: dict[str, list[Span]] = {}
         try:
             for span in request.spans(self._checked(value), keep):
@@ -91,11 +82,6 @@ class OtlpReader:
         return traces
 
     def read(self, spans: Iterable[Span]) -> Reading:
-        """Make events of the spans of one trace.
-
-        Raises:
-            DecodeError: The fields are not a valid event, or an expression of the mapping fails.
-        """
         try:
             trace = Trace(spans)
             events = tuple(self._event(trace, answer) for answer in self._answers(trace))

@@ -27,19 +27,13 @@ from streams.intake.reading.otlp.span import (
     Span,
     SpanEvent,
     log_span,
-    parts_budget,
-    spans_budget,
 )
 
 _TRACE_ID_BYTES: Final = 16
 
 
 def heads(value: bytes) -> list[Head]:
-    """Read the ids, tracestate and number of roots of each trace, for sampling.
-
-    Raises:
-        DecodeError: It is not an OTLP request, or has too many spans.
-    """
+    """Read the ids, tracestate and number of roots of each trace, for sampling."""
     if _is_json(value):
         return [Head(*head) for head in _by_trace(json_heads(value))]
     # Most traces of a request are not sampled: their ids stay bytes until here.
@@ -57,11 +51,7 @@ def _by_trace(spans: Iterable[tuple[Any, Any, bool]]) -> list[tuple[Any, Any, in
 
 
 def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
-    """Read a request's spans, or its log records as spans, in its order.
-
-    Raises:
-        DecodeError: It is not an OTLP request, or has too many spans, attributes or events.
-    """
+    """Read a request's spans, or its log records as spans, in its order."""
     return list(json_spans(value, keep) if _is_json(value) else _protobuf_spans(value, keep))
 
 
@@ -147,7 +137,7 @@ def _have_trace_ids(groups: Iterable[Group]) -> bool:
 
 
 def _grouped(resources: Any, scopes: str, records: str) -> list[Group]:
-    budget = spans_budget()
+    budget = Budget.of_spans()
     budget.take(len(resources))
     groups = []
     for of_resource in resources:
@@ -171,7 +161,7 @@ def _protobuf_heads(value: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
 
 
 def _protobuf_spans(value: bytes, keep: Keep) -> Iterator[Span]:
-    budget = parts_budget()
+    budget = Budget.of_parts()
     for group in _protobuf_groups(value, _TRACES):
         resource, scope = _attributes(group.resource.attributes, budget), _text(group.scope.name)
         for record in group.records:

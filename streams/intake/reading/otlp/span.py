@@ -29,36 +29,20 @@ class SpanEvent(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One span, or one log record of a model call read as a span.
+    """One span, or one log record of a model call read as a span."""
 
-    Args:
-        trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
-        span_id: 16 lower-case hexadecimal digits.
-        parent_id: The parent's span id; empty for a root.
-        tracestate: As W3C writes it; empty for none.
-        name: The span's name, or the event's name of a log record.
-        scope: Name of the instrumentation.
-        resource: Attributes of the service.
-        attributes: Attributes of the span.
-        start: Nanoseconds since the epoch; 0 where unknown.
-        end: As `start`.
-        events: Events of the span.
-        error: The message of a status that is an error; None for another status.
-        is_log: Whether a log record was read.
-    """
-
-    trace_id: str
-    span_id: str
-    parent_id: str
+    trace_id: str  # 32 lower-case hexadecimal digits; empty where the record has none
+    span_id: str  # 16 lower-case hexadecimal digits
+    parent_id: str  # empty for a root
     tracestate: str
-    name: str
-    scope: str
-    resource: Attributes
+    name: str  # of a log record: its event's name
+    scope: str  # the instrumentation
+    resource: Attributes  # of the service
     attributes: Attributes
-    start: int = 0
+    start: int = 0  # nanoseconds since the epoch; 0 where unknown
     end: int = 0
     events: tuple[SpanEvent, ...] = ()
-    error: str | None = None
+    error: str | None = None  # the message of a status that is an error
     is_log: bool = False
 
 
@@ -91,8 +75,15 @@ class Budget:
         self._left = self._limit = limit
         self._of = of
 
+    @classmethod
+    def of_spans(cls) -> Budget:
+        return cls(MAX_SPANS, "spans, scopes and resources")
+
+    @classmethod
+    def of_parts(cls) -> Budget:
+        return cls(MAX_PARTS, "attributes and events")
+
     def take(self, count: int) -> None:
-        """Count objects; raises DecodeError above the limit."""
         self._left -= count
         if self._left < 0:
             raise DecodeError(
@@ -100,16 +91,6 @@ class Budget:
                 f"value: must have at most {self._limit} {self._of}; "
                 "lower send_batch_size and send_batch_max_size of the Collector's batch processor",
             )
-
-
-def spans_budget() -> Budget:
-    """Count spans, scopes and resources."""
-    return Budget(MAX_SPANS, "spans, scopes and resources")
-
-
-def parts_budget() -> Budget:
-    """Count attributes and events."""
-    return Budget(MAX_PARTS, "attributes and events")
 
 
 def log_span(span: Span, event_name: str, attributes: dict[str, Any], body: Any, time: int) -> Span:

@@ -22,29 +22,24 @@ from streams.intake.reading.otlp.exchange import (
     tool_events,
     turns_of,
     waits_for_tools,
-    with_details,
 )
-from streams.intake.reading.otlp.families import OWN, RESULT_ID, Field, Kind, is_label, shape_of
+from streams.intake.reading.otlp.families import OWN, RESULT_ID, Kind, is_label
 from streams.intake.reading.otlp.pages import Document, read_documents
-from streams.intake.reading.otlp.span import Span
-from streams.intake.reading.otlp.text import KEYS, as_text, is_cut, loaded, result_text, unflatten, unpacked
+from streams.intake.reading.otlp.text import (
+    KEYS,
+    WORDS,
+    as_text,
+    is_cut,
+    loaded,
+    result_text,
+    unflatten,
+    unpacked,
+)
 
-_ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
+ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 _SEARCH_WORDS: Final = re.compile("retriev|(?<!re)search|rerank|vector|knowledge|look_?up", re.IGNORECASE)
-_MODEL_ATTRIBUTES: Final = (
-    "request.model",
-    "response.model",
-    "system",
-    "output.messages",
-    "completion.0.content",
-)
-_KIND_MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
-    ("tool", frozenset({"gen_ai.tool.name", "tool_response"})),
-    ("agent", frozenset({"haystack.agent.input", "final_result", "agent_name", "all_messages_events"})),
-    ("model", frozenset(f"gen_ai.{name}" for name in _MODEL_ATTRIBUTES)),
-)
-"""Attributes that only spans of a kind have."""
+_KIND_OF: Final[Mapping[Kind, Sequence[str]]] = WORDS["kinds"]
 
 
 class ToolUse(NamedTuple):
@@ -55,14 +50,8 @@ class ToolUse(NamedTuple):
     result: str
 
 
-class Step:
+class Step(Values):
     """One span, with the log records of its id among its events. Its parts are read when they are needed."""
-
-    def __init__(self, span: Span) -> None:
-        self.span = span
-        self.attributes: Mapping[str, Any] = with_details(span)
-        self._shape = shape_of(span.scope, tuple(self.attributes))
-        self._values = Values(self.attributes, self._shape)
 
     # Kind
 
@@ -70,7 +59,7 @@ class Step:
     def kind(self) -> Kind:
         """The kind of the span: as its attributes name it, else by attributes that only one kind has."""
         operation = self.attributes.get("gen_ai.operation.name")
-        for name, kinds in self._shape.kinds:
+        for name, kinds in self.shape.kinds:
             value = loaded(self.attributes[name])
             kind = _named_kind(value.lower(), kinds) if isinstance(value, str) else None
             # Traceloop marks a retriever's span as a task; the operation's name is more specific.
@@ -84,31 +73,22 @@ class Step:
         name, events = self.span.name, {event.name for event in self.span.events}
         if any(one.startswith("gen_ai.evaluation.") for one in (name, *self.attributes)):
             return "evaluation"
-        for kind, marks in _KIND_MARKS:
-            if not marks.isdisjoint(self.attributes):
-                replied = self._values.first("said") is not None or not events.isdisjoint(OUTPUT_EVENTS)
+        for kind, marks in _KIND_OF.items():
+            if any(mark in self.attributes for mark in marks):
+                replied = self.first("said") is not None or not events.isdisjoint(OUTPUT_EVENTS)
                 other_operation = "gen_ai.operation.name" in self.attributes and not replied
                 return "chain" if kind == "model" and other_operation else kind
         if name in OUTPUT_EVENTS or name in INPUT_EVENTS:
             return "model"
         if DOCUMENT_EVENT in events:
             return "retrieval"
-        return "chain" if self._shape.families and self._values.first("gave") is not None else "other"
-
-    @property
-    def family(self) -> str:
-        """The first family whose attributes it has; empty for none."""
-        return self._shape.family
+        return "chain" if self.shape.families and self.first("gave") is not None else "other"
 
     @property
     def is_ours(self) -> bool:
         """Whether a judgestream worker wrote it; such spans are not judged."""
         names = (self.span.scope.partition(".")[0], self.span.resource.get("service.name"))
         return OWN in names or RESULT_ID in self.attributes
-
-    @property
-    def may_answer(self) -> bool:
-        return self.kind in _ANSWERING
 
     @cached_property
     def lacks_content(self) -> bool:
@@ -120,7 +100,7 @@ class Step:
             or self.answer is not None
         ):
             return False
-        output = self._values.first("said", "gave")
+        output = self.first("said", "gave")
         return output is None or is_stripped(output)
 
     @cached_property
@@ -128,14 +108,11 @@ class Step:
         """Whether it retrieves documents, by its kind; a step by its name if its output is documents."""
         return self.kind in _SEARCHING or (self.kind == "chain" and is_search(self.span.name))
 
-    def has(self, field: Field) -> bool:
-        return bool(self._shape.present(field))
-
     # Messages
 
     @cached_property
     def _messages(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
-        return exchange(self.span, self._values, self.kind)
+        return exchange(self, self.kind)
 
     @property
     def heard(self) -> tuple[Turn, ...]:
@@ -148,7 +125,7 @@ class Step:
     @cached_property
     def answer(self) -> str | None:
         """The text of the output; None for no text, or only tool calls."""
-        stated = self._values.text("answer")
+        stated = self.text("answer")
         if stated is not None:
             return stated
         if self.kind == "model":
@@ -158,12 +135,12 @@ class Step:
         )  # an agent's result comes before the last message within it
 
     def _output(self) -> str | None:
-        return answer_in(self._values.first("gave"))
+        return answer_in(self.first("gave"))
 
     @cached_property
     def asked(self) -> str | None:
         """The text of the input of an application's step; a model's messages are not a question."""
-        given = self._values.first("given")
+        given = self.first("given")
         if self.kind == "model" or is_conversation(loaded(given)):
             return None
         return question_in(given)
@@ -171,7 +148,7 @@ class Step:
     @cached_property
     def last_question(self) -> str | None:
         turns: Sequence[Turn] = self.heard
-        if not turns and (given := self._values.first("given")) is not None:
+        if not turns and (given := self.first("given")) is not None:
             opened = loaded(given)
             turns = turns_of(given, "user") if isinstance(opened, str) or is_conversation(opened) else ()
         texts = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
@@ -181,35 +158,22 @@ class Step:
     def is_cut(self) -> bool:
         """Whether a limit on the length of attributes cut its messages, input or output."""
         return any(
-            is_cut(self.attributes[name]) for name in self._shape.present("heard", "said", "given", "gave")
+            is_cut(self.attributes[name]) for name in self.shape.present("heard", "said", "given", "gave")
         )
-
-    # What the application sets
-
-    @property
-    def question(self) -> str | None:
-        return self._values.text("question")
 
     @property
     def reference(self) -> str | None:
-        """A known good answer."""
-        value = self._values.first("reference")
+        value = self.first("reference")
         return None if value is None else answer_in(value) or as_text(value)
-
-    @property
-    def context(self) -> Any:
-        """The context, as the application set it."""
-        return self._values.first("context")
 
     # Retrieval and tools
 
     @cached_property
     def documents(self) -> tuple[Document, ...]:
-        """The documents that a retriever or reranker returned."""
         if self.kind not in _SEARCHING:
-            opened = loaded(unpacked(self._values.first("gave"))) if self.searches else None
+            opened = loaded(unpacked(self.first("gave"))) if self.searches else None
             return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
-        for family in self._shape.families:
+        for family in self.shape.families:
             listed = [unflatten(self.attributes, prefix) for prefix in family.fields["documents_flat"]]
             values = [
                 self.attributes.get(name) for name in (*family.fields["documents"], *family.fields["gave"])
@@ -221,40 +185,31 @@ class Step:
 
     @cached_property
     def query(self) -> str | None:
-        return question_in(self._values.first("query", "given")) if self.kind in _SEARCHING else None
+        return question_in(self.first("query", "given")) if self.kind in _SEARCHING else None
 
     @cached_property
     def variables(self) -> dict[str, Any]:
         variables: dict[str, Any] = {}
-        for name in self._shape.present("variables"):
+        for name in self.shape.present("variables"):
             opened = loaded(self.attributes[name])
             variables |= opened if isinstance(opened, dict) else {}
-        for prefix in self._shape.present("variables_flat"):
+        for prefix in self.shape.present("variables_flat"):
             names = [name for name in self.attributes if name.startswith(prefix)]
             variables |= {name[len(prefix) :]: self.attributes[name] for name in names}
         if self.kind == "prompt" and not variables:
-            opened = loaded(self._values.first("given"))
+            opened = loaded(self.first("given"))
             opened = opened.get("inputs", opened) if isinstance(opened, dict) else opened
             variables = opened if isinstance(opened, dict) else {}
         return variables
 
     @property
-    def question_in_variables(self) -> str | None:
-        return question_in(_first_named(self.variables, KEYS["question"]))
-
-    @property
-    def context_in_variables(self) -> Any:
-        return _first_named(self.variables, KEYS["context"])
-
-    @property
     def context_in_exchange(self) -> Any:
-        """The context among what a step of the application was given, or gave back beside its answer."""
         if self.kind not in {"workflow", "agent", "chain"}:
             return None
         for field in ("given", "gave"):
-            opened = unpacked(self._values.first(field))
+            opened = unpacked(self.first(field))
             opened = opened.get("kwargs") or opened if isinstance(opened, dict) else None
-            if isinstance(opened, dict) and (value := _first_named(opened, KEYS["context"])) is not None:
+            if isinstance(opened, dict) and (value := first_named(opened, KEYS["context"])) is not None:
                 return value
         return None
 
@@ -262,29 +217,18 @@ class Step:
     def tool(self) -> ToolUse | None:
         if self.kind != "tool":
             return None
-        name = self._values.text("tool_name") or self.span.name
-        arguments = self._values.first("tool_arguments", "given")
-        result = self._values.first("tool_result", "gave")
+        name = self.text("tool_name") or self.span.name
+        arguments = self.first("tool_arguments", "given")
+        result = self.first("tool_result", "gave")
         if arguments is None and result is None:
             arguments, result = tool_events(self.span)
         return ToolUse(name, as_text(unpacked(arguments)).strip(), result_text(unpacked(result)).strip())
-
-    # Labels
-
-    @property
-    def model(self) -> str | None:
-        """The model that answered, else the requested one."""
-        return self._values.text("model")
-
-    @property
-    def conversation(self) -> str | None:
-        return self._values.text("conversation")
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """Labels such as tenant, prompt and agent; the first family with a label has precedence."""
         labels: dict[str, str] = {}
-        for named, maps in self._shape.labels:
+        for named, maps in self.shape.labels:
             pairs: list[tuple[str, Any]] = [(label, self.attributes[name]) for name, label in named]
             for name in maps:
                 opened = loaded(self.attributes[name])
@@ -302,7 +246,8 @@ def _named_kind(value: str, kinds: Mapping[str, Kind]) -> Kind | None:
     return kinds.get(value) or next(by_ending, None)
 
 
-def _first_named(values: Mapping[str, Any], names: Sequence[str]) -> Any:
+def first_named(values: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Return the first value of these names, in any case."""
     lowered = {name.lower(): value for name, value in values.items()}
     return next((lowered[name] for name in names if lowered.get(name)), None)
 

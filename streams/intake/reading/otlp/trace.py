@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from streams.intake.reading.otlp.families import Kind
 from streams.intake.reading.otlp.span import Span, SpanEvent
-from streams.intake.reading.otlp.step import Step
+from streams.intake.reading.otlp.step import ANSWERING, Step
 
 MAX_DEPTH: Final = 200
 """Greatest depth of nested spans; deeper spans count as this deep."""
@@ -21,11 +21,7 @@ evaluated."""
 
 
 class Trace:
-    """The steps of a trace that have arrived.
-
-    Args:
-        spans: Its spans and log records, in any order; a span that arrives twice counts once.
-    """
+    """The steps of a trace that have arrived."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self.steps: tuple[Step, ...] = tuple(Step(span) for span in merge(spans))
@@ -87,7 +83,7 @@ class Trace:
         able = told or [
             step
             for step in self.judged
-            if step.may_answer
+            if step.kind in ANSWERING
             and (step.kind != "chain" or step.span.span_id in around_models or not self.models)
         ]
         able.sort(key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end))
@@ -110,7 +106,6 @@ class Trace:
 
     @property
     def silent_families(self) -> tuple[str, ...]:
-        """Families whose model calls have no recorded content."""
         return tuple(dict.fromkeys(step.family for step in self.models if step.lacks_content and step.family))
 
     def of_kind(self, *kinds: Kind) -> Sequence[Step]:
@@ -184,5 +179,5 @@ def _described(step: Step | None) -> dict[str, Any] | None:
         "tool": None
         if tool is None
         else {"name": tool.name, "arguments": tool.arguments, "result": tool.result},
-        "model": step.model,
+        "model": step.text("model"),
     }
