@@ -25,7 +25,7 @@ from benchmarks.report import Line
 from judge.library import Judge
 from streams.cli.running import SWITCH_SECONDS
 from streams.demo.events import load_questions, make_record
-from streams.kafka.following import MAX_RECORDS
+from streams.kafka.reader import MAX_RECORDS
 from streams.settings import TopicSettings
 from streams.store import charts, verdicts
 from streams.store.database import Reader, Snapshot, file_bytes

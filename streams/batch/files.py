@@ -23,7 +23,7 @@ from streams.intake.reading import Ingest
 from streams.intake.selector import Selector
 from streams.judging.agent import PatientJudge
 from streams.judging.endpoints import build_prices, metric_judges, open_stack
-from streams.kafka.stretch import PastRecord
+from streams.kafka.record import Record
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 from streams.store.records import TextsKept
 
@@ -109,7 +109,7 @@ class FileWork:
     async def _tasks(self, line: Line, event: QAEvent, selector: Selector) -> AsyncIterator[Work]:
         if not selector.routes:
             return
-        place = PastRecord(self._source, 0, line.number - 1, None, None, None)
+        place = Record(self._source, 0, line.number - 1, None, None, None)
         selection = selector.select(event, None)
         if selection.skipped is not None:
             self.passage.passed[selection.skipped] += 1

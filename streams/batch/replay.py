@@ -36,7 +36,7 @@ from streams.judging.endpoints import (
 )
 from streams.judging.metrics import build_metrics
 from streams.kafka.output import result_forms, result_headers
-from streams.kafka.stretch import Stretch, StretchReader
+from streams.kafka.reader import Ranges, TopicReader
 from streams.settings import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -137,9 +137,9 @@ class Replay:
         self._endpoints = judge_endpoints(self._settings.judge, env, self._settings.metrics)
         self._producer = producer
         self._lines = lines
-        self._reader = StretchReader(settings.kafka, env)
-        self._stretch: Stretch = {}
-        self._extended: Stretch = {}
+        self._reader = TopicReader(settings.kafka, env)
+        self._stretch: Ranges = {}
+        self._extended: Ranges = {}
         self._unpacking = open_registry(settings.ingest.registry, env)
         self._selection = Selection(
             self._settings,
@@ -245,7 +245,7 @@ class Replay:
                 events = {task.event_id async for task in tasks}
         since = plan.since if plan.file is None else None
         results = await self._reader.between(self._topics.scores, since, None)
-        async with aclosing(self._reader.read_stretch(self._topics.scores, results)) as records:
+        async with aclosing(self._reader.read(self._topics.scores, results)) as records:
             await history.read(
                 records,
                 self._replay_id,
@@ -274,7 +274,7 @@ class Replay:
     async def _all_tasks(self, passage: Passage) -> AsyncGenerator[JudgeTask, None]:
         if self._plan.file is None:
             async with (
-                aclosing(self._reader.read_stretch(self._topics.events, self._extended)) as records,
+                aclosing(self._reader.read(self._topics.events, self._extended)) as records,
                 aclosing(self._selection.tasks(records, passage, self._holds)) as tasks,
             ):
                 async for task in tasks:

@@ -28,15 +28,15 @@ from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Selector
-from streams.kafka.stretch import PastRecord
+from streams.kafka.record import Record
 from streams.settings import Settings
 
 T = TypeVar("T")
 UNITS: Final = ("event", "conversation")
-_Found: TypeAlias = tuple[PastRecord, QAEvent, Selector]
+_Found: TypeAlias = tuple[Record, QAEvent, Selector]
 """The first record of an event, the event, and what selects its tasks."""
-Records: TypeAlias = AsyncIterator[PastRecord]
-Inside: TypeAlias = Callable[[PastRecord], bool]
+Records: TypeAlias = AsyncIterator[Record]
+Inside: TypeAlias = Callable[[Record], bool]
 
 
 @dataclass(slots=True)
@@ -157,7 +157,7 @@ class Selection:
                     yield first, joined(events), self._whole
 
     def _conversations(
-        self, joins: dict[int, _PartitionJoin[QAEvent]], record: PastRecord, event: QAEvent, inside: Inside
+        self, joins: dict[int, _PartitionJoin[QAEvent]], record: Record, event: QAEvent, inside: Inside
     ) -> Iterator[_Found]:
         """Yield the conversations that are closed by a record's time."""
         if not self._whole.routes or event.conversation_id is None:
@@ -188,7 +188,7 @@ class Selection:
                 continue
             passage.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
             if reader.unit == "span":
-                closed: Iterable[tuple[PastRecord, list[Span]]] = ((record, one) for one in traces.values())
+                closed: Iterable[tuple[Record, list[Span]]] = ((record, one) for one in traces.values())
             else:
                 join = joins.setdefault(record.partition, _PartitionJoin(bounds, has_root))
                 closed = join.add(record, traces)
@@ -201,7 +201,7 @@ class Selection:
     def _become(
         self,
         reader: OtlpReader,
-        closed: Iterable[tuple[PastRecord, list[Span]]],
+        closed: Iterable[tuple[Record, list[Span]]],
         passage: Passage,
         inside: Inside,
     ) -> Iterator[_Found]:
@@ -225,9 +225,9 @@ class _PartitionJoin(Generic[T]):
     def __init__(self, bounds: Bounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
         self._join = Join[T](bounds, is_complete=is_complete)
         self._clock = self._join.clock(("", 0))
-        self._first: dict[Group[T], PastRecord] = {}
+        self._first: dict[Group[T], Record] = {}
 
-    def add(self, record: PastRecord, parts: Mapping[str, list[T]]) -> Iterator[tuple[PastRecord, list[T]]]:
+    def add(self, record: Record, parts: Mapping[str, list[T]]) -> Iterator[tuple[Record, list[T]]]:
         """Add a record, and yield the groups that are closed by its time."""
         self._clock.read(record.timestamp)
         yield from self._closed(self._join.due())
@@ -237,10 +237,10 @@ class _PartitionJoin(Generic[T]):
             if group is not None:
                 self._first.setdefault(group, record)
 
-    def rest(self) -> Iterator[tuple[PastRecord, list[T]]]:
+    def rest(self) -> Iterator[tuple[Record, list[T]]]:
         """Close and yield the open groups."""
         yield from self._closed(self._join.rest())
 
-    def _closed(self, groups: Iterable[Group[T]]) -> Iterator[tuple[PastRecord, list[T]]]:
+    def _closed(self, groups: Iterable[Group[T]]) -> Iterator[tuple[Record, list[T]]]:
         for group in groups:
             yield self._first.pop(group), group.parts

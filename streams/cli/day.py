@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,12 +29,11 @@ from streams.intake.trial import RawRecord, Trial
 from streams.judging.budget import budget_limits
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
-from streams.kafka.past import newest, partitions_of
 
 if TYPE_CHECKING:
     from streams.settings import Settings
 
-DAY_SECONDS: Final = 86_400
+DAY: Final = timedelta(days=1)
 ASK_SECONDS: Final = 5.0
 """Time limit for the broker; `config check` also works without one."""
 LOOKED_AT: Final = 30
@@ -143,13 +141,10 @@ async def _bounded(settings: Settings, file: Path) -> tuple[int, list[RawRecord]
 async def _topic(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
     """Count the records of the last 24 hours and read the newest, without a consumer group."""
     where, topic = session(file), settings.topics.events
-    async with where.consumer(()) as consumer:
-        partitions = await partitions_of(consumer, topic)
-        if not partitions:
-            raise where.no_topic(topic, await consumer.topics())
-        since = round((time.time() - DAY_SECONDS) * 1000)
-        begins = await consumer.offsets_for_times(dict.fromkeys(partitions, since))
-        ends = await consumer.end_offsets(partitions)
-        count = sum(ends[one] - begins[one].offset for one in partitions if begins[one] is not None)
-        found = await newest(consumer, topic, LOOKED_AT, seconds=ASK_SECONDS / 2)
-    return count, [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
+    reader = where.reader()
+    latest = await reader.newest(topic, LOOKED_AT, seconds=ASK_SECONDS / 2)
+    if not latest and topic not in (known := await reader.topics()):
+        raise where.no_topic(topic, known)
+    day = await reader.between(topic, datetime.now(UTC) - DAY)
+    count = sum(end - begin for begin, end in day.values())
+    return count, [RawRecord(one.value, one.key, one.headers, one.timestamp_ms) for one in latest]

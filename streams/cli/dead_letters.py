@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.session import Session, emit
 
 if TYPE_CHECKING:
-    from streams.kafka.returning import Found, Wanted
+    from streams.kafka.dead_letters import Matches, Query
 
 MAX_PROBLEMS_SHOWN = 10
 
@@ -24,7 +25,7 @@ MAX_PROBLEMS_SHOWN = 10
 class DeadLetterCall:
     """The command's options."""
 
-    wanted: Wanted
+    wanted: Query
     rate: float | None
     yes: bool
     as_json: bool
@@ -32,25 +33,26 @@ class DeadLetterCall:
 
 async def send_dead_letters(where: Session, call: DeadLetterCall, stop: asyncio.Event) -> None:
     """Print the dead letters found, prompt, and resend them."""
-    from streams.kafka.returning import Found, ends_of, letters, send_again
+    from streams.kafka.dead_letters import Matches, select, send_again
     from streams.kafka.topics.grants import produce_grants, tail_grants
 
-    source, first, sent = where.settings.topics.dead_letters, Found(), 0
+    source, first, sent = where.settings.topics.dead_letters, Matches(), 0
     problems: list[str] = []
-    async with where.consumer(tail_grants(source)) as consumer:
-        ends = await ends_of(consumer, source)
-        if not ends:
-            raise where.no_topic(source, await consumer.topics())
-        async for _ in letters(consumer, ends, call.wanted, first):
-            pass
-        _ask(first, call)
-        topics = sorted({name for name, _ in first.by_topic})
-        if first.count:
-            async with where.producer(
-                [grant for name in topics for grant in produce_grants(name)]
-            ) as producer:
-                originals = letters(consumer, ends, call.wanted, Found())
-                sent, problems = await send_again(producer, originals, rate=call.rate, stop=stop)
+    reader = where.reader(tail_grants(source))
+    ranges = await reader.between(source, call.wanted.since)
+    if not ranges and source not in (known := await reader.topics()):
+        raise where.no_topic(source, known)
+    async for _ in select(reader.read(source, ranges), call.wanted, first):
+        pass
+    _ask(first, call)
+    topics = sorted({name for name, _ in first.by_topic})
+    if first.count:
+        async with (
+            where.producer([grant for name in topics for grant in produce_grants(name)]) as producer,
+            aclosing(reader.read(source, ranges)) as records,
+        ):
+            originals = select(records, call.wanted, Matches())
+            sent, problems = await send_again(producer, originals, rate=call.rate, stop=stop)
     _summarise(first, sent, problems, call)
     if problems:
         shown = "\n".join(f"  {printable(one, 300)}" for one in problems[:MAX_PROBLEMS_SHOWN])
@@ -59,7 +61,7 @@ async def send_dead_letters(where: Session, call: DeadLetterCall, stop: asyncio.
         raise typer.Exit(130)
 
 
-def _ask(found: Found, call: DeadLetterCall) -> None:
+def _ask(found: Matches, call: DeadLetterCall) -> None:
     for (name, reason), count in sorted(found.by_topic.items()):
         typer.echo(f"{count} records of {printable(name)}, set aside as {reason}", err=True)
     if found.cut:
@@ -75,7 +77,7 @@ def _ask(found: Found, call: DeadLetterCall) -> None:
     typer.confirm(f"Send {found.count} records again?", abort=True, err=True)
 
 
-def _summarise(found: Found, sent: int, problems: list[str], call: DeadLetterCall) -> None:
+def _summarise(found: Matches, sent: int, problems: list[str], call: DeadLetterCall) -> None:
     summary = {
         "found": found.count,
         "sent": sent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from judge.text.printable import printable, reason_of
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
-from streams.kafka.past import partitions_of
+from streams.kafka.reader import Batch
+from streams.kafka.record import Record
 from streams.kafka.topics.table import message_of
 from streams.settings import TopicSettings
 from streams.store.views.card import Folding
@@ -34,10 +35,10 @@ class RecordFilter:
     """This score or a lower one."""
     labels: Mapping[str, str]
     """All of these."""
-    since: int | None = None
-    """Milliseconds since 1970."""
+    since: float | None = None
+    """Seconds since 1970."""
 
-    def fits(self, record: Any) -> bool:
+    def fits(self, record: Record) -> bool:
         """Return whether a record matches."""
         if self.since is not None and (record.timestamp or 0) < self.since:
             return False
@@ -63,7 +64,7 @@ class RecordFilter:
         )
 
 
-def record_json(record: Any) -> str:
+def record_json(record: Record) -> str:
     """Return a record as one JSON object; bytes that are not text become base64 under `..._base64`."""
     fields: dict[str, Any] = {
         "topic": record.topic,
@@ -100,7 +101,7 @@ class RecordLines:
         self._topics = topics
         self._folding = Folding()
 
-    def line(self, record: Any) -> str:
+    def line(self, record: Record) -> str:
         """Return one record as one line."""
         head = f"{_moment(record):%H:%M:%S} {record.partition}@{record.offset}"
         value = record.value
@@ -180,8 +181,8 @@ def _bytes_text(value: bytes | None) -> str:
     return printable(value[: 8 * MAX_TEXT_CHARS].decode(errors="backslashreplace"), 2 * MAX_TEXT_CHARS)
 
 
-def _moment(record: Any) -> datetime:
-    return datetime.fromtimestamp((record.timestamp or 0) / 1000, tz=UTC)
+def _moment(record: Record) -> datetime:
+    return datetime.fromtimestamp(record.timestamp or 0.0, UTC)
 
 
 _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
@@ -193,44 +194,27 @@ _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
 """The formatter of each topic's message."""
 
 
-EARLIER_MS: Final = 600_000
-"""How much earlier than its result a task is looked for."""
 REMEMBERED: Final = 20_000
-TEXT_POLL_MS: Final = 300
 TEXT_CHARS: Final = 160
+TEXT_NOT_KEPT: Final = "    text not kept"
 
 
 class TaskTexts:
-    """Finds the texts of results, while the tasks' topics are read beside.
+    """Finds the texts of results, while the tasks' topics are read beside."""
 
-    Args:
-        consumer: A started consumer without a group, for the tasks alone.
-    """
-
-    def __init__(self, consumer: Any) -> None:
-        self._consumer = consumer
+    def __init__(self, batches: AsyncIterator[Batch]) -> None:
+        self._batches = batches
         self._lines: OrderedDict[str, str] = OrderedDict()
-
-    async def begin(self, topics: Collection[str], since: int) -> None:
-        """Begin with the tasks some time before `since`, in milliseconds since 1970."""
-        partitions = [one for topic in topics for one in await partitions_of(self._consumer, topic)]
-        self._consumer.assign(partitions)
-        found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, max(since - EARLIER_MS, 0)))
-        for partition in partitions:
-            if found[partition] is None:
-                await self._consumer.seek_to_end(partition)
-            else:
-                self._consumer.seek(partition, found[partition].offset)
 
     async def lines(self, result_id: str) -> str:
         """Return question and answer, a line each; reads on until the task is found or the topics end."""
-        while result_id not in self._lines and self._consumer.assignment():
-            found = await self._consumer.getmany(timeout_ms=TEXT_POLL_MS)
-            if not found:
-                break
-            for record in (one for records in found.values() for one in records):
+        while result_id not in self._lines:
+            batch = await anext(self._batches)
+            for record in batch.records:
                 self._add(record.value or b"")
-        return self._lines.get(result_id, "    text not kept")
+            if not batch.records:
+                break
+        return self._lines.get(result_id, TEXT_NOT_KEPT)
 
     def _add(self, value: bytes) -> None:
         try:

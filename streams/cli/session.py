@@ -22,8 +22,9 @@ from streams.cli.running import EventLoop, run_until_stopped
 from streams.cli.settings import bad_settings, settings_for_command
 
 if TYPE_CHECKING:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka import AIOKafkaProducer
 
+    from streams.kafka.reader import TopicReader
     from streams.kafka.topics.grants import Grant
     from streams.settings import Settings
 
@@ -83,27 +84,15 @@ class Session:
                 raise BadUsageError(str(known)) from error
             raise CommandError(str(error)) from error
 
-    @asynccontextmanager
-    async def consumer(self, grants: Sequence[Grant], **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
-        """Open a consumer of committed records without a group, with further options of aiokafka's."""
-        from aiokafka import AIOKafkaConsumer
+    def reader(self, grants: Sequence[Grant] = ()) -> TopicReader:
+        """Return a reader whose failures to connect are explained."""
+        from streams.kafka.reader import TopicReader
 
-        from streams.kafka.access.access import client_options
-        from streams.kafka.access.stopping import stop_consumer
-
-        consumer = AIOKafkaConsumer(
-            **client_options(self.settings.kafka),
-            group_id=None,
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            max_partition_fetch_bytes=MAX_RECORD_BYTES,
-            **options,
+        return TopicReader(
+            self.settings.kafka,
+            fetch_bytes=MAX_RECORD_BYTES,
+            start=lambda consumer: self._start(consumer, grants),
         )
-        try:
-            await self._start(consumer, grants)
-            yield consumer
-        finally:
-            await stop_consumer(consumer)
 
     @asynccontextmanager
     async def producer(self, grants: Sequence[Grant], **options: Any) -> AsyncIterator[AIOKafkaProducer]:

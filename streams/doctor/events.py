@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from judge.metrics.registry import BUILT_IN
@@ -21,9 +20,7 @@ from streams.intake.from_settings import open_registry
 from streams.intake.reading.registry.client import NoSchemaError, RegistryDownError, UnreadableError
 from streams.intake.trial import Outcome, RawRecord, Trial, unpack
 from streams.judging.agent import REMEDY
-from streams.kafka.access.access import client_options
-from streams.kafka.access.stopping import stop_consumer
-from streams.kafka.past import newest, partitions_of
+from streams.kafka.reader import TopicReader
 from streams.monitoring.config import FIVE_POINTS, MonitorConfig
 from streams.monitoring.statistics.expected import evenness_of, expected_answers, expected_margin
 from streams.monitoring.watch import NOTABLE_FALL
@@ -47,29 +44,19 @@ _KEYS: Final = (
 async def examine_events(settings: Settings, env: Mapping[str, str], timeout_seconds: float) -> list[Finding]:
     """Read the newest records without a consumer group, and check them."""
     topic = settings.topics.events
+    reader = TopicReader(settings.kafka, env, fetch_bytes=MAX_RECORD_BYTES)
     try:
-        consumer = AIOKafkaConsumer(
-            **client_options(settings.kafka, env),
-            group_id=None,
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            max_partition_fetch_bytes=MAX_RECORD_BYTES,
-        )
+        partitions = await reader.partitions(topic)
+        records = await reader.newest(topic, RECORDS, seconds=timeout_seconds)
     except SettingsError:
         return [not_tried("events", topic, "credentials of kafka.security are missing, see secrets")]
-    try:
-        await consumer.start()
-        partitions = len(await partitions_of(consumer, topic))
-        records = await newest(consumer, topic, RECORDS, seconds=timeout_seconds)
     except (KafkaError, OSError, TimeoutError) as error:
         return [
             not_tried(
                 "events", topic, f"its records cannot be read ({type(error).__name__}), see broker and access"
             )
         ]
-    finally:
-        await stop_consumer(consumer)
-    raw = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in records]
+    raw = [RawRecord(one.value, one.key, one.headers, one.timestamp_ms) for one in records]
     try:
         unpacking = open_registry(settings.ingest.registry, env, patient=False, seconds=timeout_seconds)
     except SettingsError as error:

@@ -28,7 +28,7 @@ from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Head
 from streams.intake.reading.trace import normal_id, normal_tracestate, trace_from_headers
 from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
-from streams.kafka.letters import Incoming
+from streams.kafka.record import Record
 
 _ABSENT: Final = msgspec.Raw()
 _Text = str | UnsetType | None
@@ -73,7 +73,7 @@ class PushDown:
         self._labels = tuple((f"label_{index}", name) for index, name in enumerate(policy.label_names))
         self._decoder = None if ingest.maps else _decoder(policy.label_names)
 
-    def __call__(self, record: Incoming) -> bool:
+    def __call__(self, record: Record) -> bool:
         """Return whether to deliver a record; count it if not."""
         randomness = self._policy.key_randomness(record.key)
         if randomness is None and record.headers:
@@ -91,7 +91,7 @@ class PushDown:
         self.skipped[stratum.skip_reason] += 1
         return False
 
-    def _read(self, record: Incoming, randomness: int | None) -> tuple[int, Stratum] | None:
+    def _read(self, record: Record, randomness: int | None) -> tuple[int, Stratum] | None:
         """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
         value = record.value
         if not value or (len(value) > self._surely_read and self._is_large(value)):
@@ -132,7 +132,7 @@ class PushDown:
                     labels[name] = normal_label(label)
         return self._policy.stratum(labels)
 
-    def _decode(self, record: Incoming, randomness: int | None) -> tuple[int, Stratum]:
+    def _decode(self, record: Record, randomness: int | None) -> tuple[int, Stratum]:
         event = self._ingest.decode(record.value, record.headers)
         if randomness is None:
             randomness = event_randomness(event.event_id, event.trace_id, event.tracestate)
@@ -188,7 +188,7 @@ class TracePushDown:
         self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
         """Traces skipped so far, by reason."""
 
-    def __call__(self, record: Incoming) -> bool:
+    def __call__(self, record: Record) -> bool:
         """Return whether to deliver a record; count its traces if not."""
         try:
             split = self._sampler.split(self._reader.heads(record.value), record.key)

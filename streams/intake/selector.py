@@ -18,7 +18,7 @@ from schemas import JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
 from streams.intake.reading.trace import is_plausible
 from streams.intake.sampling import Before, Decision, LabelsCondition, SamplingPolicy, inclusion
-from streams.kafka.letters import Incoming, moment
+from streams.kafka.record import Record, moment
 
 NoTaskReason = Literal["filtered", "not_sampled", "unroutable"]
 """Why an event has no task: its rate is 0, it is not in the sample, or no metric's conditions match."""
@@ -117,7 +117,7 @@ class Selector:
             skipped = lowered.skip_reason or ("not_sampled" if fitting else "unroutable")
         return Selection(decision, tuple(route.metric for route in fitting), assignments, skipped)
 
-    async def tasks(self, record: Incoming, event: QAEvent, selection: Selection) -> list[JudgeTask]:
+    async def tasks(self, record: Record, event: QAEvent, selection: Selection) -> list[JudgeTask]:
         """Build the task of each assignment.
 
         Raises:

@@ -12,8 +12,8 @@ from judge.text.printable import problems_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import TooLargeError
 from streams.judging.budget import Spending
-from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
+from streams.kafka.record import Record
 from streams.telemetry.traces import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -93,7 +93,7 @@ class JudgeAgent:
         self._citations = citations
         self._free = frozenset(free)
 
-    async def handle(self, record: Incoming, metric: str) -> None:
+    async def handle(self, record: Record, metric: str) -> None:
         """Judge the task in one record of a metric's topic."""
         try:
             task = JudgeTask.model_validate_json(record.value or b"")
@@ -117,7 +117,7 @@ class JudgeAgent:
         except TooLargeError as error:
             await self._output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
 
-    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+    async def on_surprise(self, record: Record, error: Exception) -> None:
         """Write a dead letter for a task after an unexpected error."""
         detail = surprise(error)
         await self._output.dead_letter(record, "invalid_task", detail)

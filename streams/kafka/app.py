@@ -143,7 +143,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         # A join waits for the slowest member, so its response may take the whole rebalance timeout.
         broker_request_timeout=rebalance + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
-        # `transport.ranges` handles offsets out of range, `transport.starts` groups without offsets.
+        # `transport.ranges` handles offsets out of range, `offsets` groups without offsets.
         consumer_auto_offset_reset="none",
         consumer_group_instance_id=kafka.group_instance_id,
         consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),

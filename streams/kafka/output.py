@@ -20,14 +20,14 @@ from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored
 from streams.errors import DecodeReason, TooLargeError
 from streams.kafka.counted import OnceCounter
-from streams.kafka.letter_limit import DeadLetterLimit
-from streams.kafka.letters import (
+from streams.kafka.dead_letters import (
     KEPT_KEY_BYTES,
     MAX_DETAIL_CHARS,
     SMALLEST_DETAIL_CHARS,
-    Incoming,
+    DeadLetterLimit,
     letter_forms,
 )
+from streams.kafka.record import Record
 from streams.settings import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 
@@ -246,7 +246,7 @@ class Output:
         self._limit.finished(topic)
 
     async def dead_letter(
-        self, record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None = None
+        self, record: Record, reason: DeadLetterReason, detail: str, *, event_id: str | None = None
     ) -> None:
         """Write a record as a dead letter, in the largest form that the topic accepts.
 
@@ -290,7 +290,7 @@ class Output:
             return True
         return False
 
-    async def unreadable(self, record: Incoming, problem: Problem) -> None:
+    async def unreadable(self, record: Record, problem: Problem) -> None:
         """Write a dead letter for records that cannot be read."""
         detail = f"{problem.detail} ({problem.size} bytes, SHA-256 {problem.sha256})"
         _log.warning(

@@ -10,8 +10,8 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.kafka.access.access import client_options
-from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.counted import OnceCounter, Place
+from streams.kafka.reader import stop_consumer
 from streams.settings import KafkaSettings, TopicSettings
 
 MOST_RESULTS: Final = 20_000

@@ -6,8 +6,8 @@ import structlog
 from pydantic import ValidationError
 
 from schemas import RESULT
-from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
+from streams.kafka.record import Record
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -22,7 +22,7 @@ class Forwarder:
     def __init__(self, out: Output) -> None:
         self._out = out
 
-    async def handle(self, record: Incoming) -> None:
+    async def handle(self, record: Record) -> None:
         """Forward one record of the scores topic."""
         try:
             result = RESULT.validate_json(record.value or b"")
@@ -39,5 +39,5 @@ class Forwarder:
         if result.replay_id is None:  # a replayed judgement is no live result
             await self._out.observation(result)
 
-    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+    async def on_surprise(self, record: Record, error: Exception) -> None:
         """Skip a result that could not be forwarded; the pipeline has logged it."""

@@ -8,6 +8,7 @@ observations that it lacks are read again, and so are those of a series whose re
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -21,9 +22,9 @@ from pydantic import ValidationError
 from judge.errors import DrainingError
 from schemas import RESULT, Alert, Failed, Scored, Unscored
 from streams.errors import SettingsError, TooLargeError
-from streams.kafka.letters import Incoming, moment
 from streams.kafka.output import Output
-from streams.kafka.stretch import StretchReader
+from streams.kafka.reader import TopicReader
+from streams.kafka.record import Record, moment
 from streams.monitoring.alerts import SeriesKey
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
@@ -80,7 +81,7 @@ class Keeper:
         self,
         config: MonitorConfig,
         out: Output,
-        past: StretchReader,
+        past: TopicReader,
         *,
         observations: str,
         states: str,
@@ -110,7 +111,7 @@ class Keeper:
         held = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
         return replace(MonitorSnapshot.merged(held, now), state_problems=dict(self._problems))
 
-    async def handle(self, record: Incoming) -> None:
+    async def handle(self, record: Record) -> None:
         """Handle one observation; all earlier ones of its partition have been handled.
 
         After an error of the broker it is tried again, from the saved state, until the partition is revoked
@@ -137,7 +138,7 @@ class Keeper:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
-    async def _take(self, record: Incoming) -> None:
+    async def _take(self, record: Record) -> None:
         held = await self._at(record.partition, record.offset)
         if record.offset < held.next:
             return  # already in the state; its alerts were published before the state was saved
@@ -154,7 +155,7 @@ class Keeper:
             except TooLargeError as error:
                 _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
 
-    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+    async def on_surprise(self, record: Record, error: Exception) -> None:
         """Do nothing: `handle` itself tries again."""
 
     async def save(self) -> None:
@@ -263,7 +264,7 @@ class Keeper:
         starts = [kept.series[key].next for key in lacking if key in held.monitor.keys]
         first = 0 if whole else max(min([held.next - REMEMBERED_OBSERVATIONS, *starts]), 0)
         count, end = 0, held.next
-        async for record in self._past.read(self._observations, partition=number, start=first, end=end):
+        async for record in self._past.read(self._observations, {number: (first, end)}):
             if kept.heard is not None and (record.timestamp or 0.0) > kept.heard:
                 held.next = min(held.next, record.offset if count else 0)
                 continue
@@ -279,7 +280,7 @@ class Keeper:
 
     async def _observe_again(self, held: _Held, number: int, end: int) -> None:
         count, publish, held.ahead = 0, held.ahead, False
-        stretch = self._past.read(self._observations, partition=number, start=held.next, end=end)
+        stretch = self._past.read(self._observations, {number: (held.next, end)})
         async for record in stretch:
             alerts = await self._observe(held, record)
             if publish:
@@ -297,13 +298,13 @@ class Keeper:
         """
         finished = await self._finished()
         observed = set()
-        async for record in self._past.read(self._observations, partition=partition):
+        async for record in self._past.read(self._observations, {partition: (0, sys.maxsize)}):
             one = _result(record)
             if one is not None and one.metric == metric:
                 observed.add(one.result_id)
         before = []
         for number, end in finished.items():
-            async for record in self._past.read(self._scores, partition=number, end=end):
+            async for record in self._past.read(self._scores, {number: (0, end)}):
                 one = _result(record)
                 if one is not None and one.metric == metric and one.result_id not in observed:
                     before.append(one)
@@ -315,7 +316,7 @@ class Keeper:
         if before:
             _log.info("monitor has learned from earlier results", metric=metric, results=len(before))
 
-    async def _observe(self, held: _Held, record: Incoming) -> list[Alert]:
+    async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         held.heard = max(held.heard, record.timestamp or 0.0)
         result = _result(record)
         if result is None:
@@ -351,7 +352,7 @@ class Keeper:
 
 def _observe(
     monitor: Monitor,
-    record: Incoming | None,
+    record: Record | None,
     result: Scored | Unscored | Failed,
     only: Collection[SeriesKey] | None = None,
 ) -> list[Alert]:
@@ -367,7 +368,7 @@ def _observe(
         return []
 
 
-def _result(record: Incoming) -> Scored | Unscored | Failed | None:
+def _result(record: Record) -> Scored | Unscored | Failed | None:
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from schemas import RESULT
-from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
+from streams.kafka.record import Record
 from streams.sinks.delivery import RefusedError
 from streams.sinks.evaluation import Evaluation, evaluation
 from streams.telemetry.traces import surprise
@@ -41,7 +41,7 @@ class SinkAgent:
         self._sinks = tuple(sinks)
         self._output = output
 
-    async def handle(self, record: Incoming) -> None:
+    async def handle(self, record: Record) -> None:
         """Deliver one result to every receiver."""
         try:
             result = RESULT.validate_json(record.value or b"")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from streams.errors import SettingsError
 from streams.kafka.output import Output
-from streams.kafka.stretch import StretchReader
+from streams.kafka.reader import TopicReader
 from streams.settings import Settings, SinkSettings, read_secret
 from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery, Http
@@ -80,7 +80,7 @@ def build_sinks(
     if verdicts:
         agents.append((topics.scores, "sink", SinkAgent(verdicts, output)))
     if incidents:
-        past, explorer = StretchReader(settings.kafka, env), settings.store.explorer_url
+        past, explorer = TopicReader(settings.kafka, env), settings.store.explorer_url
         told_of = IncidentAgent(
             incidents,
             output,

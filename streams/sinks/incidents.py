@@ -19,9 +19,9 @@ from pydantic import ValidationError
 
 from schemas import RESULT, Alert, Scored
 from streams.errors import StreamsError
-from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
-from streams.kafka.stretch import Stretch, StretchReader
+from streams.kafka.reader import Ranges, TopicReader
+from streams.kafka.record import Record
 from streams.sinks.delivery import Delivery, RefusedError
 from streams.sinks.receivers import Call, refusal
 from streams.sinks.signature import signed_headers
@@ -132,7 +132,7 @@ class IncidentAgent:
         self,
         sinks: Sequence[Delivery[Notice]],
         output: Output,
-        past: StretchReader,
+        past: TopicReader,
         *,
         topic: str,
         scores: str | None = None,
@@ -154,7 +154,7 @@ class IncidentAgent:
         self._read_at = 0.0
         self._reading = asyncio.Lock()
 
-    async def handle(self, record: Incoming) -> None:
+    async def handle(self, record: Record) -> None:
         """Handle one alert; most belong to an incident that was already reported."""
         try:
             alert = Alert.model_validate_json(record.value or b"")
@@ -204,7 +204,7 @@ class IncidentAgent:
             return None
         try:
             async with asyncio.timeout(CAUSE_SECONDS):
-                found = await self._past.between(self._scores, incident.started_at, None)
+                found = await self._past.between(self._scores, incident.started_at)
                 around = {
                     partition: (max(begin - COMPARED, 0), min(end, begin + COMPARED))
                     for partition, (begin, end) in found.items()
@@ -215,8 +215,8 @@ class IncidentAgent:
             return None
         return report_on_scores(incident, first.metric, results, self._product_labels)
 
-    async def _results(self, stretch: Stretch) -> AsyncIterator[Scored]:
-        async for record in self._past.read_stretch(self._scores or "", stretch):
+    async def _results(self, ranges: Ranges) -> AsyncIterator[Scored]:
+        async for record in self._past.read(self._scores or "", ranges):
             try:
                 result = RESULT.validate_json(record.value or b"")
             except ValidationError:

@@ -12,7 +12,7 @@ from streams.errors import SettingsError
 from streams.judging.agent import JudgeAgent
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
-from streams.kafka.stretch import StretchReader
+from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
 from streams.monitoring.agent import Forwarder
 from streams.monitoring.config import monitor_config
@@ -102,7 +102,7 @@ def _add_monitor(worker: Worker) -> None:
     """Add the agents that watch the results."""
     settings, topics = worker.settings, worker.settings.topics
     worker.add(topics.scores, "observe", Forwarder(worker.output))
-    reader, explorer = StretchReader(settings.kafka, worker.env), settings.store.explorer_url
+    reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
     keeper = worker.keeper = Keeper(
         monitor_config(settings.monitor, worker.judged_by, settings.metrics, explorer_url=explorer),
         worker.output,

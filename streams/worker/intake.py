@@ -29,7 +29,7 @@ from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.selector import Route, Selector
 from streams.judging.budget import Spending
 from streams.kafka.output import Output
-from streams.kafka.past import TopicPast
+from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
 from streams.kafka.transport import Consumer, Room
 from streams.settings import Settings
@@ -83,7 +83,7 @@ def make_intake(
     joining = Joining(
         counts=counts,
         bounds=bounds,
-        past=TopicPast(settings.kafka),
+        past=TopicReader(settings.kafka),
         polled=lambda topic, partition: (of := consumer()) and of.polled(topic, partition),
         is_member=lambda: (of := consumer()) is not None and of.is_member,
     )

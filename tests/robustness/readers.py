@@ -39,7 +39,7 @@ from streams.errors import DecodeError
 from streams.intake.randomness import random_value
 from streams.intake.reading import Ingest
 from streams.intake.reading.trace import trace_from_headers
-from streams.kafka.letters import letter_forms
+from streams.kafka.dead_letters import letter_forms
 from streams.settings.problems import describe
 from streams.store.views.evidence import items_of, pieces
 from streams.web.hosts import is_own_host

@@ -193,15 +193,13 @@ async def _newest(where: Session, topic: str, number: int) -> tuple[list[RawReco
     from streams.intake.from_settings import open_registry
     from streams.intake.reading.registry.client import RegistryDownError
     from streams.intake.trial import RawRecord, unpack
-    from streams.kafka.past import newest
     from streams.kafka.topics.grants import tail_grants
 
-    async with where.consumer(tail_grants(topic)) as consumer:
-        found = await newest(consumer, topic, number, seconds=READ_SECONDS)
-        known = () if found else await consumer.topics()
-    if not found and topic not in known:
+    reader = where.reader(tail_grants(topic))
+    found = await reader.newest(topic, number, seconds=READ_SECONDS)
+    if not found and topic not in (known := await reader.topics()):
         raise where.no_topic(topic, known)
-    records = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
+    records = [RawRecord(one.value, one.key, one.headers, one.timestamp_ms) for one in found]
     unpacking = open_registry(where.settings.ingest.registry, os.environ, patient=False)
     try:
         return await unpack(records, unpacking)

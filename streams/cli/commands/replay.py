@@ -115,9 +115,9 @@ def replay(
     where = session(config, bootstrap_servers)
     if dead_letters:
         from streams.cli.dead_letters import DeadLetterCall, send_dead_letters
-        from streams.kafka.returning import Wanted
+        from streams.kafka.dead_letters import Query
 
-        wanted = Wanted(reasons=tuple(reason or ()), topics=tuple(topic or ()), since=since, until=until)
+        wanted = Query(reasons=tuple(reason or ()), topics=tuple(topic or ()), since=since, until=until)
         letters = DeadLetterCall(wanted, rate, yes, as_json)
         where.run(lambda stop: send_dead_letters(where, letters, stop))
         return

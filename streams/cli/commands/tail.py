@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -14,9 +15,12 @@ from streams.cli.errors import BadUsageError
 from streams.cli.session import BootstrapOption, ConfigOption, Session, session
 
 if TYPE_CHECKING:
-    from contextlib import AsyncExitStack
+    from streams.cli.records import RecordFilter
+    from streams.kafka.offsets import Start
+    from streams.kafka.record import Record
 
-    from streams.cli.records import RecordFilter, TaskTexts
+EARLIER: Final = timedelta(minutes=10)
+"""How much earlier than its result a task is looked for."""
 
 
 def tail(
@@ -67,7 +71,10 @@ def tail(
     """
     call = session(config, bootstrap_servers)
     wanted = _wanted(metric, label or [], max_score, event_id, status, since)
-    followed, start = topic or call.settings.topics.scores, "earliest" if from_beginning else "latest"
+    followed = topic or call.settings.topics.scores
+    start: Start = "earliest" if from_beginning else "latest"
+    if wanted.since is not None:
+        start = datetime.fromtimestamp(wanted.since, UTC)
     if texts and (as_json or followed != call.settings.topics.scores):
         raise BadUsageError("--texts is for the results' topic without --json; drop one of them")
     show = _printer(as_json, call)
@@ -82,23 +89,21 @@ def _wanted(
     status: str | None,
     since: str | None,
 ) -> RecordFilter:
-    from datetime import UTC, datetime
-
     from streams.cli.records import RecordFilter
     from streams.errors import BadFilterError
     from streams.store.query import moment, parse
 
     try:
         pairs = parse({}, labels, datetime.now(UTC)).labels
-        start = None if since is None else moment(since, datetime.now(UTC))
+        begin = None if since is None else moment(since, datetime.now(UTC)) / 1000
     except BadFilterError as error:
         raise BadUsageError(f"--{error}") from error
     return RecordFilter(
-        metric=metric, status=status, event_id=event_id, max_score=max_score, labels=dict(pairs), since=start
+        metric=metric, status=status, event_id=event_id, max_score=max_score, labels=dict(pairs), since=begin
     )
 
 
-def _printer(as_json: bool, call: Session) -> Callable[[Any], str]:
+def _printer(as_json: bool, call: Session) -> Callable[[Record], str]:
     from streams.cli.records import RecordLines, record_json
 
     return record_json if as_json else RecordLines(call.settings.topics).line
@@ -108,75 +113,60 @@ async def _follow(
     call: Session,
     topic: str,
     wanted: RecordFilter,
-    start: str,
-    show: Callable[[Any], str],
+    start: Start,
+    show: Callable[[Record], str],
     stop: asyncio.Event,
     *,
     texts: bool,
 ) -> None:
-    from contextlib import AsyncExitStack
-
-    from streams.kafka.topics.grants import tail_grants
-
     stopping = asyncio.create_task(stop.wait())
-    try:
-        async with (
-            AsyncExitStack() as stack,
-            call.consumer(tail_grants(topic), auto_offset_reset=start) as consumer,
-        ):
-            known = await consumer.topics()
-            if topic not in known:
-                raise call.no_topic(topic, known)
-            if wanted.since is None:
-                consumer.subscribe([topic])  # without a group: all partitions, including later ones
-            else:
-                await _begin(consumer, topic, wanted.since)
-            found = None
-            if texts:
-                begin = 0 if start == "earliest" else wanted.since or round(time.time() * 1000)
-                found = await _texts(call, known, begin, stack)
-            while not stop.is_set():
-                fetching = asyncio.create_task(consumer.getmany(timeout_ms=1000))
-                await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                if not fetching.done():
-                    fetching.cancel()
-                    return
-                for record in (one for records in fetching.result().values() for one in records):
-                    if wanted.fits(record):
-                        typer.echo(show(record))
-                        if found is not None:
-                            typer.echo(await found.lines(_result_id(record)))
-    finally:
-        stopping.cancel()
+    showing = asyncio.create_task(_show(call, topic, wanted, start, show, texts=texts))
+    await asyncio.wait({showing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    showing.cancel()
+    with suppress(asyncio.CancelledError):
+        await showing
 
 
-async def _texts(call: Session, known: Collection[str], since: int, stack: AsyncExitStack) -> TaskTexts:
-    from streams.cli.records import TaskTexts
+async def _show(
+    call: Session,
+    topic: str,
+    wanted: RecordFilter,
+    start: Start,
+    show: Callable[[Record], str],
+    *,
+    texts: bool,
+) -> None:
+    from streams.cli.records import TEXT_NOT_KEPT, TaskTexts
     from streams.kafka.topics.grants import tail_grants
     from streams.kafka.topics.table import message_of
 
-    topics = sorted(one for one in known if message_of(call.settings.topics, one) == "judge_task")
-    grants = [grant for topic in topics for grant in tail_grants(topic)]
-    consumer = await stack.enter_async_context(call.consumer(grants, auto_offset_reset="earliest"))
-    found = TaskTexts(consumer)
-    await found.begin(topics, since)
-    return found
+    reader = call.reader(tail_grants(topic))
+    known = await reader.topics()
+    if topic not in known:
+        raise call.no_topic(topic, known)
+    tasks = sorted(one for one in known if texts and message_of(call.settings.topics, one) == "judge_task")
+    beside = call.reader([grant for task in tasks for grant in tail_grants(task)])
+    async with (
+        aclosing(reader.follow([topic], start=start)) as batches,
+        aclosing(beside.follow(tasks, start=_earlier(start))) as task_batches,
+    ):
+        found = TaskTexts(task_batches) if tasks else None
+        async for batch in batches:
+            for record in batch.records:
+                if wanted.fits(record):
+                    typer.echo(show(record))
+                    if texts:
+                        typer.echo(TEXT_NOT_KEPT if found is None else await found.lines(_result_id(record)))
 
 
-def _result_id(record: Any) -> str:
+def _earlier(start: Start) -> Start:
+    """Return where the tasks of results from `start` on begin."""
+    if start == "earliest":
+        return start
+    return (datetime.now(UTC) if start == "latest" else start) - EARLIER
+
+
+def _result_id(record: Record) -> str:
     header = next((value for name, value in record.headers if name == "result_id"), None)
     return (header or b"").decode(errors="replace")
-
-
-async def _begin(consumer: Any, topic: str, since: int) -> None:
-    """Seek each partition to its first record at or after a time."""
-    from streams.kafka.past import partitions_of
-
-    partitions = await partitions_of(consumer, topic)
-    consumer.assign(partitions)
-    found = await consumer.offsets_for_times(dict.fromkeys(partitions, since))
-    for partition in partitions:
-        if found[partition] is None:
-            await consumer.seek_to_end(partition)
-        else:
-            consumer.seek(partition, found[partition].offset)

@@ -11,7 +11,7 @@ from schemas.event import MAX_MESSAGES
 from streams.errors import DecodeError
 from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Gathering, Joining, Kind
-from streams.kafka.letters import Incoming
+from streams.kafka.record import Record
 
 
 class ConversationIntake:
@@ -39,7 +39,7 @@ class ConversationIntake:
         )
         self._gathering = Gathering[QAEvent](kind, joining)
 
-    async def handle(self, record: Incoming) -> None:
+    async def handle(self, record: Record) -> None:
         """Take one record; return when its event and, if sampled, its conversation are processed.
 
         Raises:
@@ -57,14 +57,14 @@ class ConversationIntake:
         # At once: until its task is written, its conversation would be closed without it.
         await asyncio.gather(self._gathering.add(record, {event.conversation_id: [event]}), of_event)
 
-    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+    async def on_surprise(self, record: Record, error: Exception) -> None:
         await self._events.on_surprise(record, error)
 
     def release(self) -> None:
         """Abandon all open conversations; the next owner reads their records again."""
         self._gathering.release()
 
-    async def _become(self, record: Incoming, events: list[QAEvent]) -> None:
+    async def _become(self, record: Record, events: list[QAEvent]) -> None:
         await self._whole.take(record, joined(events), in_conversation=True)
 
     async def _kept(self, record: Any) -> dict[str, list[QAEvent]]:

@@ -16,7 +16,7 @@ import structlog
 
 from streams.errors import DecodeError, SettingsError
 from streams.intake.joining.join import Bounds, Group, Join, StreamClock
-from streams.kafka.letters import Incoming
+from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.traces import where
 
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class Past(Protocol):
-    """Reads the records of a partition before an offset: `streams.kafka.past.TopicPast`, or a fake."""
+    """Reads the records of a partition before an offset: `streams.kafka.reader.TopicReader`, or a fake."""
 
     async def partitions(self, topic: str) -> int:
         """Return the number of a topic's partitions."""
 
-    def read(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
+    def read_since(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
         """Yield the records from a time up to an offset."""
 
 
@@ -44,9 +44,9 @@ class Kind(Generic[T]):
     """The kind of groups to join."""
 
     noun: str
-    become: Callable[[Incoming, list[T]], Awaitable[None]]
+    become: Callable[[Record, list[T]], Awaitable[None]]
     """Writes the output of a closed group; the record is the first of its records."""
-    surprise: Callable[[Incoming, Exception], Awaitable[None]]
+    surprise: Callable[[Record, Exception], Awaitable[None]]
     """Writes a dead letter for a group after an unexpected error."""
     read: Callable[[Any], Awaitable[Mapping[str, list[T]]]]
     """Returns a record's parts by group; raises DecodeError or ValueError."""
@@ -85,7 +85,7 @@ class Gathering(Generic[T]):
         self._kind = kind
         self._joining = joining
         self._join = Join[T](joining.bounds, is_complete=kind.is_complete)
-        self._waiting: dict[Group[T], list[tuple[Incoming, asyncio.Future[None]]]] = {}
+        self._waiting: dict[Group[T], list[tuple[Record, asyncio.Future[None]]]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
@@ -105,7 +105,7 @@ class Gathering(Generic[T]):
                 future.cancel()
         self._waiting.clear()
 
-    async def add(self, record: Incoming, parts: Mapping[str, list[T]]) -> None:
+    async def add(self, record: Record, parts: Mapping[str, list[T]]) -> None:
         """Add the parts in a record; return when the output of its groups is written.
 
         Raises:
@@ -132,7 +132,7 @@ class Gathering(Generic[T]):
             self._closing = asyncio.create_task(self._keep_closing())
         await asyncio.gather(*futures)
 
-    async def _check_keys(self, record: Incoming) -> None:
+    async def _check_keys(self, record: Record) -> None:
         keyed = self._keyed.get(record.topic)
         if keyed is None:
             # With one partition a group is always complete.
@@ -157,7 +157,7 @@ class Gathering(Generic[T]):
             self._joining.counts.count_join(self._kind.noun, str(group.closed))
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
-    async def _finish(self, group: Group[T], waiting: list[tuple[Incoming, asyncio.Future[None]]]) -> None:
+    async def _finish(self, group: Group[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
         """Write the output of a group, then finish its records."""
         first = waiting[0][0]
         try:
@@ -184,22 +184,22 @@ class Gathering(Generic[T]):
 
     # The records before the first offset
 
-    async def _know_the_past(self, record: Incoming) -> None:
+    async def _know_the_past(self, record: Record) -> None:
         """Reread, once per assignment, the records of this partition before the first one."""
         place = (record.topic, record.partition)
-        generation = getattr(record, "generation_id", 0)
+        generation = record.generation_id
         known = self._read_back.get(place)
         if known is None or known[0] != generation:
             known = self._read_back[place] = (generation, asyncio.create_task(self._read_past(record)))
         await asyncio.shield(known[1])
 
-    async def _read_past(self, record: Incoming) -> None:
+    async def _read_past(self, record: Record) -> None:
         if record.offset == 0 or record.timestamp is None:
             return
         since = record.timestamp - self._joining.bounds.longest
         try:
             async with asyncio.timeout(READ_BACK_SECONDS):
-                records = self._joining.past.read(
+                records = self._joining.past.read_since(
                     record.topic, record.partition, since=since, before=record.offset
                 )
                 clock = self._join.clock((record.topic, record.partition))

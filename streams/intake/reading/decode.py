@@ -19,7 +19,7 @@ from streams.intake.reading.trace import (
     normal_tracestate,
     trace_from_headers,
 )
-from streams.kafka.letters import Incoming, moment
+from streams.kafka.record import Record, moment
 from streams.settings.problems import describe, explain
 
 MAX_DETAIL_CHARS = 1_000
@@ -74,7 +74,7 @@ class Ingest:
         return self._mapper is not None
 
     async def read(
-        self, record: Incoming, unpack: Unpack | None = None, beside: Beside | None = None
+        self, record: Record, unpack: Unpack | None = None, beside: Beside | None = None
     ) -> QAEvent:
         """Decode the event of a record, by its schema if there is a registry.
 

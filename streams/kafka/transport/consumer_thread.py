@@ -22,11 +22,11 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode.threads import ServiceThread, WorkerThread
 
+from streams.kafka.offsets import first_offsets, tell_starts
 from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c
 from streams.kafka.transport.delivery import Taken
 from streams.kafka.transport.membership import Membership, PlaceTakenError
 from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
-from streams.kafka.transport.starts import first_offsets, tell_starts
 from streams.kafka.transport.unpacking import CheckedRecords, Suspects
 
 FETCH_WAIT_MS: Final = 500

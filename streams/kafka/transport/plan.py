@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 
 from faust.types import TP
 
+from streams.kafka.offsets import Start
 from streams.kafka.transport.ranges import Move
 from streams.kafka.transport.room import Room
-from streams.kafka.transport.starts import Start
 
 
 class Predicate(Protocol):

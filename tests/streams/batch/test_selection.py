@@ -10,7 +10,7 @@ from schemas import JudgeTask
 from streams.batch.selection import Passage, Selection
 from streams.intake.from_settings import sampling_policy
 from streams.judging.metrics import build_metrics
-from streams.kafka.stretch import PastRecord
+from streams.kafka.record import Record
 from streams.settings import Settings
 from tests.streams.intake.reading.otlp.building import request, span
 
@@ -25,9 +25,9 @@ def settings(**changes: Any) -> Settings:
 
 
 async def selected(
-    settings: Settings, records: Sequence[PastRecord], *, first: int = 0, end: int = 1_000, **options: Any
+    settings: Settings, records: Sequence[Record], *, first: int = 0, end: int = 1_000, **options: Any
 ) -> tuple[list[JudgeTask], Passage]:
-    async def given() -> AsyncIterator[PastRecord]:
+    async def given() -> AsyncIterator[Record]:
         for record in records:
             yield record
 
@@ -37,15 +37,15 @@ async def selected(
     return [task async for task in selection.tasks(given(), tally, inside)], tally
 
 
-def event(number: int, **fields: Any) -> PastRecord:
+def event(number: int, **fields: Any) -> Record:
     value = {"event_id": f"e{number}", "question": "How?", "answer": "So.", **fields}
-    return PastRecord("qa.events", 0, number, 1.0, None, json.dumps(value).encode())
+    return Record("qa.events", 0, number, 1.0, None, json.dumps(value).encode())
 
 
 async def test_the_events_are_those_that_the_live_stream_sampled() -> None:
     """Events are sampled as in the live stream; each record is counted."""
     half = settings(sampling={"default_rate": 0.5})
-    records = [*map(event, range(100)), PastRecord("qa.events", 0, 100, 1.0, None, b"nonsense")]
+    records = [*map(event, range(100)), Record("qa.events", 0, 100, 1.0, None, b"nonsense")]
     policy = sampling_policy(half.sampling)
     kept = [f"e{n}" for n in range(100) if policy.decide(event_id=f"e{n}", labels={}).keep]
 
@@ -73,9 +73,9 @@ CONVERSATIONS = {
 }
 
 
-def turn(number: int, conversation: str, timestamp: float | None) -> PastRecord:
+def turn(number: int, conversation: str, timestamp: float | None) -> Record:
     one = event(number, conversation_id=conversation)
-    return PastRecord("qa.events", 0, number, timestamp, conversation.encode(), one.value)
+    return Record("qa.events", 0, number, timestamp, conversation.encode(), one.value)
 
 
 async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
@@ -99,9 +99,9 @@ async def test_traces_are_joined_by_the_time_of_their_records() -> None:
     The first trace starts before the range (offset 0); the second starts in it and ends after it.
     """
 
-    def record(offset: int, trace_id: str, **of_span: Any) -> PastRecord:
+    def record(offset: int, trace_id: str, **of_span: Any) -> Record:
         value = request(span(offset + 1, "s", trace_id=trace_id, **of_span))
-        return PastRecord("otlp", 0, offset, 100.0 + offset, trace_id.encode(), value)
+        return Record("otlp", 0, offset, 100.0 + offset, trace_id.encode(), value)
 
     records = [
         record(0, TRACES[0], attributes=CALL, parent=2),

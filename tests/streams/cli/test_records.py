@@ -1,22 +1,17 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from streams.cli.records import RecordFilter
+from streams.kafka.record import Record
+from tests.streams.records import make_record
 from tests.streams.results import scored, unscored
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    value: bytes | None
-    timestamp: int = 1_000
-
-
-def _record(result: Any) -> _Record:
-    return _Record(result.model_dump_json().encode())
+def _record(result: Any) -> Record:
+    return make_record(result.model_dump_json().encode(), timestamp=1.0)
 
 
 _TWO = _record(scored(1, 2, labels={"app": "support", "tenant": "gold"}))
@@ -36,8 +31,8 @@ _TWO = _record(scored(1, 2, labels={"app": "support", "tenant": "gold"}))
         ({"event_id": "e2"}, False),
         ({"labels": {"app": "support"}}, True),
         ({"labels": {"app": "support", "tenant": "silver"}}, False),
-        ({"since": 1_000}, True),
-        ({"since": 1_001}, False),
+        ({"since": 1.0}, True),
+        ({"since": 1.001}, False),
     ],
 )
 def test_conditions(wanted: dict[str, Any], *, fits: bool) -> None:
@@ -49,7 +44,7 @@ def test_conditions(wanted: dict[str, Any], *, fits: bool) -> None:
 )
 def test_a_record_of_another_form_fits_no_condition_and_stops_nothing(value: bytes | None) -> None:
     """A record of another form fails each condition, and is shown without conditions."""
-    record = _Record(value)
+    record = make_record(value)
     assert RecordFilter(labels={}).fits(record)
     assert not RecordFilter(labels={"app": "x"}).fits(record)
     assert not RecordFilter(labels={}, max_score=3).fits(record)

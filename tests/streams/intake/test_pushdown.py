@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,6 +16,8 @@ from streams.errors import DecodeError
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy, SkipReason
+from streams.kafka.record import Record
+from tests.streams.records import make_record
 
 INGEST = Ingest(max_event_bytes=1_000)
 MAPPED = Ingest(
@@ -30,24 +31,11 @@ GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold", "1", "true", "x" * 20
 NEVER = Rule("never", LabelsCondition.of({"tenant": ["none"], "app": ["a"]}), 0.0)
 
 
-@dataclass
-class Raw:
-    """The fields of aiokafka's record that push-down reads."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: Sequence[tuple[str, bytes | None]] = ()
-    topic: str = "events"
-    partition: int = 0
-    offset: int = 0
-    timestamp: float | None = None
-
-
-class Untouchable(Raw):
+class Untouchable(Record):
     """A record whose body must not be read."""
 
     def __init__(self, key: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> None:
-        self.key, self.headers = key, headers
+        self.key, self.headers = key, tuple(headers)
 
     @property
     def value(self) -> bytes | None:  # type: ignore[override]  # raises on access
@@ -66,7 +54,9 @@ def traceparent(trace_id: str) -> tuple[str, bytes]:
     return ("traceparent", f"00-{trace_id}-{SPAN}-01".encode())
 
 
-def full_path(policy: SamplingPolicy, ingest: Ingest, record: Raw) -> tuple[bool, SkipReason | None] | None:
+def full_path(
+    policy: SamplingPolicy, ingest: Ingest, record: Record
+) -> tuple[bool, SkipReason | None] | None:
     """Decode and decide; return None for a record that is not an event."""
     try:
         event = ingest.decode(record.value, record.headers, 0)
@@ -76,7 +66,7 @@ def full_path(policy: SamplingPolicy, ingest: Ingest, record: Raw) -> tuple[bool
     return decision.keep, decision.skip_reason
 
 
-def pushed(predicate: PushDown, record: Raw) -> tuple[bool, SkipReason | None]:
+def pushed(predicate: PushDown, record: Record) -> tuple[bool, SkipReason | None]:
     before = dict(predicate.skipped)
     keep = predicate(record)
     counted = [reason for reason, count in predicate.skipped.items() if count != before[reason]]
@@ -121,14 +111,14 @@ def test_explicit_randomness_in_a_header_counts_before_the_trace_id() -> None:
 def test_what_cannot_be_read_is_delivered(value: bytes | None) -> None:
     """Undecodable records are delivered, to become dead letters, even at rate 0 and with label rules."""
     predicate = PushDown(SamplingPolicy(default_rate=0, rules=[NEVER]), INGEST)
-    assert predicate(Raw(value))
+    assert predicate(make_record(value))
     assert sum(predicate.skipped.values()) == 0
 
 
 def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
     """An invalid event is skipped if its sampling fields say so: question and answer are not read."""
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
-    assert not predicate(Raw(orjson.dumps({"event_id": "e", "trace_id": LOW})))
+    assert not predicate(make_record(orjson.dumps({"event_id": "e", "trace_id": LOW})))
 
 
 @pytest.mark.parametrize("trace_id", [LOW, HIGH])
@@ -155,7 +145,7 @@ def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_
         b'{"event_id":"e","question":"q","answer":"a","trace_id":"%s","labels":{"app":"a","tenant":%s}}'
         % (trace_id.encode(), str(label).encode() if label == 2**70 else orjson.dumps(label))
     )
-    record = Raw(text, key=b"k")
+    record = make_record(text, key=b"k")
     event = INGEST.decode(text)
     assert policy.decide_event(event, b"k").stratum == stratum
     assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
@@ -180,7 +170,7 @@ def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> No
     The first seven bytes of SHA-256 of "e" are 3f79bb7b435b05, a quarter of the range: below 0.99.
     """
     policy = SamplingPolicy(default_rate=0.01)
-    record = Raw(body(**fields))
+    record = make_record(body(**fields))
     assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
     assert PushDown(policy, INGEST)(record) is keep
 
@@ -189,8 +179,8 @@ def test_a_label_name_that_no_struct_can_have() -> None:
     """A label name with a quote is read by the full decoder."""
     policy = SamplingPolicy(default_rate=0, rules=[Rule("odd", LabelsCondition.of({'a"\n': ["x"]}), 1.0)])
     predicate = PushDown(policy, INGEST)
-    assert predicate(Raw(body(labels={'a"\n': "x"})))
-    assert not predicate(Raw(body(labels={'a"\n': "y"})))
+    assert predicate(make_record(body(labels={'a"\n': "x"})))
+    assert not predicate(make_record(body(labels={'a"\n': "y"})))
 
 
 def test_envelopes_and_mappings_go_the_exact_way() -> None:
@@ -198,20 +188,22 @@ def test_envelopes_and_mappings_go_the_exact_way() -> None:
     policy = SamplingPolicy(default_rate=0.01, rules=[GOLD])
     structured = {"specversion": "1.0", "type": "t", "source": "s", "id": "e", "trace_id": HIGH}
     inner = {"question": "q", "answer": "a", "trace_id": LOW}
-    wrapped = Raw(orjson.dumps(structured | {"data": inner}))
-    binary = Raw(orjson.dumps(inner), headers=[("ce_specversion", b"1.0"), ("ce_id", b"e")])
-    confluent = Raw(b"\x00\x00\x00\x00\x01" + body(trace_id=LOW))
+    wrapped = make_record(orjson.dumps(structured | {"data": inner}))
+    binary = make_record(orjson.dumps(inner), headers=[("ce_specversion", b"1.0"), ("ce_id", b"e")])
+    confluent = make_record(b"\x00\x00\x00\x00\x01" + body(trace_id=LOW))
     for record in (wrapped, binary, confluent):
         assert pushed(PushDown(policy, INGEST), record) == (False, "not_sampled")
-    mapped = Raw(orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW, "who": {"tenant": "gold"}}))
+    mapped = make_record(
+        orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW, "who": {"tenant": "gold"}})
+    )
     assert pushed(PushDown(policy, MAPPED), mapped) == (True, None)
-    plain = Raw(orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW}))
+    plain = make_record(orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW}))
     assert pushed(PushDown(policy, MAPPED), plain) == (False, "not_sampled")
 
 
 def test_a_mapped_lone_surrogate_is_delivered() -> None:
     ingest = Ingest(max_event_bytes=1_000, mapping={"event_id": '`"\\ud800"`'})
-    assert PushDown(SamplingPolicy(default_rate=0), ingest)(Raw(body()))
+    assert PushDown(SamplingPolicy(default_rate=0), ingest)(make_record(body()))
 
 
 TRACE_IDS = st.sampled_from([LOW, HIGH, HIGH.upper(), "0" * 32, "", None]) | st.text(
@@ -306,7 +298,7 @@ def test_push_down_says_what_the_full_path_says(
     """Push-down and the full path agree on each event under each policy, with the same reason."""
     # json writes integers of any size; orjson does not.
     value = prefix + json.dumps(document, ensure_ascii=False).encode()
-    record = Raw(value, key=key, headers=[*other_headers, *trace_headers])
+    record = make_record(value, key=key, headers=[*other_headers, *trace_headers])
     for policy, ingest, predicate in CASES:
         expected = full_path(policy, ingest, record)
         if expected is not None:
@@ -320,6 +312,6 @@ def test_any_bytes_get_an_answer(
     trace_headers: list[tuple[str, bytes | None]],
     other_headers: list[tuple[str, bytes | None]],
 ) -> None:
-    record = Raw(value, headers=[*other_headers, *trace_headers])
+    record = make_record(value, headers=[*other_headers, *trace_headers])
     for _, _, predicate in CASES:
         assert predicate(record) in {True, False}

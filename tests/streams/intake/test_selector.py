@@ -16,7 +16,7 @@ from streams.intake.randomness import RANGE
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import EventCondition, Route, Selection, Selector
 from streams.settings import Settings
-from tests.streams.intake.joining.test_traces import Record
+from tests.streams.intake.joining.test_traces import otlp_record
 
 ROUTES = (
     Route("coverage", EventCondition(has=("reference",))),
@@ -94,7 +94,7 @@ async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
     """The times of spans are the sender's: a trace of the year 9999 is as old as its record."""
     selector = Selector(SamplingPolicy(), (Route("tone"),), {"tone": build_metric("tone")})
     event = QAEvent(event_id="e", question="q", answer="a", occurred_at=datetime(9999, 1, 1, tzinfo=UTC))
-    place: Any = Record(None)
+    place: Any = otlp_record(None)
     (task,) = await selector.tasks(place, event, selector.select(event, None))
     assert task.occurred_at == datetime.fromtimestamp(place.timestamp, UTC)
 

@@ -17,7 +17,7 @@ from streams.intake.selector import Route, Selector
 from streams.judging.budget import Budget, BudgetLimits
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_conversations import PassingOutbox
-from tests.streams.intake.joining.test_traces import Record
+from tests.streams.intake.joining.test_traces import otlp_record
 
 FACTORS = st.sampled_from([Fraction(1, 2**power) for power in range(11)])
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -77,7 +77,7 @@ async def test_the_intake_records_the_probability_that_was_in_force() -> None:
     """A redelivered event has the probability in force and the same result id."""
     factor = Fraction(1)
     outbox: Any = PassingOutbox()
-    record: Any = Record(None, key=b"k", topic="qa.events", timestamp=NOON.timestamp())
+    record: Any = otlp_record(None, key=b"k", topic="qa.events", timestamp=NOON.timestamp())
     metrics = Metrics(CollectorRegistry())
     # R / 2^56 is 0.796: kept at factor 1/2, not at 1/1024.
     event = QAEvent(event_id="e-4", question="q", answer="a", reference="r")

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from schemas import DeadLetter
 from streams.errors import DeadLetterLimitError
-from streams.kafka.letter_limit import DeadLetterLimit
-from streams.kafka.letters import WHOLE_BYTES, letter_forms
+from streams.kafka.dead_letters import WHOLE_BYTES, DeadLetterLimit, letter_forms
+from streams.kafka.record import Record
 from streams.settings import DeadLetterLimitSettings
-from tests.streams.kafka.test_output import _Record
+from tests.streams.kafka.test_output import _record
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def _forms(record: _Record, detail: str = "d" * 5_000) -> list[DeadLetter]:
+def _forms(record: Record, detail: str = "d" * 5_000) -> list[DeadLetter]:
     return list(letter_forms(record, "undecodable", detail, event_id="e1", failed_at=NOW))
 
 
@@ -37,7 +37,7 @@ def test_every_form_is_smaller_and_says_where_the_record_is(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]
 ) -> None:
     """Each form is smaller than the one before and has position, reason and event id; the first is whole."""
-    forms = _forms(_Record(value=value, key=key, headers=headers), detail="not JSON")
+    forms = _forms(_record(value=value, key=key, headers=headers), detail="not JSON")
     assert (forms[0].value, forms[0].key, forms[0].truncated) == (value, key, False)
     assert {(one.topic, one.partition, one.offset, one.event_id) for one in forms} == {("t", 2, 5, "e1")}
     # The hash of a truncated value adds 64 digits.
@@ -49,7 +49,7 @@ def test_every_form_is_smaller_and_says_where_the_record_is(
 def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
     """The smallest form has the value's hash and size, and fewer than 700 bytes."""
     value = b"v" * 3_000_000
-    smallest = _forms(_Record(value=value, key=b"k" * 2_000_000))[-1]
+    smallest = _forms(_record(value=value, key=b"k" * 2_000_000))[-1]
     assert (smallest.key, smallest.value, smallest.headers) == (None, None, ())
     assert (smallest.value_sha256, smallest.value_bytes) == (sha256(value).hexdigest(), 3_000_000)
     assert _bytes(smallest) < 700
@@ -57,7 +57,7 @@ def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
 
 def test_a_huge_record_is_truncated_at_once() -> None:
     """A record above WHOLE_BYTES is truncated at once, because its letter takes several times its memory."""
-    assert all(one.truncated for one in _forms(_Record(value=b"v" * (WHOLE_BYTES + 1))))
+    assert all(one.truncated for one in _forms(_record(value=b"v" * (WHOLE_BYTES + 1))))
 
 
 def test_without_a_limit_anything_may_be_set_aside() -> None:
@@ -83,7 +83,7 @@ def test_records_in_a_row() -> None:
 
 def test_a_share_of_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a ratio of 0.5 of the latest ten records (1,000 outside this test), the sixth dead letter raises."""
-    monkeypatch.setattr("streams.kafka.letter_limit.RATIO_OVER_RECORDS", 10)
+    monkeypatch.setattr("streams.kafka.dead_letters.RATIO_OVER_RECORDS", 10)
     limit = DeadLetterLimit(DeadLetterLimitSettings(ratio=0.5))
     for _ in range(5):
         limit.set_aside("t")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,23 +19,16 @@ from prometheus_client import CollectorRegistry
 from schemas import RESULT, DeadLetter, Scored
 from streams.errors import TooLargeError
 from streams.kafka import output as module
-from streams.kafka.letters import CUT_VALUE_BYTES, moment
+from streams.kafka.dead_letters import CUT_VALUE_BYTES
 from streams.kafka.output import Output
+from streams.kafka.record import moment
 from streams.settings import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
+from tests.streams.records import make_record
 from tests.streams.results import scored as a_result
 
-
-@dataclass
-class _Record:
-    value: bytes | None = b"v"
-    topic: str = "t"
-    partition: int = 2
-    offset: int = 5
-    timestamp: float | None = 0.0
-    key: bytes | None = b"k"
-    headers: Any = field(default_factory=list)
+_record = partial(make_record, topic="t", partition=2, offset=5, timestamp=0.0, key=b"k")
 
 
 class _Sender:
@@ -133,7 +126,7 @@ async def test_a_dead_letter_that_does_not_fit_is_cut() -> None:
     """A value of 1 MB is truncated to 256 KiB with its original size, and the dead letter counts once."""
     sender = _Sender(limit=600_000)
     output, metrics = _output(sender)
-    await output.dead_letter(_Record(value=b"x" * 1_000_000), "undecodable", "not JSON")
+    await output.dead_letter(_record(value=b"x" * 1_000_000), "undecodable", "not JSON")
     letter = DeadLetter.model_validate_json(sender.sent[0][2] or b"")
     assert letter.truncated
     assert letter.value == b"x" * CUT_VALUE_BYTES
@@ -146,7 +139,7 @@ async def test_a_dead_letter_with_huge_headers_goes_without_them() -> None:
     """A dead letter that is too large with a truncated value is written without headers."""
     sender = _Sender(limit=5_000)
     output, _ = _output(sender)
-    await output.dead_letter(_Record(headers=[("h", b"x" * 20_000)]), "oversized", "d\ud800" * 5_000)
+    await output.dead_letter(_record(headers=[("h", b"x" * 20_000)]), "oversized", "d\ud800" * 5_000)
     letter = DeadLetter.model_validate_json(sender.sent[0][2] or b"")
     assert (letter.topic, letter.partition, letter.offset, letter.headers) == ("t", 2, 5, ())
     assert letter.detail.startswith("d?d?")
@@ -179,7 +172,7 @@ async def test_a_record_with_a_huge_key_is_set_aside_in_the_smallest_form() -> N
     """A key of 2 MB on a topic of 1 KB records is left out of the dead letter."""
     sender = _SmallTopic(limit=1_000)
     output, metrics = _output(sender)
-    await output.dead_letter(_Record(key=b"k" * 2_000_000), "undecodable", "not JSON", event_id="e1")
+    await output.dead_letter(_record(key=b"k" * 2_000_000), "undecodable", "not JSON", event_id="e1")
     (_, key, value, _), *_ = sender.sent
     letter = DeadLetter.model_validate_json(value or b"")
     assert (key, letter.offset, letter.event_id, letter.reason) == (None, 5, "e1", "undecodable")
@@ -191,7 +184,7 @@ async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settin
     metrics = Metrics(CollectorRegistry())
     policy = DeadLetterSettings(when_refused="skip")
     output = Output(lambda: _Sender(limit=10), metrics, TOPICS, policy=policy)
-    await output.dead_letter(_Record(), "undecodable", "not JSON")
+    await output.dead_letter(_record(), "undecodable", "not JSON")
     count = metrics.registry.get_sample_value
     assert count("judgestream_dead_letters_skipped_total", {"reason": "undecodable"}) == 1
     assert count("judgestream_dead_letters_total", {"reason": "undecodable"}) is None
@@ -202,7 +195,7 @@ async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytes
     monkeypatch.setattr(module, "TELL_AGAIN_SECONDS", 0.01)
     sender = _Sender(limit=10)
     output, _ = _output(sender)
-    waiting = asyncio.create_task(output.dead_letter(_Record(), "undecodable", "not JSON"))
+    waiting = asyncio.create_task(output.dead_letter(_record(), "undecodable", "not JSON"))
     await until(lambda: output.trouble is not None, "the trouble")
     assert output.trouble is not None
     assert "raise max.message.bytes of d, or set dead_letters.when_refused to skip" in str(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import zlib
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ import pytest
 from judge.errors import DrainingError
 from schemas import Alert, Scored
 from streams.errors import StreamsError, TooLargeError
+from streams.kafka.reader import Ranges
+from streams.kafka.record import Record
 from streams.monitoring import keeper as module
 from streams.monitoring.agent import Forwarder
 from streams.monitoring.config import MonitorConfig
@@ -27,17 +30,6 @@ from tests.streams.results import START, at, scored
 
 CONFIG = MonitorConfig(labels=("app",), baseline_samples=20)
 OBSERVATIONS, STATES, SCORES = "observations", "states", "scores"
-
-
-@dataclass
-class Record:
-    topic: str
-    partition: int
-    offset: int
-    timestamp: float | None
-    key: bytes | None
-    value: bytes | None
-    headers: Any = ()
 
 
 @dataclass
@@ -83,10 +75,8 @@ class Broker:
             result.times.judged_at.timestamp(),
         )
 
-    async def read(
-        self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
-    ) -> AsyncIterator[Record]:
-        assert partition in {None, 0}
+    async def read(self, topic: str, ranges: Ranges | None = None) -> AsyncIterator[Record]:
+        ((start, end),) = (ranges or {0: (0, sys.maxsize)}).values()
         for record in self.logs.get(topic, [])[start:end]:
             yield record
 

@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from schemas import Alert, Scored
+from streams.kafka.reader import Ranges
 from streams.sinks import delivery
 from streams.sinks.delivery import Delivery, Http
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, IncidentWebhook, Notice
@@ -34,22 +35,22 @@ class Topic:
     readings: int = 0
     results: list[Scored] = field(default_factory=list)
 
-    async def read(self, topic: str) -> AsyncIterator[Any]:
+    async def read(self, topic: str, ranges: Ranges | None = None) -> AsyncIterator[Any]:
+        if ranges is not None:
+            assert topic == "qa.scores"
+            for result in self.results[slice(*ranges.get(0, (0, 0)))]:
+                yield SimpleNamespace(value=result.model_dump_json().encode())
+            yield SimpleNamespace(value=b"not a result")
+            return
         assert topic == "qa.alerts"
         self.readings += 1
         for one in self.alerts:
             yield record_of(one)
 
-    async def between(self, topic: str, since: datetime, until: None) -> dict[int, tuple[int, int]]:
-        assert (topic, until) == ("qa.scores", None)
+    async def between(self, topic: str, since: datetime) -> Ranges:
+        assert topic == "qa.scores"
         begin = sum(one.times.occurred_at < since for one in self.results)
         return {0: (begin, len(self.results))} if self.results else {}
-
-    async def read_stretch(self, topic: str, stretch: dict[int, tuple[int, int]]) -> AsyncIterator[Any]:
-        assert topic == "qa.scores"
-        for one in self.results[slice(*stretch.get(0, (0, 0)))]:
-            yield SimpleNamespace(value=one.model_dump_json().encode())
-        yield SimpleNamespace(value=b"not a result")
 
 
 @dataclass

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from streams.intake.reading.otlp.request import spans
-from streams.kafka.letters import Incoming
+from streams.kafka.record import Record
 from streams.sinks import delivery
 from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery, Http, RefusedError
@@ -193,9 +193,7 @@ async def test_what_will_not_pass_is_refused() -> None:
 class Outbox:
     letters: list[tuple[str, str]] = field(default_factory=list)
 
-    async def dead_letter(
-        self, _: Incoming, reason: str, detail: str, *, event_id: str | None = None
-    ) -> None:
+    async def dead_letter(self, _: Record, reason: str, detail: str, *, event_id: str | None = None) -> None:
         del event_id
         self.letters.append((reason, detail))
 

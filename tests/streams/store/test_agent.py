@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import StoreDamagedError, StoreFullError
-from streams.kafka import following
+from streams.kafka import reader
 from streams.settings import KafkaSettings
 from streams.store import agent as agent_module
 from streams.store.agent import Keeping, StoreAgent
@@ -93,7 +93,7 @@ async def test_a_killed_store_resumes_from_its_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After repeated kills each result and text is stored exactly once."""
-    monkeypatch.setattr(following, "MAX_RECORDS", 300)  # many transactions, so that a kill falls between two
+    monkeypatch.setattr(reader, "MAX_RECORDS", 300)  # many transactions, so that a kill falls between two
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, 3_000)) as (broker, producer):
         for seconds in (0.02, 0.1, 0.3):

@@ -18,7 +18,7 @@ from schemas import DeadLetter, Header
 from streams.cli.main import run
 from streams.cli.session import session
 from streams.embedded.broker import EmbeddedBroker
-from streams.kafka.returning import Wanted
+from streams.kafka.dead_letters import Query
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
 
@@ -47,14 +47,14 @@ def letter(number: int, **fields: Any) -> DeadLetter:
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        (Wanted(), [0, 1, 2]),
-        (Wanted(reasons=["undecodable"]), [2]),
-        (Wanted(topics=["elsewhere"]), []),
-        (Wanted(since=NOON + timedelta(minutes=1)), [1, 2]),
-        (Wanted(since=NOON, until=NOON + timedelta(minutes=1)), [0]),
+        (Query(), [0, 1, 2]),
+        (Query(reasons=["undecodable"]), [2]),
+        (Query(topics=["elsewhere"]), []),
+        (Query(since=NOON + timedelta(minutes=1)), [1, 2]),
+        (Query(since=NOON, until=NOON + timedelta(minutes=1)), [0]),
     ],
 )
-def test_which_dead_letters_are_wanted(wanted: Wanted, numbers: list[int]) -> None:
+def test_which_dead_letters_are_wanted(wanted: Query, numbers: list[int]) -> None:
     """Dead letters are selected by reason, topic and time; `since` is inclusive, `until` exclusive."""
     letters = [letter(0), letter(1), letter(2, reason="undecodable")]
     assert [index for index, one in enumerate(letters) if wanted.fits(one)] == numbers

@@ -22,8 +22,9 @@ from streams.intake.joining.gathering import Joining
 from streams.intake.joining.join import Bounds
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
+from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
-from tests.streams.intake.joining.test_traces import FakePast, Outbox, Record
+from tests.streams.intake.joining.test_traces import FakePast, Outbox, otlp_record
 
 BOUNDS = Bounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -48,7 +49,7 @@ def event(number: int, **fields: Any) -> QAEvent:
 
 
 def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
-    return Record(event(number, **fields).model_dump_json().encode(), key=key, offset=number)
+    return otlp_record(event(number, **fields).model_dump_json().encode(), key=key, offset=number)
 
 
 async def _read(one: Any) -> QAEvent:
@@ -257,5 +258,5 @@ async def test_records_have_to_be_keyed_by_conversation() -> None:
 
 async def test_a_record_that_is_no_event_is_set_aside() -> None:
     stage = Stage()
-    await ended(*stage.started(Record(b"no")))
+    await ended(*stage.started(otlp_record(b"no")))
     assert stage.outbox.letters == [("undecodable", "no event")]

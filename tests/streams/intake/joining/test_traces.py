@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from streams.intake.pushdown import TracePushDown, TraceSampler
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
+from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
+from tests.streams.records import make_record
 
 LONG = Bounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -31,16 +34,7 @@ TRACES = {"unit": "trace"}
 KEPT, DROPPED = "f" * 32, "0" * 31 + "1"
 
 
-@dataclass
-class Record:
-    value: bytes | None
-    key: bytes | None = KEPT.encode()
-    offset: int = 0
-    partition: int = 0
-    topic: str = "otlp_spans"
-    timestamp: float | None = 1_795_291_000.0
-    headers: tuple[tuple[str, bytes], ...] = ()
-    generation_id: int = 1
+otlp_record = partial(make_record, key=KEPT.encode(), topic="otlp_spans", timestamp=1_795_291_000.0)
 
 
 @dataclass
@@ -68,7 +62,7 @@ class FakePast:
     async def partitions(self, _: str) -> int:
         return self.count
 
-    async def read(self, _: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
+    async def read_since(self, _: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
         self.asked.append((partition, since, before))
         for record in self.records:
             yield record
@@ -108,11 +102,11 @@ class Stage:
 
 
 def children(trace_id: str = KEPT, **fields: Any) -> Record:
-    return Record(request(span(2, "call", CALL, parent=1, trace_id=trace_id)), **fields)
+    return otlp_record(request(span(2, "call", CALL, parent=1, trace_id=trace_id)), **fields)
 
 
 def root(trace_id: str = KEPT, **fields: Any) -> Record:
-    return Record(request(span(1, "ask", ASK, trace_id=trace_id)), **fields)
+    return otlp_record(request(span(1, "ask", ASK, trace_id=trace_id)), **fields)
 
 
 @pytest.mark.parametrize("order", [(children, root), (root, children), (children, children, root, root)])
@@ -188,8 +182,8 @@ async def test_revoked_partitions_cancel_their_traces() -> None:
 async def test_a_restart_reads_spans_before_the_offset() -> None:
     """A root read again after a crash is joined with its children before the committed offset."""
     retrieved = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a page"}
-    before = Record(request(span(3, "find", retrieved, parent=1, trace_id=KEPT)), offset=3)
-    stage = Stage(past=FakePast((before, Record(b"nonsense", offset=4))))
+    before = otlp_record(request(span(3, "find", retrieved, parent=1, trace_id=KEPT)), offset=3)
+    stage = Stage(past=FakePast((before, otlp_record(b"nonsense", offset=4))))
     await stage.handle(root(offset=7), root(trace_id="e" * 32, key=b"e" * 32, offset=8))
     assert {task.event_id: task.labels.get("context_from") for task in stage.outbox.tasks} == {
         KEPT: "retrieval",
@@ -227,7 +221,7 @@ async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_roo
     delivered: list[Any] = [record for record in records if stage.push_down(record)]
     assert delivered == records[:2]
     assert stage.push_down.skipped == {"filtered": 0, "not_sampled": 1}
-    both = Record(
+    both = otlp_record(
         request(span(1, "ask", ASK, trace_id=KEPT), span(1, "ask", ASK, trace_id=DROPPED)), key=KEPT.encode()
     )
     await stage.handle(both)
@@ -238,7 +232,7 @@ async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_roo
 async def test_the_lower_of_two_probabilities_applies() -> None:
     """th:c of tracestate is a probability of 25%, which is below the policy's 50%."""
     stage = Stage(rate=0.5)
-    await stage.handle(Record(request(span(1, "ask", ASK, trace_id=KEPT, tracestate="ot=th:c"))))
+    await stage.handle(otlp_record(request(span(1, "ask", ASK, trace_id=KEPT, tracestate="ot=th:c"))))
     assert [task.sampling.probability for task in stage.outbox.tasks] == [0.25]
 
 
@@ -251,7 +245,7 @@ async def test_undecodable_traces_become_dead_letters() -> None:
         b'{"resourceSpans": 3}',
         request(span(1, "x", trace_id="not hexadecimal, but 32 long ...."[:32])),
     ):
-        record = Record(value)
+        record = otlp_record(value)
         assert stage.push_down(record)
         await stage.handle(record)
     assert [reason for reason, _ in stage.outbox.letters] == ["undecodable"] * 4
@@ -271,7 +265,7 @@ async def test_a_trace_without_an_answer_is_skipped_with_the_reason(
 ) -> None:
     """A trace without an answer is one skipped event with its reason."""
     stage = Stage()
-    await stage.handle(Record(request(span(1, "x", attributes, trace_id=KEPT))))
+    await stage.handle(otlp_record(request(span(1, "x", attributes, trace_id=KEPT))))
     assert stage.counts() == {("skipped", reason): 1}
 
 
@@ -289,6 +283,6 @@ async def test_a_verdict_that_a_collector_sends_back_is_no_part_of_its_trace(uni
     """After a start the trace would be read back, and judged and paid for again."""
     stage = Stage(unit=unit, past=FakePast((children(), root(offset=1))))
     verdict = log_record("gen_ai.evaluation.result", {"judgestream.result_id": "r"}, trace_id=KEPT)
-    await stage.handle(Record(log_request(verdict), offset=5))
+    await stage.handle(otlp_record(log_request(verdict), offset=5))
     assert stage.outbox.tasks == []
     assert stage.counts() == {}

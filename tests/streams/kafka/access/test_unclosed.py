@@ -13,9 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import Connection
-from streams.kafka.access.stopping import stop_consumer
-from streams.kafka.past import TopicPast
-from streams.kafka.stretch import StretchReader
+from streams.kafka.reader import TopicReader, stop_consumer
 from streams.kafka.topics.admin import ensure_topics
 from streams.settings import KafkaSettings
 
@@ -53,18 +51,14 @@ async def _consumer(kafka: KafkaSettings) -> None:
         await stop_consumer(consumer)
 
 
-async def _stretch(kafka: KafkaSettings) -> None:
-    async for _ in StretchReader(kafka).read("t"):
+async def _read(kafka: KafkaSettings) -> None:
+    async for _ in TopicReader(kafka).read("t"):
         pass
 
 
-async def _past(kafka: KafkaSettings) -> None:
-    await TopicPast(kafka).partitions("t")
-
-
 @pytest.mark.parametrize(
-    "start", [_consumer, _stretch, _past, partial(ensure_topics, wanted=(), create=False)],
-    ids=["consumer", "stretch", "past", "topics"],
+    "start", [_consumer, _read, partial(ensure_topics, wanted=(), create=False)],
+    ids=["consumer", "read", "topics"],
 )  # fmt: skip
 async def test_no_connection_is_left(
     start: Callable[[KafkaSettings], Awaitable[None]], kafka: KafkaSettings, opened: list[Connection]

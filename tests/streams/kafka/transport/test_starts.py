@@ -7,7 +7,7 @@ import json
 
 from aiokafka import TopicPartition
 
-from streams.kafka.transport.starts import tell_starts
+from streams.kafka.offsets import tell_starts
 from streams.settings import TelemetrySettings
 from streams.telemetry.logs import set_up_logs
 

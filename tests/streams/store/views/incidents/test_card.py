@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 from structlog.testing import capture_logs
 
@@ -15,6 +14,7 @@ from streams.store.views.causes import Cause, Finding
 from streams.store.views.incidents import group
 from streams.store.views.report import MetricReport, Report
 from streams.worker.notices import IncidentLog
+from tests.streams.records import make_record
 from tests.streams.results import alert
 
 WORDS = "relevance of all answers fell from 4.47 to 1.30 (95% interval 1.03-2.85) since about 14:00 UTC"
@@ -74,9 +74,9 @@ def test_tail_leads_with_the_incident() -> None:
     write = RecordLines(TopicSettings()).line
 
     def line(one: Alert) -> str:
-        timestamp = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        timestamp = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
         value = one.model_dump_json().encode()
-        record = SimpleNamespace(topic="qa.alerts", partition=0, offset=1, timestamp=timestamp, value=value)
+        record = make_record(value, topic="qa.alerts", offset=1, timestamp=timestamp)
         return write(record).removeprefix("00:00:00 0@1 ")
 
     lines = [line(one) for one in (*DROPS[1:], *RECOVERED[1:])]

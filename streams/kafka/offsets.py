@@ -3,14 +3,13 @@
 A group that starts at the newest record does so once: partitions added to the topic later are read from their
 beginning, because they have no backlog. A group is new to a topic if it has no committed offset on any of its
 partitions. If two workers of a new group start one after the other, the second takes its partitions for added
-ones; to limit the cost, an added partition is read from `ADDED_SECONDS` ago.
+ones; to limit the cost, an added partition is read from `ADDED` ago.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
@@ -20,7 +19,21 @@ _log = structlog.stdlib.get_logger("streams.kafka.starts")
 """A fixed name: a filter drops the info log of this package's modules, for Faust's subclasses."""
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
-ADDED_SECONDS: Final = 3600.0
+ADDED: Final = timedelta(hours=1)
+
+
+async def offsets_at(
+    consumer: Any, partitions: Collection[TopicPartition], start: Start
+) -> dict[TopicPartition, int]:
+    """Return the first offset of each partition whose record is not older than a time, or its end offset."""
+    if start == "earliest":
+        return dict(await consumer.beginning_offsets(partitions))
+    ends = dict(await consumer.end_offsets(partitions))
+    if isinstance(start, datetime):
+        milliseconds = max(0, round(start.timestamp() * 1000))
+        found = await consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds))
+        ends |= {place: at.offset for place, at in found.items() if at is not None}
+    return ends
 
 
 async def first_offsets(
@@ -39,12 +52,8 @@ async def first_offsets(
     for partition in partitions:
         start = starts.get(partition.topic, "earliest")
         if start == "latest" and not await _is_new(consumer, partition.topic):
-            found[partition] = await _offset_at(consumer, partition, time.time() - ADDED_SECONDS)
-        elif isinstance(start, datetime):
-            found[partition] = await _offset_at(consumer, partition, start.timestamp())
-        else:
-            ask = consumer.end_offsets if start == "latest" else consumer.beginning_offsets
-            found[partition] = (await ask([partition]))[partition]
+            start = datetime.now(UTC) - ADDED
+        found |= await offsets_at(consumer, [partition], start)
     return found
 
 
@@ -75,11 +84,3 @@ async def _is_new(consumer: Any, topic: str) -> bool:
         if await consumer.committed(TopicPartition(topic, number)) is not None:
             return False
     return True
-
-
-async def _offset_at(consumer: Any, partition: TopicPartition, seconds: float) -> int:
-    """Return the first offset whose record is not older than a time; the end offset if there is none."""
-    found = (await consumer.offsets_for_times({partition: max(0, round(seconds * 1000))}))[partition]
-    if found is not None:
-        return int(found.offset)
-    return int((await consumer.end_offsets([partition]))[partition])

@@ -1,0 +1,237 @@
+"""Dead letters: build them, limit their share, and send their originals again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+
+from schemas import DeadLetter, DeadLetterReason, Header
+from streams.errors import DeadLetterLimitError
+from streams.kafka.record import Record, moment
+from streams.settings import DeadLetterLimitSettings
+
+WHOLE_BYTES: Final = 4 * 1024 * 1024
+"""Larger records are truncated: a letter takes several times its size in memory while it is encoded."""
+CUT_VALUE_BYTES: Final = 256 * 1024
+"""Bytes kept of a value that is truncated."""
+KEPT_KEY_BYTES: Final = 1024
+MAX_DETAIL_CHARS: Final = 2_000
+SMALLEST_DETAIL_CHARS: Final = 120
+
+RATIO_OVER_RECORDS: Final = 1000
+"""Number of recent records for the share of dead letters."""
+SENT_AGAIN: Final = "judgestream-sent-again"
+"""Header of a resent record: the position of its dead letter."""
+
+
+def letter_forms(
+    record: Record, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
+) -> Iterator[DeadLetter]:
+    """Yield the dead letter of a record in ever smaller forms.
+
+    The smallest has only position, reason, event id and hash.
+
+    Args:
+        event_id: The event id, if it could be read.
+    """
+    key, value = record.key, record.value or b""
+    headers = tuple(Header(name=_text(name), value=content) for name, content in record.headers or ())
+    size = len(key or b"") + len(value) + sum(len(one.name) + len(one.value or b"") for one in headers)
+    bare = DeadLetter(
+        reason=reason,
+        detail=_text(detail)[:MAX_DETAIL_CHARS],
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=moment(record.timestamp),
+        key=None,
+        value=None,
+        value_bytes=len(value),
+        truncated=True,
+        event_id=event_id,
+        failed_at=failed_at,
+    )
+    if size <= WHOLE_BYTES:
+        yield bare.model_copy(
+            update={"key": key, "value": record.value, "headers": headers, "truncated": False}
+        )
+    digest = hashlib.sha256(value).hexdigest()
+    kept_key = None if key is None else key[:KEPT_KEY_BYTES]
+    cut = bare.model_copy(update={"key": kept_key, "value": value[:CUT_VALUE_BYTES], "value_sha256": digest})
+    if size - len(value) <= CUT_VALUE_BYTES:
+        yield cut.model_copy(update={"headers": headers})
+    yield cut
+    yield cut.model_copy(update={"value": b""})
+    yield bare.model_copy(
+        update={"detail": bare.detail[:SMALLEST_DETAIL_CHARS], "value_sha256": digest if value else None}
+    )
+
+
+def _text(text: str) -> str:
+    """Replace characters that UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Outcomes of a topic's latest records: True for a dead letter."""
+
+    latest: deque[bool]
+    consecutive: int = 0
+    aside: int = 0
+
+    def add(self, *, aside: bool) -> None:
+        if len(self.latest) == self.latest.maxlen and self.latest[0]:
+            self.aside -= 1
+        self.latest.append(aside)
+        self.aside += aside
+        self.consecutive = self.consecutive + 1 if aside else 0
+
+
+class DeadLetterLimit:
+    """Stops a worker that would turn every record into a dead letter: a setting or a producer is wrong then.
+
+    Args:
+        limit: The limit; None for no limit.
+    """
+
+    def __init__(self, limit: DeadLetterLimitSettings | None) -> None:
+        self._limit = limit
+        self._tallies: defaultdict[str, _Tally] = defaultdict(
+            lambda: _Tally(deque(maxlen=RATIO_OVER_RECORDS))
+        )
+
+    def finished(self, topic: str) -> None:
+        """Count a record that did not become a dead letter."""
+        if self._limit is not None:
+            self._tallies[topic].add(aside=False)
+
+    def set_aside(self, topic: str) -> None:
+        """Count a record that is about to become a dead letter.
+
+        Raises:
+            DeadLetterLimitError: The record exceeds the limit.
+        """
+        limit = self._limit
+        if limit is None:
+            return
+        tally = self._tallies[topic]
+        tally.add(aside=True)
+        if limit.consecutive is not None and tally.consecutive > limit.consecutive:
+            raise DeadLetterLimitError(
+                f"{tally.consecutive} consecutive records of {topic} would become dead letters, "
+                "dead_letters.limit.consecutive is "
+                f"{limit.consecutive}; check the latest dead letters, then fix their cause or raise the limit"
+            )
+        full = len(tally.latest) == tally.latest.maxlen
+        if limit.ratio is not None and full and tally.aside > limit.ratio * len(tally.latest):
+            raise DeadLetterLimitError(
+                f"{tally.aside} of the latest {len(tally.latest)} records of {topic} would become dead "
+                f"letters, dead_letters.limit.ratio is {limit.ratio:g}; check the latest dead letters, then "
+                "fix their cause or raise the limit"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Selects dead letters.
+
+    Args:
+        reasons: Reasons to select; empty for all.
+        topics: Source topics to select; empty for all.
+    """
+
+    reasons: Collection[str] = ()
+    topics: Collection[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def fits(self, letter: DeadLetter) -> bool:
+        """Return whether a dead letter is selected."""
+        return (
+            (not self.reasons or letter.reason in self.reasons)
+            and (not self.topics or letter.topic in self.topics)
+            and (self.since is None or letter.failed_at >= self.since)
+            and (self.until is None or letter.failed_at < self.until)
+        )
+
+
+@dataclass(slots=True)
+class Matches:
+    """Counts of selected dead letters."""
+
+    by_topic: Counter[tuple[str, str]] = field(default_factory=Counter)
+    cut: int = 0
+    unreadable: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of originals that can be sent."""
+        return self.by_topic.total()
+
+
+async def select(
+    records: AsyncIterable[Record], query: Query, matches: Matches
+) -> AsyncIterator[tuple[str, DeadLetter]]:
+    """Yield each selected, untruncated dead letter with its position, and count all."""
+    async for record in records:
+        letter = _letter(record.value)
+        if letter is None:
+            matches.unreadable += 1
+        elif query.fits(letter) and letter.truncated:
+            matches.cut += 1
+        elif query.fits(letter):
+            matches.by_topic[letter.topic, letter.reason] += 1
+            yield f"{record.topic}/{record.partition}/{record.offset}", letter
+
+
+def _letter(value: bytes | None) -> DeadLetter | None:
+    try:
+        return DeadLetter.model_validate_json(value or b"")
+    except ValidationError:
+        return None
+
+
+async def send_again(
+    producer: Any,
+    originals: AsyncIterator[tuple[str, DeadLetter]],
+    *,
+    rate: float | None,
+    stop: asyncio.Event,
+) -> tuple[int, list[str]]:
+    """Send originals with their key, value and headers, and wait until the broker confirms each.
+
+    Args:
+        rate: Records per second; None for no limit.
+    """
+    sent = 0
+    problems: list[str] = []
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    async for position, letter in originals:
+        if stop.is_set():
+            break
+        headers = [(one.name, one.value) for one in letter.headers if one.name != SENT_AGAIN]
+        try:
+            await producer.send_and_wait(
+                letter.topic,
+                letter.value,
+                key=letter.key,
+                headers=[*headers, (SENT_AGAIN, position.encode())],
+                timestamp_ms=None if letter.timestamp is None else round(letter.timestamp.timestamp() * 1000),
+            )
+        except KafkaError as error:
+            problems.append(f"{position}: {error!r}")
+        else:
+            sent += 1
+        if rate is not None:
+            await asyncio.sleep(max(started + sent / rate - loop.time(), 0))
+    return sent, problems
