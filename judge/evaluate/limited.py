@@ -51,10 +51,7 @@ _SERVE: Final = (
 
 _OF_TEXTS: Final[tuple[FailedType, str]] = (
     "verification_timeout",
-    (
-        "its texts could not be processed: {}; shorten them, lower judge.max_context_chars or raise "
-        "judge.verification_seconds"
-    ),
+    ("its texts could not be processed: {}; shorten them"),
 )
 _OF_A_METRIC: Final[tuple[FailedType, str]] = ("metric_error", "{}; correct it, or raise its limit")
 

@@ -12,12 +12,11 @@ from judge.metric import Metric
 from schemas import JudgeTask, QAEvent
 from streams.errors import DecodeError
 from streams.intake.from_settings import (
-    conversation_bounds,
+    joining_bounds,
     json_reader,
     metric_routes,
     reading_policy,
     sampling_policy,
-    trace_bounds,
     trace_reader,
 )
 from streams.intake.joining.conversations import joined
@@ -63,7 +62,6 @@ def selectors(
             policy,
             metric_routes(settings, unit),
             metrics,
-            verification_seconds=settings.judge.verification_seconds,
             replay_id=replay_id,
         )
         for unit in UNITS
@@ -98,10 +96,9 @@ class Selection:
         self._read = reading_policy(settings)
         self._predicate = None if otlp else push_down(self._read, self._ingest)
         self._reader = trace_reader(ingest) if otlp else None
-        self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0
+        joins = ingest.otlp.unit == "trace" if otlp else bool(self._whole.routes)
+        self.straddle_seconds = joining_bounds(ingest).longest if joins else 0
         """Seconds before and after the time range in which its traces or conversations may have records."""
-        if self._whole.routes:
-            self.straddle_seconds = ingest.conversations.max_seconds
 
     async def tasks(
         self, records: Records, passage: Passage, inside: Inside
@@ -164,7 +161,7 @@ class Selection:
             return
         if not self._policy.decide_event(event, record.key).keep:
             return
-        bounds = conversation_bounds(self._settings.ingest.conversations)
+        bounds = joining_bounds(self._settings.ingest)
         join = joins.setdefault(record.partition, _PartitionJoin(bounds))
         for first, events in join.add(record, {event.conversation_id: [event]}):
             if inside(first):
@@ -176,7 +173,7 @@ class Selection:
         self, reader: OtlpReader, records: Records, passage: Passage, inside: Inside
     ) -> AsyncIterator[_Found]:
         joins: dict[int, _PartitionJoin[Span]] = {}
-        bounds = trace_bounds(self._settings.ingest.otlp)
+        bounds = joining_bounds(self._settings.ingest)
         sampler = TraceSampler(self._read)
         async for record in records:
             passage.records += inside(record)

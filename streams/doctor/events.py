@@ -10,6 +10,7 @@ from typing import Final
 
 from aiokafka.errors import KafkaError
 
+from judge.evaluate.guard import TextLimits
 from judge.metrics.registry import BUILT_IN
 from judge.text.citations import tagged_claims, unread_citations
 from judge.text.printable import printable
@@ -115,7 +116,7 @@ def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
     answers = [
         (event.answer, read_sources(event.context, pattern=metric.citation_pattern).citing)
         for event in (one.event for one in outcomes)
-        if event is not None and event.context and len(event.answer) <= settings.judge.max_answer_chars
+        if event is not None and event.context and len(event.answer) <= TextLimits().answer
     ]
     uncited = [(answer, citing) for answer, citing in answers if not tagged_claims(answer, citing)]
     if not uncited or 2 * len(uncited) <= len(answers):

@@ -6,6 +6,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import Final
 
 from streams.errors import SettingsError
 from streams.intake.joining.join import Bounds
@@ -16,14 +17,20 @@ from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
 from streams.intake.selector import EventCondition, Route
 from streams.settings import (
-    ConversationSettings,
-    OtlpSettings,
     RegistrySettings,
     SamplingSettings,
     Settings,
 )
 from streams.settings.intake import IngestSettings
 from streams.settings.metrics import Unit
+
+GRACE_SECONDS: Final = 5.0
+"""Time from a trace's root span until the trace is closed."""
+TRACE_IDLE_SECONDS: Final = 60.0
+CONVERSATION_IDLE_SECONDS: Final = 300.0
+LONGEST_IDLE_TIMES: Final = 12
+GROUP_BYTES: Final = 4_096
+"""What an open trace or conversation counts for at least: the memory of many small ones."""
 
 
 def sampling_policy(sampling: SamplingSettings, *, least_rate: float = 0.0) -> SamplingPolicy:
@@ -58,25 +65,16 @@ def trace_reader(ingest: IngestSettings) -> OtlpReader:
     return OtlpReader(unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping)
 
 
-def trace_bounds(otlp: OtlpSettings) -> Bounds:
-    """Return the bounds for joining traces."""
+def joining_bounds(ingest: IngestSettings) -> Bounds:
+    """Return the bounds for joining traces, or conversations, which are never known to be complete."""
+    is_trace, size = ingest.format == "otlp", ingest.max_open_bytes
+    idle = ingest.idle_seconds or (TRACE_IDLE_SECONDS if is_trace else CONVERSATION_IDLE_SECONDS)
     return Bounds(
-        grace=otlp.grace_seconds,
-        idle=otlp.idle_seconds,
-        longest=otlp.max_seconds,
-        groups=otlp.max_traces,
-        size=otlp.max_bytes,
-    )
-
-
-def conversation_bounds(conversations: ConversationSettings) -> Bounds:
-    """Return the bounds for joining conversations, which are never known to be complete."""
-    return Bounds(
-        grace=0,
-        idle=conversations.idle_seconds,
-        longest=conversations.max_seconds,
-        groups=conversations.max_open,
-        size=conversations.max_bytes,
+        grace=GRACE_SECONDS if is_trace else 0,
+        idle=idle,
+        longest=LONGEST_IDLE_TIMES * idle,
+        groups=size // GROUP_BYTES,
+        size=size,
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -35,6 +37,8 @@ from streams.settings import (
 from streams.settings.addresses import sends_key_in_the_clear
 
 _log = structlog.stdlib.get_logger(__name__)
+
+PATIENCE: Final = Patience()
 
 
 def with_own_models(
@@ -309,7 +313,6 @@ def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint
         max_in_flight=endpoint.max_in_flight,
         requests_per_minute=endpoint.requests_per_minute,
         tokens_per_minute=endpoint.tokens_per_minute,
-        call_seconds=endpoint.timeout_seconds,
         parameters=endpoint.parameters,
         context_tokens=endpoint.context_tokens,
     )
@@ -318,17 +321,8 @@ def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint
 def _options(judge: JudgeSettings, confirm_seconds: float) -> JudgingOptions:
     return JudgingOptions(
         max_in_flight=judge.max_in_flight,
-        patience=Patience(
-            timeout_seconds=judge.timeout_seconds,
-            first_wait_seconds=judge.retry.first_wait_seconds,
-            longest_wait_seconds=judge.retry.longest_wait_seconds,
-            breaker_failures=judge.breaker.failures,
-            longest_breaker_seconds=judge.breaker.longest_pause_seconds,
-            confirm_seconds=confirm_seconds,
-        ),
+        patience=replace(PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds),
         max_output_tokens=judge.max_output_tokens,
-        repair_attempts=judge.repair_attempts,
-        verification_seconds=judge.verification_seconds,
     )
 
 
@@ -347,7 +341,7 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         model=endpoint.model,
         base_url=endpoint.base_url,
         api_key="" if key is None else key.get_secret_value(),
-        timeout_seconds=min(judge.timeout_seconds, endpoint.timeout_seconds or judge.timeout_seconds),
+        timeout_seconds=judge.timeout_seconds,
         # Further connections for probes while all others hang.
         max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + MOST_PROBES,
     )

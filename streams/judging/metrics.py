@@ -127,11 +127,8 @@ def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
     Raises:
         SettingsError: Names are redacted, but the engine for that is not installed.
     """
-    limits = TextLimits(
-        question=judge.max_question_chars, answer=judge.max_answer_chars, context=judge.max_context_chars
-    )
     try:
-        return GuardedMetric(metric, redactor=redactor(judge.redact), limits=limits)
+        return GuardedMetric(metric, redactor=redactor(judge.redact), limits=TextLimits())
     except JudgeConfigurationError as error:
         raise SettingsError([str(error)]) from error
 

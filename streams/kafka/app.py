@@ -28,6 +28,9 @@ STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the transport bounds records per topic far lower. A full buffer would block delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 0.01
+METADATA_AGE_SECONDS: Final = 30.0
+"""Added partitions are read after it."""
+PRODUCER_TIMEOUT_SECONDS: Final = 40.0
 COMMIT_INTERVAL_SECONDS: Final = 0.5
 """How long a record may wait to share a request with others."""
 
@@ -145,13 +148,12 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         broker_session_timeout=session,
         # `transport.ranges` handles offsets out of range, `offsets` groups without offsets.
         consumer_auto_offset_reset="none",
-        consumer_group_instance_id=kafka.group_instance_id,
-        consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),
+        consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_acks=-1,
         producer_linger=LINGER_SECONDS,
         producer_max_request_size=MAX_REQUEST_BYTES,
-        producer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),
-        producer_request_timeout=kafka.producer_timeout_seconds,
+        producer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
+        producer_request_timeout=PRODUCER_TIMEOUT_SECONDS,
         processing_guarantee="at_least_once",
         agent_supervisor="mode.CrashingSupervisor",
         stream_buffer_maxsize=STREAM_BUFFER_RECORDS,

@@ -12,7 +12,6 @@ from streams.settings.broker import (
     TopicSettings,
 )
 from streams.settings.intake import (
-    ConversationSettings,
     IngestSettings,
     OtlpSettings,
     RegistrySettings,
@@ -44,7 +43,6 @@ __all__ = [
     "BasicAuthSettings",
     "BudgetSettings",
     "CacheSettings",
-    "ConversationSettings",
     "DeadLetterLimitSettings",
     "DeadLetterSettings",
     "EndpointSettings",

@@ -168,18 +168,12 @@ class KafkaSettings(Section):
     """host:port, several separated by commas."""
     group_id: str = Field(default="judgestream", min_length=1, max_length=200)
     """Consumer group."""
-    group_instance_id: str | None = Field(default=None, min_length=1, max_length=200)
-    """Static group membership: rolling restarts cause no rebalance. Differs for each worker."""
     security: SecuritySettings = Field(default_factory=SecuritySettings)
     start: Annotated[Literal["latest", "earliest"] | AwareDatetime, BeforeValidator(_start)] = "latest"
     """Where a group without committed offsets starts on the events topic: latest, earliest (judges the whole
     backlog), or a time such as 2026-11-01T00:00:00Z."""
     session_timeout_seconds: float = Field(default=30, ge=1, le=1800)
     """Time without heartbeats after which a worker loses its partitions; it sends 30 in that time."""
-    metadata_age_seconds: float = Field(default=30, ge=1, le=600)
-    """Interval of metadata refreshes; added partitions are read after it."""
-    producer_timeout_seconds: float = Field(default=40, ge=1, le=600)
-    """Time limit of a produce request."""
 
     @property
     def heartbeat_interval_seconds(self) -> float:

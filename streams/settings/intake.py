@@ -12,8 +12,6 @@ from streams.settings.addresses import web_address
 from streams.settings.base import FilePath, Rate, Seconds, Secret, Section, refuse, repeated
 from streams.settings.mapping import mapping_problems
 
-MaxBytes = Annotated[int, Field(ge=1_048_576, le=17_179_869_184)]
-
 
 def _as_texts(value: object) -> object:
     # YAML reads `tier: 1` and `beta: true` as a number and a boolean; event labels are converted to strings
@@ -62,44 +60,6 @@ class OtlpSettings(Section):
     """trace: one event per trace; spans are joined, so records must be keyed by trace id
     (partition_traces_by_id of the Collector's Kafka exporter). span: one event per model call, without a
     join."""
-    grace_seconds: float = Field(default=5, ge=0, le=600)
-    """Time from a trace's root span until the trace is closed."""
-    idle_seconds: Seconds = 60
-    """Idle time after which a trace without a root span is closed."""
-    max_seconds: Seconds = 600
-    """Maximum age of a trace, from its first span."""
-    max_traces: int = Field(default=20_000, ge=1, le=10_000_000)
-    """Maximum number of open traces; above it the oldest are closed early."""
-    max_bytes: MaxBytes = 134_217_728
-    """Maximum bytes of records with open traces; above it the oldest traces are closed early."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        shortest = max(self.grace_seconds, self.idle_seconds)
-        if self.max_seconds < shortest:
-            what = f"must be at least grace_seconds and idle_seconds ({shortest:g})"
-            refuse([("max_seconds", f"{what}, got {self.max_seconds:g}; raise it")])
-        return self
-
-
-class ConversationSettings(Section):
-    """When a conversation is judged (metrics with `unit: conversation`)."""
-
-    idle_seconds: Seconds = 300
-    """Idle time after which a conversation is closed."""
-    max_seconds: Seconds = 3600
-    """Maximum age of a conversation, from its first event. Offsets are held no longer than this."""
-    max_open: int = Field(default=20_000, ge=1, le=10_000_000)
-    """Maximum number of open conversations; above it the oldest are closed early."""
-    max_bytes: MaxBytes = 134_217_728
-    """Maximum bytes of records with open conversations; above it the oldest are closed early."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.max_seconds < self.idle_seconds:
-            what = f"must be at least idle_seconds ({self.idle_seconds:g})"
-            refuse([("max_seconds", f"{what}, got {self.max_seconds:g}; raise it")])
-        return self
 
 
 class RegistryAuthSettings(Section):
@@ -130,9 +90,13 @@ class IngestSettings(Section):
     otlp: OtlpSettings = Field(default_factory=OtlpSettings)
     registry: RegistrySettings | None = None
     """Schema registry for records in Confluent's wire format (Avro, JSON, Protobuf)."""
-    conversations: ConversationSettings = Field(default_factory=ConversationSettings)
     max_event_bytes: int = Field(default=4_194_304, ge=1_000, le=104_857_600)
     """Larger records become dead letters."""
+    idle_seconds: Seconds | None = None
+    """Idle time after which a conversation (300 by default), or a trace without a root span (60), is closed;
+    at the latest twelve times this long after its first record. Offsets are held no longer than this."""
+    max_open_bytes: int = Field(default=134_217_728, ge=1_048_576, le=17_179_869_184)
+    """Maximum bytes of records with open traces or conversations; above it the oldest are closed early."""
     mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(default_factory=dict)
     """Maps other JSON to an event: event field (or labels.<name>, fields.<name>) to JMESPath expression. With
     format otlp the expressions read the normalised trace; other fields are found automatically."""

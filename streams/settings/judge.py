@@ -60,8 +60,6 @@ class EndpointSettings(Section):
     """Request limit; default: the x-ratelimit-* headers."""
     tokens_per_minute: float | None = Field(default=None, gt=0, le=10_000_000_000)
     """Token limit, input plus output; default: headers."""
-    timeout_seconds: float | None = Field(default=None, gt=0, le=3600)
-    """Time limit of one call to this endpoint, if lower than judge.timeout_seconds."""
     usd_per_million_tokens: PriceSettings | None = None
     """Prices; default: the published ones of a known provider."""
 
@@ -70,45 +68,22 @@ class EndpointSettings(Section):
         return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
 
 
-class RetrySettings(Section):
-    """Pauses between retries of a verdict after temporary failures; doubled each time, with jitter."""
-
-    first_wait_seconds: float = Field(default=0.5, ge=0.01, le=60)
-    """Longest first pause between retries."""
-    longest_wait_seconds: float = Field(default=30, ge=0.1, le=600)
-    """Longest pause between retries."""
-
-
-class BreakerSettings(Section):
-    """When the breaker opens, and how often it probes the endpoint."""
-
-    failures: int = Field(default=10, ge=1, le=1000)
-    """Consecutive failures that open the breaker; three if no other endpoint answers."""
-    longest_pause_seconds: float = Field(default=5, ge=0.1, le=300)
-    """Longest pause between two calls that probe an open breaker's endpoint."""
-
-
 class BudgetSettings(Section):
-    """Cost limits of judging per worker, by hours and days of UTC. `budget: none` sets no limit."""
+    """Cost limits of judging per worker and day of UTC. `budget: none` sets no limit."""
 
     unlimited: bool = False
     """No limit (same as `budget: none`). Otherwise a paid endpoint requires a limit."""
     usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000)
     """US dollars."""
-    usd_per_hour: float | None = Field(default=None, gt=0, le=1_000_000)
-    """US dollars."""
     calls_per_day: Count | None = None
     """Judge calls."""
-    calls_per_hour: Count | None = None
-    """Judge calls."""
     when_spent: Literal["defer", "lower_rate"] = "defer"
-    """defer: tasks wait in Kafka for the next hour or day; lower_rate: additionally, from 80% on fewer events
+    """defer: tasks wait in Kafka for the next day; lower_rate: additionally, from 80% on fewer events
     are sampled, with their probability recorded (intake and judge in one worker)."""
 
     @model_validator(mode="after")
     def _limit_or_none(self) -> Self:
-        names = ("usd_per_day", "usd_per_hour", "calls_per_day", "calls_per_hour")
-        limits = [name for name in names if getattr(self, name) is not None]
+        limits = [name for name in ("usd_per_day", "calls_per_day") if getattr(self, name) is not None]
         if self.unlimited and limits:
             refuse([("unlimited", f"must be false beside {limits[0]} (got true); keep one of them")])
         return self
@@ -147,24 +122,11 @@ class JudgeSettings(Section):
     """Maximum concurrent judge calls per worker."""
     timeout_seconds: float = Field(default=30, gt=0, le=3600)
     """Time limit of one call."""
-    retry: RetrySettings = Field(default_factory=RetrySettings)
-    breaker: BreakerSettings = Field(default_factory=BreakerSettings)
-    repair_attempts: int = Field(default=2, ge=0, le=5)
-    """Maximum calls to repair an invalid reply."""
     max_output_tokens: int = Field(default=4096, ge=64, le=131_072)
     """Maximum length of a reply, in tokens."""
-    max_question_chars: int = Field(default=50_000, ge=1, le=10_000_000)
-    """Longer questions are not judged: the result fails as context_too_long."""
-    max_answer_chars: int = Field(default=50_000, ge=1, le=10_000_000)
-    """Longer answers are not judged: the result fails as context_too_long."""
-    max_context_chars: int = Field(default=1_000_000, ge=1, le=10_000_000)
-    """Limit for reference and cited pages together; longer ones fail as context_too_long."""
     event_loop: Literal["asyncio", "uvloop"] = "asyncio"
     """The worker's event loop. uvloop (an extra) may close the wrong socket when connections of the judge
     fail while they are being made: Kafka's connection, or the process, is lost."""
-    verification_seconds: float = Field(default=10, ge=0.1, le=300)
-    """Time limit for checking an event's texts or a reply; beyond it the event fails as
-    verification_timeout."""
     redact: tuple[Kind, ...] = ()
     """What to redact in all texts before they leave the process; names needs the extra presidio."""
     cache: CacheSettings = Field(default_factory=CacheSettings)

@@ -18,6 +18,7 @@ from judge.text.plain_yaml import PlainYamlError, read_yaml
 from streams.errors import SettingsError
 from streams.settings.base import Secret
 from streams.settings.problems import describe, explain, without_problems
+from streams.settings.removed import removal
 from streams.settings.tree import Settings
 from streams.settings.walk import dotted, names_at, section_of, suggest, type_at, walk
 
@@ -134,7 +135,12 @@ def _override(document: dict[str, Any], env: Mapping[str, str]) -> Iterator[str]
         parts = _parts(name.removeprefix(ENV_PREFIX).lower())
         declared = type_at(Settings, parts)
         if declared is None:
-            yield f"{name} is not a setting; {_suggest_variable(parts)}"
+            reason = removal(parts)
+            yield (
+                f"{name} is not a setting; {_suggest_variable(parts)}"
+                if reason is None
+                else f"{name} was removed: {reason}"
+            )
             continue
         try:
             value = _parse(env[name], declared)

@@ -47,9 +47,8 @@ class MonitorSettings(Section):
     baseline_samples: int = Field(default=60, ge=10, le=1_000_000)
     """Judged answers for the first baseline of a series; recomputed with every doubling."""
     min_drop: float = Field(default=0.1, gt=0, le=5)
-    """Smallest relevant fall of a mean, in points of a scale five wide; proportional on others."""
-    min_share_rise: float = Field(default=0.02, gt=0, lt=1)
-    """Smallest relevant rise of the share of low scores."""
+    """Smallest relevant fall of a mean, in points of a scale five wide; proportional on others, and for the
+    rise of a share (0.02)."""
     shares: dict[MetricName, Annotated[tuple[float, ...], Field(max_length=8)]] = Field(default_factory=dict)
     """By metric, levels: the share of scores at or below each is monitored. Default: the lowest third of the
     scale; an empty list monitors only the mean."""
@@ -65,6 +64,11 @@ class MonitorSettings(Section):
     rest) is spent."""
     samples_per_false_alarm: int = Field(default=20_000, ge=100, le=1_000_000_000)
     """Judged answers of a metric per allowed false alarm."""
+
+    @property
+    def min_share_rise(self) -> float:
+        """Smallest relevant rise of the share of low scores, which has a scale one wide."""
+        return min(self.min_drop / 5, 0.99)
 
 
 class StoreSettings(Section):

@@ -11,13 +11,12 @@ from judge.metric import Metric
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
 from streams.intake.from_settings import (
-    conversation_bounds,
+    joining_bounds,
     json_reader,
     metric_routes,
     open_registry,
     reading_policy,
     sampling_policy,
-    trace_bounds,
     trace_reader,
 )
 from streams.intake.joining.conversations import ConversationIntake
@@ -68,18 +67,15 @@ def make_intake(
     """
     ingest = json_reader(settings.ingest)
     otlp = settings.ingest.format == "otlp"
-    seconds = settings.judge.verification_seconds
     registry = None if otlp else open_registry(settings.ingest.registry, env)
     read = partial(
         ingest.read,
         unpack=None if registry is None else registry.json,
-        beside=partial(read_beside, seconds=seconds),
+        beside=read_beside,
     )
     policy, reading = sampling_policy(settings.sampling), reading_policy(settings)
 
-    bounds = (
-        trace_bounds(settings.ingest.otlp) if otlp else conversation_bounds(settings.ingest.conversations)
-    )
+    bounds = joining_bounds(settings.ingest)
     joining = Joining(
         counts=counts,
         bounds=bounds,
@@ -92,15 +88,13 @@ def make_intake(
     rate_factor = _rate_factor(settings, spending, agents)
 
     def intake(routes: tuple[Route, ...]) -> Intake:
-        selector = Selector(policy, routes, metrics, verification_seconds=seconds, rate_factor=rate_factor)
+        selector = Selector(policy, routes, metrics, rate_factor=rate_factor)
         return Intake(read=read, selector=selector, output=output, counts=counts)
 
     events, whole = intake(metric_routes(settings)), metric_routes(settings, "conversation")
     if otlp:
         reader = trace_reader(settings.ingest)
-        traces = TraceIntake(
-            reader=reader, sampler=TraceSampler(reading), intake=events, joining=joining, seconds=seconds
-        )
+        traces = TraceIntake(reader=reader, sampler=TraceSampler(reading), intake=events, joining=joining)
         return MadeIntake(
             part=traces,
             predicate=None if reading.keeps_all else TracePushDown(reading, reader),

@@ -32,9 +32,10 @@ from tests.integration.cluster import COPIES, KafkaCluster
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka
 from tests.integration.stage import Stage
+from tests.integration.tuning import PATIENCE, environment
 from tests.integration.wire_client import create_topic
 
-PROGRAM: Final = Path(sys.executable).with_name("judgestream")
+PROGRAM: Final = (sys.executable, "-m", "tests.chaos.program")
 PARTITIONS: Final = 6
 LOG_LINES: Final = 100
 """The most log lines of a worker in any fault."""
@@ -42,16 +43,17 @@ SESSION_SECONDS: Final = 10
 """A worker that is silent for this long loses its partitions; longer than a busy machine delays a
 heartbeat."""
 JUDGE_TIMEOUT_SECONDS: Final = 2
-METADATA_AGE_SECONDS: Final = 2
 _SETTINGS: Final = {
     **settings_changes(),
     "kafka.session_timeout_seconds": SESSION_SECONDS,
-    "kafka.producer_timeout_seconds": 10,
-    "kafka.metadata_age_seconds": METADATA_AGE_SECONDS,
     "judge.timeout_seconds": JUDGE_TIMEOUT_SECONDS,
-    "judge.retry.longest_wait_seconds": 1,
-    "judge.breaker.longest_pause_seconds": 1,
 }
+_CONSTANTS: Final = {
+    "streams.kafka.app.PRODUCER_TIMEOUT_SECONDS": 10,
+    "streams.kafka.app.METADATA_AGE_SECONDS": 2,
+    PATIENCE: {"longest_wait_seconds": 1, "longest_breaker_seconds": 1},
+}
+"""Not for the worker of an earlier version, which waits longer."""
 _LOOK_AGAIN_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 0.1
 
@@ -131,7 +133,6 @@ class Arena:
         self,
         *,
         workers: int | None = None,
-        static: bool = False,
         session_seconds: int = SESSION_SECONDS,
         stretch: float = 1.0,
     ) -> None:
@@ -139,12 +140,11 @@ class Arena:
 
         Args:
             workers: The number of workers, if not the whole crew.
-            static: Whether each keeps its place in the group over a restart.
             session_seconds: A worker that is silent for this long loses its partitions.
             stretch: A factor on the time of producing, for long faults.
         """
         self.stage.changes["kafka.session_timeout_seconds"] = session_seconds
-        await self.start_workers(self.crew if workers is None else workers, static=static)
+        await self.start_workers(self.crew if workers is None else workers)
         self.start_feed(stretch=stretch)
         await self.judged(20)
 
@@ -152,9 +152,8 @@ class Arena:
         self,
         count: int,
         *,
-        static: bool = False,
         agents: Sequence[AgentName] = AGENTS,
-        program: Sequence[str] = (str(PROGRAM),),
+        program: Sequence[str] = PROGRAM,
         settings: Path | None = None,
         own: Mapping[str, str] | None = None,
     ) -> None:
@@ -162,7 +161,6 @@ class Arena:
 
         Args:
             count: The number of workers.
-            static: Whether each keeps its place in the group over a restart.
             agents: The agents that each runs.
             program: The program that runs them.
             settings: Their settings file, if not the common one.
@@ -174,16 +172,15 @@ class Arena:
         started = []
         for number in range(len(self.workers), len(self.workers) + count):
             name = f"worker-{number}"
-            environment = {
+            variables = {
                 **os.environ,
+                **environment(_CONSTANTS),
                 **{f"JUDGESTREAM_{key}": value for key, value in (own or {}).items()},
             }
-            if static:
-                environment["JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID"] = name
             if self.proxies:
                 servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.proxies)
-                environment["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = servers
-            started.append(Worker(name, command, environment, self.directory / f"{name}.log"))
+                variables["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = servers
+            started.append(Worker(name, command, variables, self.directory / f"{name}.log"))
         self.workers += started
         for worker in started:
             await worker.start()

@@ -72,7 +72,7 @@ def _settings(directory: Path, base_url: str) -> dict[str, Any]:
     return {
         "sampling.default_rate": _POLICY.rate,
         "sampling.key": "record_key",
-        "ingest.conversations": {"idle_seconds": 2, "max_seconds": 60},
+        "ingest.idle_seconds": 2,
         "metrics": {name: own[name] for name in _POLICY.metrics},
         "judge.endpoints": [
             {"name": f"juror-{number}", "base_url": base_url, "model": f"m{number}"} for number in range(JURY)

@@ -17,7 +17,7 @@ from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, PROGRAM, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.chaos.jumping_clock import JUMPED
-from tests.chaos.processes import END_SECONDS, Worker
+from tests.chaos.processes import Worker
 from tests.chaos.team import TEAM
 from tests.integration.deadlines import until
 
@@ -93,23 +93,13 @@ async def all_killed(arena: Arena) -> Report:
     return await arena.verdict()
 
 
-async def _restart_one_after_the_other(arena: Arena, *, static: bool) -> Report:
-    await arena.begin(static=static, stretch=3)
+@fault("rolling restart", workers=3)
+async def rolling_restart(arena: Arena) -> Report:
+    """SIGTERM of three workers one after the other: each exits with 0, and the others continue."""
+    await arena.begin(stretch=3)
     for worker in arena.workers:
         await _roll(arena, worker)
     return await arena.verdict(dead_letters=0)
-
-
-@fault("rolling restart, dynamic membership", workers=3)
-async def rolling_restart(arena: Arena) -> Report:
-    """SIGTERM of three workers one after the other: each exits with 0, and the others continue."""
-    return await _restart_one_after_the_other(arena, static=False)
-
-
-@fault("rolling restart, static membership", workers=3)
-async def rolling_restart_static(arena: Arena) -> Report:
-    """The same with static membership."""
-    return await _restart_one_after_the_other(arena, static=True)
 
 
 @fault("stop longer than the session")
@@ -215,8 +205,8 @@ async def mixed_settings(arena: Arena) -> Report:
     """Three workers of one group with different timeouts and limits, each then restarted with another's."""
     mixture = (
         {"KAFKA__SESSION_TIMEOUT_SECONDS": "6", "JUDGE__TIMEOUT_SECONDS": "5"},
-        {"KAFKA__GROUP_INSTANCE_ID": "static", "JUDGE__MAX_IN_FLIGHT": "2"},
-        {"JUDGE__TIMEOUT_SECONDS": "20", "KAFKA__METADATA_AGE_SECONDS": "30"},
+        {"JUDGE__MAX_IN_FLIGHT": "2"},
+        {"JUDGE__TIMEOUT_SECONDS": "20", "KAFKA__SESSION_TIMEOUT_SECONDS": "30"},
     )
     for own in mixture:
         await arena.start_workers(1, own=own)
@@ -225,7 +215,7 @@ async def mixed_settings(arena: Arena) -> Report:
     for worker, other in zip(
         arena.workers, (arena.workers[1], arena.workers[2], arena.workers[0]), strict=True
     ):
-        worker.environment = {**other.environment, "JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID": worker.name}
+        worker.environment = other.environment
         await _roll(arena, worker)
     return await arena.verdict(dead_letters=0)
 
@@ -239,27 +229,9 @@ async def mixed_versions(arena: Arena) -> Report:
     arena.start_feed(stretch=4)
     await arena.judged(20)
     for worker in arena.workers:
-        await _roll(arena, worker, [str(PROGRAM), "worker", "--config", str(new)])
+        await _roll(arena, worker, [*PROGRAM, "worker", "--config", str(new)])
     await _roll(arena, arena.workers[0], [*before, "worker", "--config", str(old)])
     return await arena.verdict(dead_letters=0)
-
-
-@fault("two workers with one instance id")
-async def one_place_for_two(arena: Arena) -> Report:
-    """The second worker takes the place, the first ends with the reason; only work in flight is repeated."""
-    arena.stage.changes["kafka.group_instance_id"] = "the-same"
-    await arena.start_workers(1)
-    arena.start_feed(stretch=2)
-    await arena.judged(20)
-    await arena.start_workers(1)
-    first = arena.workers[0]
-    assert first.process is not None
-    assert await asyncio.wait_for(first.process.wait(), END_SECONDS) == 1
-    arena.gone.append(first)
-    assert first.lines("with the same kafka.group_instance_id (the-same)")
-    report = await arena.verdict()
-    assert report.duplicates <= report.results
-    return report
 
 
 @fault("offsets reset to the beginning", workers=1)

@@ -25,6 +25,7 @@ from tests.integration.stage import Stage
 from tests.integration.test_replay import Command
 from tests.integration.test_traces import CALL, counts, parts, trace_ids
 from tests.integration.test_worker import Chat
+from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 
@@ -47,9 +48,9 @@ def payloads(ending: str = "pb") -> list[bytes]:
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
     changes = {
         "ingest.format": "otlp",
-        "ingest.otlp": {"grace_seconds": 0.5, "idle_seconds": 2, "max_seconds": 60},
+        "ingest.idle_seconds": 2,
     }
-    return Stage(bootstrap_servers, tmp_path, changes=changes)
+    return Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.5})
 
 
 async def judged(stage: Stage, expected: Sequence[QAEvent]) -> None:
@@ -74,7 +75,7 @@ async def test_records_of_a_collector_are_judged_once(
     """Each sampled event has exactly one result and each trace one outcome, unkeyed, keyed in zstd and in
     JSON with gzip.
     """
-    stage.changes["ingest.otlp"] |= {"unit": unit}
+    stage.changes["ingest.otlp"] = {"unit": unit}
     stage.changes["sampling.default_rate"] = 0.5
     sent = payloads(ending)
     roots = sum(head.roots for one in sent for head in heads(one))
@@ -99,7 +100,7 @@ async def test_a_batch_above_the_limit_is_a_dead_letter(stage: Stage) -> None:
     """A record above the limit is a dead letter that names the setting; with that setting all events are
     judged.
     """
-    stage.changes["ingest.otlp"] |= {"unit": "span"}
+    stage.changes["ingest.otlp"] = {"unit": "span"}
     stage.changes["ingest.max_event_bytes"] = 50_000
     whole = b"".join(payloads())  # concatenated Protobuf requests are one request
     exporters = {"kafka": to_kafka(stage)}
@@ -124,7 +125,7 @@ async def test_batches_within_the_exporters_limit_are_judged(stage: Stage) -> No
     """The exporter drops a batch above 1,000,000 bytes; with `send_batch_max_size`, or batches limited by
     bytes, all events are judged.
     """
-    stage.changes["ingest.otlp"] |= {"unit": "span"}
+    stage.changes["ingest.otlp"] = {"unit": "span"}
     call = {**CALL, "llm.input_messages.0.message.content": "How long? " + "x" * 30_000}
     large = [request(span(1, "call", call, trace_id=one)) for one in trace_ids(60, seed=5)]  # 1.8 MB
     exporters = {"kafka": to_kafka(stage)}
@@ -205,7 +206,8 @@ async def test_sigkill_and_resent_batches_lose_no_result(stage: Stage, judge: En
     """
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     stage.changes |= SOON_MISSED | {"sampling.default_rate": 0.5}
-    stage.changes["ingest.otlp"] = {"grace_seconds": 2, "idle_seconds": 4, "max_seconds": 120}
+    stage.changes["ingest.idle_seconds"] = 4
+    stage.constants[GRACE] = 2
     ids = trace_ids(200, seed=6)
     children_first, roots_first, rootless = ids[:120], ids[120:170], ids[170:]
     kept = {one for one in ids if int(one[-14:], 16) >= 1 << 55}

@@ -17,6 +17,7 @@ from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_traces import counts
 from tests.integration.test_worker import Chat
+from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 from tests.streams.results import failed, scored, unscored
 
@@ -100,7 +101,8 @@ async def test_each_result_is_exported_once_with_its_span(stage: Stage) -> None:
     and over OTLP/HTTP.
     """
     traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
-    stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
+    stage.changes["ingest.format"] = "otlp"
+    stage.constants[GRACE] = 0.5
     async with (
         stage.worker(Chat()),
         collector(stage.directory, {"kafka": to_kafka(stage, **KEYED)}) as source,
@@ -142,7 +144,8 @@ async def test_our_own_spans_are_exported_and_not_judged(stage: Stage) -> None:
     are skipped.
     """
     traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
-    stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
+    stage.changes["ingest.format"] = "otlp"
+    stage.constants[GRACE] = 0.5
     file = stage.directory / "spans.json"
     exporters = {"kafka": to_kafka(stage, **KEYED), "file": {"path": str(file)}}
 

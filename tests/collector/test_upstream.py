@@ -16,6 +16,7 @@ from tests.collector.collector import KEYED, collector, to_kafka
 from tests.integration.stage import Stage
 from tests.integration.test_traces import trace_ids
 from tests.integration.test_worker import Chat
+from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 
 pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
@@ -77,10 +78,10 @@ async def test_weights_include_the_rate_of_a_collectors_sampler(
     """The sampling probability includes the Collector's rate, and the published mean is weighted by it."""
     changes = {
         "ingest.format": "otlp",
-        "ingest.otlp": {"grace_seconds": 0.2, "idle_seconds": 1},
+        "ingest.idle_seconds": 1,
         "sampling": {"default_rate": OWN, "upstream": upstream},
     }
-    stage = Stage(bootstrap_servers, tmp_path, changes=changes)
+    stage = Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.2})
     exporters = {"kafka": to_kafka(stage, **KEYED)}
     sampler = {"probabilistic_sampler": {"mode": mode, "sampling_percentage": 100 * UPSTREAM}}
     few, whole = (trace_ids(TRACES, seed) for seed in (7, 8))

@@ -22,7 +22,9 @@ from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
 from judge.endpoints.openai_chat import MAX_REPLY_BYTES
 from judge.endpoints.options import CONFIRM_SECONDS
 from judge.endpoints.pool import TRIES_BEFORE_NEXT
+from judge.evaluate.evaluator import DEFAULT_REPAIR_ATTEMPTS
 from judge.metrics.coverage import MAX_REFERENCE_BYTES
+from streams.judging.endpoints import PATIENCE
 from streams.settings import JudgeSettings, Settings
 from tests.places import ROOT
 
@@ -40,10 +42,9 @@ def test_the_figures_are_those_of_the_code() -> None:
     """The page has the defaults and limits of the code."""
     defaults = JudgeSettings()
     assert f"`judge.timeout_seconds` ({defaults.timeout_seconds:g})" in TEXT
-    assert f"`retry.first_wait_seconds` ({defaults.retry.first_wait_seconds:g})" in TEXT
-    assert f"`retry.longest_wait_seconds` ({defaults.retry.longest_wait_seconds:g})" in TEXT
-    assert (defaults.breaker.failures, FEW_FAILURES, SILENT_SECONDS) == (10, 3, 3)  # "three within 3 s"
-    assert f"each {defaults.breaker.longest_pause_seconds:g} s at most" in TEXT
+    assert f"{PATIENCE.first_wait_seconds:g} s to {PATIENCE.longest_wait_seconds:g} s" in TEXT
+    assert (PATIENCE.breaker_failures, FEW_FAILURES, SILENT_SECONDS) == (10, 3, 3)  # "three within 3 s"
+    assert f"each {PATIENCE.longest_breaker_seconds:g} s at most" in TEXT
     assert f"confirmed for {CONFIRM_SECONDS:g} s" in TEXT
     assert f"pauses of {FIRST_PAUSE_SECONDS:g}, 1, 2" in TEXT
     assert f"left out for {MISCONFIGURED_SECONDS / 60:g} minutes" in TEXT
@@ -52,7 +53,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert (PAID_TRIES, NEUTRAL_CALLS, MOST_NEUTRAL_CALLS, OUTAGE_CALLS) == (3, 4, 9, 5)
     assert f"the latest {LATEST}" in TEXT
     assert f"more than {UNWELL_SHARE:.0%} of its events" in TEXT
-    assert defaults.repair_attempts == 2  # "two repair turns"
+    assert DEFAULT_REPAIR_ATTEMPTS == 2  # "two repair turns"
     assert f"more than {MAX_REFERENCE_BYTES:,}\n  bytes" in TEXT
 
 

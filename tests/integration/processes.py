@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, Self
@@ -13,6 +14,7 @@ from aiohttp import web
 
 from tests.integration.deadlines import DEADLINE_SECONDS
 from tests.integration.stage import REPLY, Stage
+from tests.integration.tuning import environment
 from tests.judge.fake_openai import completed
 from tests.places import ROOT
 
@@ -86,6 +88,7 @@ async def process(
             str(settings),
             *arguments,
             cwd=ROOT,
+            env={**os.environ, **environment(stage.constants)},
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
         )

@@ -20,6 +20,7 @@ from streams.kafka.topics.table import AGENTS, AgentName
 from streams.settings import Settings
 from streams.worker.run import Running, run_worker
 from tests.integration.deadlines import DEADLINE_SECONDS, until
+from tests.integration.tuning import tuned
 
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
 REPLY = '{"score": 3, "justification": "plain"}'
@@ -42,6 +43,8 @@ class Stage:
     metrics: tuple[str, ...] = ("tone",)
     base_url: str = "http://127.0.0.1:9/v1"
     changes: dict[str, Any] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    """Constants of its workers; see `tuned`."""
     name: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
     access: dict[str, Any] = field(default_factory=dict)
     """Options of the stage's own clients, if the broker requires a login."""
@@ -118,14 +121,15 @@ class Stage:
                 on_ready=ready.set_result,
             )
         )
-        try:
-            await until(lambda: task.done() or ready.done(), "a worker that reads")
-            if task.done():
-                await task
-            yield ready.result(), registry
-        finally:
-            stop.set()
-            await asyncio.wait_for(task, DEADLINE_SECONDS)
+        with tuned(self.constants):
+            try:
+                await until(lambda: task.done() or ready.done(), "a worker that reads")
+                if task.done():
+                    await task
+                yield ready.result(), registry
+            finally:
+                stop.set()
+                await asyncio.wait_for(task, DEADLINE_SECONDS)
 
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
         """Write records to a topic, spread over its partitions."""

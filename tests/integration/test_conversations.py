@@ -25,7 +25,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
     changes = {
         "metrics.whole": {"prompt_pack": str(pack), "unit": "conversation"},
         "sampling": {"key": "record_key"},
-        "ingest": {"conversations": {"idle_seconds": 1, "max_seconds": 60}},
+        "ingest": {"idle_seconds": 1},
     }
     return Stage(bootstrap_servers, tmp_path, changes=changes)
 
@@ -63,7 +63,7 @@ async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, end
     stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
     stage.changes |= SOON_MISSED
     conversations = range(12)
-    stage.changes["ingest"] = {"conversations": {"idle_seconds": 300, "max_seconds": 300}}
+    stage.changes["ingest"] = {"idle_seconds": 300}
 
     async def events_judged() -> bool:
         return {one.event_id for one in await stage.results()} >= {f"e{10 * one}" for one in conversations}
@@ -74,7 +74,7 @@ async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, end
         worker.send_signal(signal.SIGKILL)
         assert await worker.wait() == -signal.SIGKILL
     assert await stage.tasks("whole") == []
-    stage.changes["ingest"] = {"conversations": {"idle_seconds": 5, "max_seconds": 60}}
+    stage.changes["ingest"] = {"idle_seconds": 5}
     await stage.produce_keyed([turn(one, number) for number in range(1, TURNS) for one in conversations])
 
     async def wholes_judged() -> bool:

@@ -248,9 +248,7 @@ async def test_one_record_delays_no_other(broker: RunningBroker, tmp_path: Path)
         changes = {
             "metrics": {"coverage": {}, "relevance": {}},
             "judge.redact": list(KINDS),
-            "judge.verification_seconds": 5,
             "judge.max_in_flight": 32,
-            "judge.repair_attempts": 0,
         }
         stage = Stage(
             broker.bootstrap_servers, tmp_path, partitions=_PARTITIONS, base_url=base_url, changes=changes

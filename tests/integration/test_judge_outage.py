@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before wa
 
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
+from tests.integration.tuning import PATIENCE
 from tests.judge.troubled_judge import Trouble, troubled_judge
 
 EVENTS = 600
@@ -31,9 +32,8 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
         stage.base_url = server.url
         stage.changes = {
             "judge.timeout_seconds": 1,
-            "judge.retry": {"first_wait_seconds": 0.1},
-            "judge.breaker": {"longest_pause_seconds": 0.5},
         }
+        stage.constants = {PATIENCE: {"first_wait_seconds": 0.1, "longest_breaker_seconds": 0.5}}
         async with stage.worker(None) as (running, registry), aiohttp.ClientSession() as session:
             await stage.produce([event(number) for number in range(100)])
             await until(lambda: len(server.answered_at) >= 100, "verdicts before the outage")
@@ -84,8 +84,8 @@ async def test_a_spare_takes_over_and_gives_back(stage: Stage) -> None:
                 {"name": "primary", "base_url": first.url, "model": "m-1"},
                 {"name": "spare", "base_url": spare.url, "model": "m-2", "requests_per_minute": 60_000},
             ],
-            "judge.breaker": {"longest_pause_seconds": 0.5},
         }
+        stage.constants = {PATIENCE: {"longest_breaker_seconds": 0.5}}
         async with stage.worker(None) as (running, registry), aiohttp.ClientSession() as session:
             await stage.produce([event(number) for number in range(100)])
             await until(lambda: len(spare.answered_at) >= 100, "all judged by the spare")

@@ -124,7 +124,6 @@ def document(
         "judge": {
             "endpoints": [dict(one) for one in endpoints],
             "timeout_seconds": 10,
-            "retry": {"first_wait_seconds": 0.05, "longest_wait_seconds": 0.2},
             "redact": ["secrets"],
         },
         "telemetry": {

@@ -23,6 +23,7 @@ from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
+from tests.integration.tuning import GRACE
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import events_of, topic
 from tests.threaded_broker import ThreadedBroker
@@ -37,10 +38,10 @@ FIND = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
     changes = {
         "ingest.format": "otlp",
-        "ingest.otlp": {"grace_seconds": 0.2, "idle_seconds": 1.5, "max_seconds": 5},
+        "ingest.idle_seconds": 1.5,
         "telemetry.labels": ["trace_parts"],
     }
-    return Stage(bootstrap_servers, tmp_path, changes=changes)
+    return Stage(bootstrap_servers, tmp_path, changes=changes, constants={GRACE: 0.2})
 
 
 def parts(trace_id: str) -> list[bytes]:
@@ -123,7 +124,7 @@ async def test_a_worker_that_stops_during_traces_loses_none(stage: Stage) -> Non
 async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stage: Stage) -> None:
     """A root that is read again without its committed children is joined with them."""
     stage.partitions = 1
-    stage.changes["ingest.otlp"] = {"grace_seconds": 0.2, "idle_seconds": 30, "max_seconds": 60}
+    stage.changes["ingest.idle_seconds"] = 30
     whole, other = trace_ids(2, seed=4)
     find, call, root = parts(whole)
 
@@ -151,7 +152,8 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
     """
     stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
     stage.changes |= SOON_MISSED
-    stage.changes["ingest.otlp"] = {"grace_seconds": 0.5, "idle_seconds": 3, "max_seconds": 60}
+    stage.changes["ingest.idle_seconds"] = 3
+    stage.constants[GRACE] = 0.5
     ids = trace_ids(60, seed=3)
     full, twice, rootless = ids[:40], ids[40:50], ids[50:]
     calls = [(one, parts(one)[1]) for one in ids]
@@ -189,10 +191,11 @@ async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path:
             partitions=2,
             changes={
                 "ingest.format": "otlp",
-                "ingest.otlp": {"grace_seconds": 0.5, "idle_seconds": idle, "max_seconds": 60},
+                "ingest.idle_seconds": idle,
                 "telemetry.labels": ["trace_parts"],
                 "kafka.session_timeout_seconds": 3 if "session" in fault else 30,
             },
+            constants={GRACE: 0.5},
         )
         *ids, first, second = trace_ids(42, seed=3)
         async with Endpoint() as endpoint:
@@ -237,7 +240,7 @@ async def test_a_header_of_one_request_hides_no_fall(stage: Stage, sampling: dic
     """A user's tracestate claims that its answer stands for 2^56 answers; the next answers are all wrong."""
     stage.partitions = 1
     stage.changes |= {"sampling": sampling, "monitor": {"labels": [], "baseline_samples": 20}}
-    stage.changes["ingest.otlp"] |= {"unit": "span"}
+    stage.changes["ingest.otlp"] = {"unit": "span"}
     hostile = "ot=th:ffffffffffffff;rv:ffffffffffffff"
 
     async def judge(texts: list[str], seed: int, tracestate: str = "") -> None:
@@ -269,7 +272,7 @@ async def test_recorded_batches_of_a_collector_are_judged(
 
     A too large batch alone is set aside, with the Collector's setting as the remedy.
     """
-    stage.changes["ingest.otlp"] |= {"unit": unit}
+    stage.changes["ingest.otlp"] = {"unit": unit}
     stage.changes["ingest.max_event_bytes"] = 100_000
     values = topic(f"otlp_spans{kind}")
     large = request(span(1, "ask", {**ASK, "padding": "x" * 100_000}, trace_id="f" * 32))

@@ -13,7 +13,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
-from streams.errors import FencedError
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.transport import Consumer, Plan, Room, consumer, consumer_thread
 from streams.settings import KafkaSettings
@@ -334,30 +333,3 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
         await until(asked.is_set, "a commit")
         await asyncio.wait_for(app.stop(), 60)
     assert client._coordinator.generation == -1, "the group was not left"
-
-
-@pytest.mark.parametrize("session_seconds", [6, 300])
-async def test_of_two_workers_with_one_instance_id_the_first_ends_with_the_cause(
-    bench: Bench, session_seconds: int
-) -> None:
-    """The second worker takes over; the first ends with FencedError.
-
-    The first learns it from a heartbeat (every 0.2 s in a session of 6 s) or, with one every 10 s, from its
-    next commit.
-    """
-    changes = {
-        "group_instance_id": "pod-0",
-        "session_timeout_seconds": session_seconds,
-    }
-    bench.kafka = bench.kafka.model_copy(update=changes)
-    await bench.produce(3)
-    async with bench.app() as (first, hands):
-        await until(lambda: len(hands.taken) == 3, "three records")
-        async with bench.app() as (second, others):
-            if session_seconds == 300:
-                await hands.ack(0, 0)
-            await until(lambda: first.crash_reason is not None, "the end of the first")
-            assert isinstance(first.crash_reason, FencedError)
-            assert "kafka.group_instance_id (pod-0)" in str(first.crash_reason)
-            await until(lambda: len(others.taken) == 3, "the records again")
-            assert second.crash_reason is None

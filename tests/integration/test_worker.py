@@ -377,10 +377,8 @@ async def test_hostile_texts_are_judged_like_any(stage: Stage, answer: str) -> N
         await stage.holds(scores=1)
 
 
-@pytest.mark.parametrize("instance", [None, "0"])
-async def test_the_same_broker_serves_one_worker_after_another(stage: Stage, instance: str | None) -> None:
-    """Three workers in one event loop continue from one another, also with one instance id."""
-    stage.changes = {"kafka.group_instance_id": instance and f"{stage.name}-{instance}"}
+async def test_the_same_broker_serves_one_worker_after_another(stage: Stage) -> None:
+    """Three workers in one event loop continue from one another."""
     for number in range(3):
         async with stage.worker(Chat()):
             await stage.produce([event(number)])

@@ -10,8 +10,10 @@ from streams.cli.running import run_until_stopped
 from streams.settings import load_settings
 from streams.telemetry.logs import set_up_logs
 from streams.worker.run import run_worker
+from tests.integration.tuning import tune_process
 
 if __name__ == "__main__":
+    tune_process()
     settings = load_settings(sys.argv[1])
     set_up_logs(settings.telemetry)  # to standard error: the first line of standard output says that it reads
     run_until_stopped(

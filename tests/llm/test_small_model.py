@@ -73,7 +73,6 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
                 ],
                 "max_in_flight": 2,
                 "timeout_seconds": 300,
-                "repair_attempts": 1,
                 "max_output_tokens": MAX_OUTPUT_TOKENS,
             },
         }  # fmt: skip

@@ -68,8 +68,7 @@ INTAKE: Final = (
             Panel(
                 title="Traces and conversations being joined",
                 description="Sampled traces and conversations that are being joined, and records that "
-                "arrived after the close. Many late records: raise `ingest.otlp.grace_seconds`, or "
-                "`ingest.conversations.idle_seconds`.",
+                "arrived after the close. Many late records: raise `ingest.idle_seconds`.",
                 unit="short",
                 no_data=_NO_JOINS,
                 queries=(
@@ -88,7 +87,7 @@ INTAKE: Final = (
                 description="Traces and conversations closed, by reason. *root*: the grace time after the "
                 "root span is over. *idle*: no record for a while. *longest*: at the maximum age. "
                 "*room*: too many are open; raise "
-                "`max_traces`, `max_open` or `max_bytes`.",
+                "`ingest.max_open_bytes`.",
                 unit="ops",
                 no_data=_NO_JOINS,
                 queries=(

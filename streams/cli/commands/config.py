@@ -240,6 +240,5 @@ def _limits(endpoint: EndpointSettings) -> str:
         "concurrent calls": endpoint.max_in_flight,
         "requests per minute": endpoint.requests_per_minute,
         "tokens per minute": endpoint.tokens_per_minute,
-        "seconds per call": endpoint.timeout_seconds,
     }
     return "".join(f", at most {limit:,g} {what}" for what, limit in limits.items() if limit is not None)

@@ -69,7 +69,7 @@ async def test_only_the_parts_that_fell_are_judged() -> None:
 CONVERSATIONS = {
     "metrics": {"refusal": {}, "tone": {"unit": "conversation"}},
     "sampling": {"key": "record_key"},
-    "ingest": {"conversations": {"idle_seconds": 10, "max_seconds": 60}},
+    "ingest": {"idle_seconds": 10},
 }
 
 

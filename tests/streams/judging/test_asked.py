@@ -36,8 +36,9 @@ def settings(url: str, metrics: Mapping[str, Any], **judge: Any) -> Settings:
         | {"usd_per_million_tokens": {"input": 2, "output": 10}}
         for name in ("a", "b")
     ]
-    quick = {"endpoints": endpoints, "retry": {"first_wait_seconds": 0.01}, "budget": "none"}
-    return Settings.model_validate({"metrics": metrics, "judge": {**quick, **judge}})
+    return Settings.model_validate(
+        {"metrics": metrics, "judge": {"endpoints": endpoints, "budget": "none", **judge}}
+    )
 
 
 async def judged(wanted: Settings, name: str, **texts: Any) -> Any:

@@ -163,6 +163,14 @@ def test_unknown_variables_are_refused_with_a_suggestion(name: str, remedy: str)
     assert remedy in str(caught.value)
 
 
+def test_a_variable_of_a_removed_setting_is_refused_with_the_reason() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(None, {"JUDGESTREAM_JUDGE__RETRY__FIRST_WAIT_SECONDS": "1"})
+    assert str(caught.value).startswith(
+        "JUDGESTREAM_JUDGE__RETRY__FIRST_WAIT_SECONDS was removed: pauses double"
+    )
+
+
 def test_a_variable_below_what_is_no_mapping(tmp_path: Path) -> None:
     found = problems(tmp_path, "kafka: text", {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
     assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent in the file is not a mapping" in found[0]

@@ -131,14 +131,14 @@ metrics: {coverage: {}}
 judge:
   endpoints:
     - {name: primary, base_url: "http://a/v1", model: m-1, requests_per_minute: 6000, max_in_flight: 8}
-    - {name: spare, base_url: "http://b/v1", model: m-2, timeout_seconds: 10}
+    - {name: spare, base_url: "http://b/v1", model: m-2, tokens_per_minute: 10}
 """,
         encoding="utf-8",
     )
     assert call("config", "check", str(file)) == 0
     out = capsys.readouterr().out
     assert "m-1 at http://a/v1, at most 8 concurrent calls, at most 6,000 requests per minute\n" in out
-    assert "else spare: m-2 at http://b/v1, at most 10 seconds per call\n" in out
+    assert "else spare: m-2 at http://b/v1, at most 10 tokens per minute\n" in out
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest.CaptureFixture[str]) -> None:

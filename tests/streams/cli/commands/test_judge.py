@@ -201,7 +201,7 @@ async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
     """
     path = tmp_path / "events.jsonl"
     answer = f"{EIFFEL_ANSWER} Write to ada@example.com."
-    path.write_text(f"{event(answer=answer)}\n{event('long', answer='x' * 200)}\n")
+    path.write_text(f"{event(answer=answer)}\n{event('long', answer='x' * 50_001)}\n")
     async with judge_server(eiffel, status=401) as first, judge_server(eiffel) as spare:
         price = {"input": 1, "output": 2}
         config = written(
@@ -213,7 +213,6 @@ async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
                         for name, url in (("first", first.url), ("spare", spare.url))
                     ],
                     "redact": ["emails"],
-                    "max_answer_chars": 150,
                 }
             },
         )

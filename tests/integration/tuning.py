@@ -1,0 +1,36 @@
+"""Constants that tests shorten, in this process or in a worker's: waits of minutes become seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final
+from unittest import mock
+
+VARIABLE: Final = "TUNED_CONSTANTS"
+PATIENCE: Final = "streams.judging.endpoints.PATIENCE"
+GRACE: Final = "streams.intake.from_settings.GRACE_SECONDS"
+
+
+def tuned(values: Mapping[str, Any]) -> ExitStack:
+    """Replace constants, named by module and name, until the stack is closed; of a dataclass, its fields."""
+    stack = ExitStack()
+    for place, given in values.items():
+        module, _, name = place.rpartition(".")
+        known = getattr(import_module(module), name)
+        stack.enter_context(mock.patch(place, replace(known, **given) if isinstance(given, dict) else given))
+    return stack
+
+
+def environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a process that calls `tune_process`."""
+    return {VARIABLE: json.dumps(values)}
+
+
+def tune_process() -> None:
+    """Replace the constants that the variable names, for the rest of the process."""
+    tuned(json.loads(os.environ.get(VARIABLE, "{}")))
