@@ -36,6 +36,7 @@ from streams.settings.outputs import (
     StoreSettings,
     TelemetrySettings,
     TlsSettings,
+    WebSinkSettings,
 )
 from streams.settings.tree import Settings
 
@@ -67,6 +68,7 @@ __all__ = [
     "TelemetrySettings",
     "TlsSettings",
     "TopicSettings",
+    "WebSinkSettings",
     "default_endpoints",
     "load_settings",
     "mask",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from schemas.base import LabelName, LabelValue, MetricName
 from streams.settings.addresses import has_web_scheme, web_address
-from streams.settings.base import FilePath, Secret, Section, refuse
+from streams.settings.base import FilePath, Secret, Section
+from streams.settings.kinds import Kind
 
 DEFAULT_LABELS: Final = ("app", "model")
 """Labels that most products have; the shipped dashboards group by them."""
@@ -17,10 +18,6 @@ _Worse = dict[LabelValue, Literal["up", "down"]]
 LinkTemplate = Annotated[str, AfterValidator(has_web_scheme), Field(max_length=1_000)]
 """An address with placeholders in braces."""
 SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-SinkKind = Literal[
-    "otlp_topic", "otlp_http", "otlp_spans", "langfuse", "phoenix", "mlflow", "webhook", "incident_webhook"
-]
-_NEEDS_SECRET: Final = frozenset({"langfuse", "webhook", "incident_webhook"})
 
 
 class ObjectiveSettings(Section):
@@ -153,33 +150,26 @@ class TelemetrySettings(Section):
     """auto: text on a terminal, JSON elsewhere."""
 
 
-class SinkSettings(Section):
+SinkSecret = Annotated[
+    Secret, Field(description="Langfuse's secret key, a bearer token, or a webhook's signing key.")
+]
+
+
+class SinkSettings(Kind):
     """One receiver of verdicts besides the results topic, for a worker with `--agents sink`."""
 
-    kind: SinkKind
+    group = "judgestream.sinks"
+    kind: str
     """otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the same to a
     Collector; otlp_spans: spans of the judge's own calls to a Collector; langfuse: scores; phoenix: span
     annotations; mlflow: assessments; webhook: signed JSON; incident_webhook: signed JSON, once per
-    incident."""
-    url: Annotated[str, AfterValidator(web_address)] | None = None
+    incident; or a kind of another package."""
+
+
+class WebSinkSettings(SinkSettings):
+    """A receiver with an HTTP interface."""
+
+    url: Annotated[str, AfterValidator(web_address)]
     """The receiver's address: for otlp_http including /v1/logs, for otlp_spans /v1/traces, for webhooks the
     full URL, otherwise the host."""
-    public_key: str | None = Field(default=None, min_length=1)
-    """Langfuse's public key."""
-    secret: Secret | None = None
-    """Langfuse's secret key, a bearer token, or a webhook's signing key."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        problems = []
-        if self.kind == "otlp_topic" and self.url is not None:
-            what = "has no effect with otlp_topic, which writes to topics.evaluations; remove it"
-            problems.append(("url", what))
-        if self.kind != "otlp_topic" and self.url is None:
-            problems.append(("url", f"is required for {self.kind}; name the receiver's address"))
-        if self.kind in _NEEDS_SECRET and self.secret is None:
-            problems.append(("secret_env", f"is required for {self.kind}; set it or secret_file"))
-        if self.kind == "langfuse" and self.public_key is None:
-            problems.append(("public_key", "is required for langfuse; add it"))
-        refuse(problems)
-        return self
+    secret: SinkSecret | None = None

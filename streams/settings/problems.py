@@ -77,7 +77,10 @@ def unknown(model: type[BaseModel], path: Sequence[str | int]) -> str:
     reason = removal(path)
     if reason is not None:
         return f"{dotted(path)} was removed: {reason}"
-    return f"{dotted(path)} is not a setting; {suggest(str(path[-1]), names_at(model, path[:-1]))}"
+    names = names_at(model, path[:-1])
+    if path[-1] in names:
+        return f"{dotted(path)} is not a setting of this kind; remove it"
+    return f"{dotted(path)} is not a setting; {suggest(str(path[-1]), names)}"
 
 
 def as_written(model: type[BaseModel], path: Sequence[str | int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from judge.metrics.registry import BUILT_IN, NAMED
 from schemas.base import MetricName
@@ -40,7 +40,9 @@ class Settings(Section):
     store: StoreSettings = Field(default_factory=StoreSettings)
     review: ReviewSettings = Field(default_factory=ReviewSettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
-    sinks: Annotated[dict[SinkName, SinkSettings], Field(max_length=20)] = Field(default_factory=dict)
+    sinks: Annotated[dict[SinkName, SerializeAsAny[SinkSettings]], Field(max_length=20)] = Field(
+        default_factory=dict
+    )
 
     @model_validator(mode="after")
     def _across(self) -> Self:

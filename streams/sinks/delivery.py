@@ -1,182 +1,184 @@
-"""Delivers verdicts to one receiver in batches, with retries."""
+"""Opens the sinks of the settings, and delivers to each in batches, with retries, at least once.
+
+A record is finished when all sinks have accepted it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import uniform
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic
 
-import aiohttp
 import structlog
+from pydantic import ValidationError
 
-from judge.text.causes import cause_of
-from streams.sinks.receivers import Answer, Call, SinkDownError, refusal
+from judge.extensions import load
+from schemas import RESULT
+from streams.errors import SettingsError
+from streams.kafka.output import Output
+from streams.kafka.record import Record
+from streams.settings import Settings
+from streams.sinks.base import Evaluation, Item, ItemT, Opening, RefusedError, Sink, SinkDownError
+from streams.telemetry.traces import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
 
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 60.0
-MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
-_AGAIN: Final = frozenset({408, 425, 429})
-
-
-class RefusedError(Exception):
-    """The receiver refuses this verdict; a retry does not help."""
-
-
-class Http:
-    """Makes calls to one address.
-
-    Args:
-        timeout_seconds: Time limit of one call.
-    """
-
-    def __init__(self, url: str, timeout_seconds: float) -> None:
-        self._url = url
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self._session: aiohttp.ClientSession | None = None
-
-    async def __call__(
-        self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
-    ) -> Answer:
-        """Make one call.
-
-        Raises:
-            SinkDownError: There is no answer, or a temporary error (5xx, 408, 425, 429), or the credentials
-                are refused (401, 403), which can be corrected without loss.
-        """
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=self._timeout)
-        try:
-            async with self._session.request(
-                method, self._url + path, data=body, headers=headers, allow_redirects=False
-            ) as response:
-                answer = Answer(response.status, await response.content.read(MAX_ANSWER_BYTES))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise SinkDownError(cause_of(error)) from error
-        if answer.status >= 500 or answer.status in _AGAIN or answer.status in {401, 403}:
-            raise SinkDownError(refusal(answer))
-        return answer
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-
-
-class Item(Protocol):
-    """An item to deliver."""
-
-    @property
-    def key(self) -> str:
-        """An id that stays the same on a retry."""
-
-
-ItemT = TypeVar("ItemT", bound=Item)
-TakenT_contra = TypeVar("TakenT_contra", bound=Item, contravariant=True)
-
-
-class Form(Protocol[TakenT_contra]):
-    """A receiver's protocol, for verdicts `streams.sinks.receivers.Receiver`."""
-
-    def wants(self, one: TakenT_contra) -> bool:
-        """Return whether the receiver can represent it."""
-
-    async def send(self, call: Call, batch: Sequence[TakenT_contra]) -> Mapping[str, str]:
-        """Send items; return the reason of each refused one by key."""
 
 
 class Delivery(Generic[ItemT]):
-    """Delivers to one receiver.
+    """Delivers to one sink.
 
-    One request at a time; while it is down, pauses grow and all records wait in Kafka.
+    One batch at a time; while the receiver is down, pauses grow and all records wait in Kafka.
 
     Args:
-        batch: Maximum verdicts per request.
-        linger_seconds: Maximum time to collect a batch.
-        on_outcome: Receives the outcome (delivered, skipped or refused) and the number of verdicts.
+        on_outcome: Receives the outcome (delivered, skipped or refused) and the number of items.
     """
 
-    def __init__(
-        self,
-        name: str,
-        receiver: Form[ItemT],
-        call: Http,
-        *,
-        batch: int,
-        linger_seconds: float,
-        on_outcome: Callable[[str, int], None],
-    ) -> None:
+    def __init__(self, name: str, sink: Sink[ItemT], *, on_outcome: Callable[[str, int], None]) -> None:
         self.name = name
         self.trouble: str | None = None
         """The current error; None if there is none."""
-        self._receiver = receiver
-        self._call = call
-        self._batch = batch
-        self._linger_seconds = linger_seconds
+        self._sink = sink
         self._on_outcome = on_outcome
         self._waiting: deque[tuple[ItemT, asyncio.Future[None]]] = deque()
         self._working: asyncio.Task[None] | None = None
 
-    async def put(self, one: ItemT) -> None:
-        """Deliver a verdict; return when it was accepted.
+    async def put(self, item: ItemT) -> None:
+        """Deliver an item; return when it was accepted.
 
         Raises:
             RefusedError: It was refused.
         """
-        if not self._receiver.wants(one):
+        if not self._sink.wants(item):
             self._on_outcome("skipped", 1)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((one, future))
+        self._waiting.append((item, future))
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work())
         await future
 
     async def close(self) -> None:
-        """Close the connections; undelivered verdicts are read again after a restart."""
+        """Close the sink; undelivered items are read again after a restart."""
         if self._working is not None:
             self._working.cancel()
-        await self._call.close()
+        await self._sink.close()
 
     async def _work(self) -> None:
         while self._waiting:
-            if len(self._waiting) < self._batch:
-                await asyncio.sleep(self._linger_seconds)
-            batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
-            batch = [(one, future) for one, future in batch if not future.done()]  # cancelled meanwhile
+            if len(self._waiting) < self._sink.batch:
+                await asyncio.sleep(self._sink.linger_seconds)
+            size = min(self._sink.batch, len(self._waiting))
+            batch = [self._waiting.popleft() for _ in range(size)]
+            batch = [(item, future) for item, future in batch if not future.done()]  # cancelled meanwhile
             if batch:
                 await self._deliver(batch)
 
     async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[None]]]) -> None:
+        failures: dict[str, Exception]
+        try:
+            refused = await self._send([item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001 - foreign code; each record's agent reports it
+            failures = dict.fromkeys((item.key for item, _ in batch), error)
+        else:
+            failures = {key: RefusedError(why) for key, why in refused.items()}
+            self._on_outcome("refused", len(refused))
+            self._on_outcome("delivered", len(batch) - len(refused))
+        for item, future in batch:
+            failure = failures.get(item.key)
+            if future.done():
+                continue
+            if failure is None:
+                future.set_result(None)
+            else:
+                future.set_exception(failure)
+
+    async def _send(self, items: Sequence[ItemT]) -> Mapping[str, str]:
         wait = FIRST_WAIT_SECONDS
         while True:
             try:
-                refused = await self._receiver.send(self._call, [one for one, _ in batch])
+                refused = await self._sink.send(items)
             except SinkDownError as error:
                 if self.trouble is None:
-                    _log.error(
-                        "a sink fails; retrying until it accepts verdicts",
-                        sink=self.name,
-                        error=str(error),
-                    )
+                    what = "a sink fails; retrying until it accepts verdicts"
+                    _log.error(what, sink=self.name, error=str(error))
                 self.trouble = str(error)
                 await asyncio.sleep(uniform(wait / 2, wait))  # noqa: S311 - jitter, not security
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
                 continue
-            break
-        if self.trouble is not None:
-            _log.info("a sink accepts verdicts again", sink=self.name)
-            self.trouble = None
-        self._on_outcome("refused", len(refused))
-        self._on_outcome("delivered", len(batch) - len(refused))
-        for one, future in batch:
-            if future.done():
-                continue
-            why = refused.get(one.key)
-            if why is None:
-                future.set_result(None)
-            else:
-                future.set_exception(RefusedError(why))
+            if self.trouble is not None:
+                _log.info("a sink accepts verdicts again", sink=self.name)
+                self.trouble = None
+            return refused
+
+
+def open_sinks(
+    settings: Settings,
+    output: Output,
+    *,
+    version: str,
+    env: Mapping[str, str],
+    on_outcome: Callable[[str, str, int], None],
+) -> dict[str, list[Delivery[Any]]]:
+    """Open the sinks of the settings, by what they read: verdicts or incidents.
+
+    Args:
+        on_outcome: Receives a sink's name, an outcome and the number of items.
+
+    Raises:
+        SettingsError: There is no sink, or a secret is missing.
+    """
+    if not settings.sinks:
+        raise SettingsError(["sinks: has no receiver for the agent sink; add one or remove the agent"])
+    ways: dict[str, list[Delivery[Any]]] = {"verdicts": [], "incidents": []}
+    for name, section in settings.sinks.items():
+        kind = load("judgestream.sinks", section.kind, Sink)
+        sink: Sink[Any] = kind(section, Opening(name, settings, env, output, version))
+        ways[sink.reads].append(Delivery(name, sink, on_outcome=partial(on_outcome, name)))
+    return ways
+
+
+class Agent:
+    """What both agents of sinks share."""
+
+    def __init__(self, sinks: Sequence[Delivery[Any]], output: Output) -> None:
+        self._sinks = tuple(sinks)
+        self._output = output
+
+    async def on_surprise(self, record: Any, error: Exception) -> None:
+        """Write the dead letter of a record that caused an unexpected error."""
+        await self._output.dead_letter(record, "undecodable", surprise(error))
+
+    async def _undecodable(self, record: Record, detail: str) -> None:
+        await self._output.dead_letter(record, "undecodable", detail)
+
+    async def _deliver(self, record: Record, item: Item, name: str, event_id: str | None = None) -> None:
+        """Deliver to every sink; a refusal becomes a dead letter, and does not keep it from the others."""
+        outcomes = await asyncio.gather(*(sink.put(item) for sink in self._sinks), return_exceptions=True)
+        for sink, outcome in zip(self._sinks, outcomes, strict=True):
+            if isinstance(outcome, RefusedError):
+                detail = f"sinks.{sink.name}: the receiver refused the {name}, {outcome}"
+                await self._output.dead_letter(record, "unroutable", detail, event_id=event_id)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+
+
+class SinkAgent(Agent):
+    """Delivers results."""
+
+    async def handle(self, record: Record) -> None:
+        """Deliver one result to every receiver."""
+        try:
+            result = RESULT.validate_json(record.value or b"")
+        except ValidationError as error:
+            problems = error.error_count()
+            detail = f"value: is not a result, {problems} problems; is topics.scores the results topic?"
+            await self._undecodable(record, detail)
+            return
+        name = f"verdict of {result.metric}"
+        await self._deliver(record, Evaluation.of(result), name, event_id=result.event_id)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import orjson
 import structlog
 from aiokafka.errors import KafkaError
 from pydantic import ValidationError
@@ -22,13 +21,11 @@ from streams.errors import StreamsError
 from streams.kafka.output import Output
 from streams.kafka.reader import Ranges, TopicReader
 from streams.kafka.record import Record
-from streams.sinks.delivery import Delivery, RefusedError
-from streams.sinks.receivers import Call, refusal
-from streams.sinks.signature import signed_headers
+from streams.settings import Settings
+from streams.sinks.delivery import Agent, Delivery
 from streams.store.views.card import card, lead
 from streams.store.views.incidents import Incident, find, group, part_name, title
 from streams.store.views.report import Report, report_on_scores
-from streams.telemetry.traces import surprise
 
 SETTLE_SECONDS: Final = 20.0
 """Time to wait for alerts of the same cause from other metrics' monitors."""
@@ -52,13 +49,7 @@ def inert(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The start or end of an incident.
-
-    Args:
-        kind: Start or end.
-        explorer: Base URL of the explorer; None if not set.
-        report: Its cause; None if it is not known.
-    """
+    """The start or end of an incident; `explorer` is a base URL, `report` its cause if that is known."""
 
     kind: Literal["incident_began", "incident_ended"]
     incident: Incident
@@ -67,17 +58,16 @@ class Notice:
 
     @property
     def key(self) -> str:
-        """An id that stays the same on a retry."""
         return f"{self.kind} {self.incident.incident_id}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON to send; `text` is for people."""
         one = self.incident
-        began = self.kind == "incident_began"
-        base = None if self.explorer is None else self.explorer.rstrip("/")
-        link = None if base is None else f"{base}/explore/incident/{one.incident_id}"
+        link = None
+        if self.explorer is not None:
+            link = f"{self.explorer.rstrip('/')}/explore/incident/{one.incident_id}"
         lines = card(one, self.report)
-        what = f"{title(one)}. {'; '.join(lines)}" if began else f"over: {title(one)}"
+        what = f"{title(one)}. {'; '.join(lines)}" if self.kind == "incident_began" else f"over: {title(one)}"
         return {
             "event": self.kind,
             "incident_id": one.incident_id,
@@ -95,35 +85,10 @@ class Notice:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentWebhook:
-    """Sends signed JSON to your own URL, one incident per request."""
-
-    secret: str
-    now: Callable[[], float]
-
-    def wants(self, _: Notice) -> bool:
-        """Accept every notice."""
-        return True
-
-    async def send(self, call: Call, batch: Sequence[Notice]) -> Mapping[str, str]:
-        """Send each notice; return the reason of each refused one by key."""
-        refused = {}
-        for one in batch:
-            body = orjson.dumps(one.as_json())
-            headers = signed_headers(self.secret, body, at=self.now())
-            answer = await call("POST", "", body=body, headers=headers)
-            if answer.status >= 300:
-                refused[one.key] = refusal(answer)
-        return refused
-
-
-class IncidentAgent:
+class IncidentAgent(Agent):
     """Reads alerts, and delivers the start and end of incidents.
 
     Args:
-        scores: The topic of results, for the cause; None: notices name no cause.
-        explorer: Base URL of the explorer; None if not set.
         now: Returns the seconds since the epoch.
         wait: Waits this many seconds.
     """
@@ -133,21 +98,14 @@ class IncidentAgent:
         sinks: Sequence[Delivery[Notice]],
         output: Output,
         past: TopicReader,
+        settings: Settings,
         *,
-        topic: str,
-        scores: str | None = None,
-        product_labels: Collection[str] = (),
-        explorer: str | None,
         now: Callable[[], float] = time.time,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._sinks = tuple(sinks)
-        self._output = output
+        super().__init__(sinks, output)
         self._past = past
-        self._topic = topic
-        self._scores = scores
-        self._product_labels = product_labels
-        self._explorer = explorer
+        self._topics, self._store = settings.topics, settings.store
         self._now = now
         self._wait = wait
         self._known: dict[str, Alert] = {}
@@ -159,28 +117,18 @@ class IncidentAgent:
         try:
             alert = Alert.model_validate_json(record.value or b"")
         except ValidationError as error:
-            detail = f"value: is not an alert, {error.error_count()} problems; is topics.alerts right?"
-            await self._output.dead_letter(record, "undecodable", detail)
+            problems = error.error_count()
+            await self._undecodable(
+                record, f"value: is not an alert, {problems} problems; is topics.alerts right?"
+            )
             return
         raised = alert.raised_at.timestamp()
         if self._now() - raised > OLD_SECONDS:
             return
         await self._wait(max(raised + SETTLE_SECONDS - self._now(), 0.0))
         notice = await self._news(alert)
-        if notice is None:
-            return
-        outcomes = await asyncio.gather(*(sink.put(notice) for sink in self._sinks), return_exceptions=True)
-        for sink, outcome in zip(self._sinks, outcomes, strict=True):
-            if isinstance(outcome, RefusedError):
-                detail = f"sinks.{sink.name}: the receiver refused the {notice.key}, {outcome}"
-                await self._output.dead_letter(record, "unroutable", detail)
-            elif isinstance(outcome, BaseException):
-                raise outcome
-
-    async def on_surprise(self, record: Any, error: Exception) -> None:
-        """Write the dead letter of a record that caused an unexpected error."""
-        detail = surprise(error)
-        await self._output.dead_letter(record, "undecodable", detail)
+        if notice is not None:
+            await self._deliver(record, notice, notice.key)
 
     async def _news(self, alert: Alert) -> Notice | None:
         """Return the notice of an incident's first alert, or of the recovery that ends it."""
@@ -192,19 +140,17 @@ class IncidentAgent:
         if incident is None:
             return None
         if alert.alert_id == incident.drops[0].alert_id:
-            return Notice("incident_began", incident, self._explorer, await self._cause(incident))
+            return Notice("incident_began", incident, self._store.explorer_url, await self._cause(incident))
         if alert.kind == "recovered" and incident.ended_at == alert.raised_at:
-            return Notice("incident_ended", incident, self._explorer)
+            return Notice("incident_ended", incident, self._store.explorer_url)
         return None
 
     async def _cause(self, incident: Incident) -> Report | None:
         """Return the cause, from the results around the start; a notice without it is better than none."""
         first = lead(incident)
-        if self._scores is None:
-            return None
         try:
             async with asyncio.timeout(CAUSE_SECONDS):
-                found = await self._past.between(self._scores, incident.started_at)
+                found = await self._past.between(self._topics.scores, incident.started_at)
                 around = {
                     partition: (max(begin - COMPARED, 0), min(end, begin + COMPARED))
                     for partition, (begin, end) in found.items()
@@ -213,10 +159,10 @@ class IncidentAgent:
         except (StreamsError, KafkaError, TimeoutError) as error:
             _log.warning("the notice of an incident names no cause", error=repr(error))
             return None
-        return report_on_scores(incident, first.metric, results, self._product_labels)
+        return report_on_scores(incident, first.metric, results, self._store.product_labels)
 
     async def _results(self, ranges: Ranges) -> AsyncIterator[Scored]:
-        async for record in self._past.read(self._scores or "", ranges):
+        async for record in self._past.read(self._topics.scores, ranges):
             try:
                 result = RESULT.validate_json(record.value or b"")
             except ValidationError:
@@ -226,7 +172,7 @@ class IncidentAgent:
 
     async def _read(self) -> None:
         began, known = self._now(), {}
-        async for record in self._past.read(self._topic):
+        async for record in self._past.read(self._topics.alerts):
             try:
                 alert = Alert.model_validate_json(record.value or b"")
             except ValidationError:

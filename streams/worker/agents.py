@@ -19,8 +19,8 @@ from streams.monitoring.config import monitor_config
 from streams.monitoring.gauges import gauges_of
 from streams.monitoring.keeper import Keeper
 from streams.settings import EndpointSettings
-from streams.sinks.delivery import Delivery
-from streams.sinks.from_settings import build_sinks
+from streams.sinks.delivery import SinkAgent, open_sinks
+from streams.sinks.incidents import IncidentAgent
 from streams.store.agent import open_agent
 from streams.worker.intake import make_intake
 from streams.worker.notices import IncidentLog, tell_judge
@@ -124,19 +124,23 @@ def _add_monitor(worker: Worker) -> None:
 
 def _add_sinks(worker: Worker) -> None:
     """Add the agents that hand verdicts to other systems."""
-    built = build_sinks(
-        worker.settings,
+    settings, topics = worker.settings, worker.settings.topics
+    ways = open_sinks(
+        settings,
         worker.output,
         version=version("judgestream"),
         env=worker.env,
         on_outcome=worker.metrics.count_sink,
     )
-    for sink in built.ways:
-        if isinstance(sink, Delivery):  # the other kind writes to a topic
-            worker.closing.append(sink.close)
-            worker.troubles.append(partial(_trouble, sink, f"sink {sink.name} fails: "))
-    for topic, name, agent in built.agents:
-        worker.add(topic, name, agent)
+    for way in (*ways["verdicts"], *ways["incidents"]):
+        worker.closing.append(way.close)
+        worker.troubles.append(partial(_trouble, way, f"sink {way.name} fails: "))
+    if ways["verdicts"]:
+        worker.add(topics.scores, "sink", SinkAgent(ways["verdicts"], worker.output))
+    if ways["incidents"]:
+        past = TopicReader(settings.kafka, worker.env)
+        agent = IncidentAgent(ways["incidents"], worker.output, past, settings)
+        worker.add(topics.alerts, "incidents", agent)
 
 
 def _add_store(worker: Worker) -> None:

@@ -20,9 +20,9 @@ import pytest
 from schemas import Failed, Scored
 from streams.intake.reading.otlp.request import spans
 from streams.intake.reading.otlp.span import Span
-from streams.sinks.delivery import Http
-from streams.sinks.evaluation import evaluation
-from streams.sinks.receivers import Mlflow, Phoenix, Receiver
+from streams.settings import Settings
+from streams.sinks.base import Evaluation
+from streams.sinks.delivery import open_sinks
 from tests.integration.deadlines import until
 from tests.integration.kafka import free_ports
 from tests.places import ROOT
@@ -81,13 +81,16 @@ def verdicts(span: Span) -> list[Scored | Failed]:
     return [scored(1, 4).model_copy(update=place), failed(2).model_copy(update=place)]
 
 
-async def send_twice(receiver: Receiver, url: str, results: list[Scored | Failed]) -> None:
-    call = Http(url, 30)
+async def send_twice(kind: str, url: str, results: list[Scored | Failed]) -> None:
+    settings = Settings.model_validate({"sinks": {"one": {"kind": kind, "url": url}}})
+    unused: Any = None
+    ways = open_sinks(settings, unused, version="1", env={}, on_outcome=lambda *_: None)
+    (way,) = ways["verdicts"]
     try:
         for _ in range(2):
-            assert await receiver.send(call, [evaluation(one) for one in results]) == {}
+            await asyncio.gather(*(way.put(Evaluation.of(one)) for one in results))
     finally:
-        await call.close()
+        await way.close()
 
 
 async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
@@ -111,14 +114,14 @@ async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
             return any(one["context"]["span_id"] == span.span_id for one in found["data"])
 
         await until(known, "the span")
-        await send_twice(Phoenix(), url, results)
+        await send_twice("phoenix", url, results)
 
         async def shown() -> bool:
             return len((await fetch("GET", asked))["data"]) >= 1
 
         await until(shown, "the annotations")
         found = (await fetch("GET", asked))["data"]
-    assert {one["name"] for one in found} == {evaluation(one).name for one in results}
+    assert {one["name"] for one in found} == {one.metric for one in results}
     assert len(found) == len({one["name"] for one in found})
     assert {one["annotator_kind"] for one in found} == {"LLM"}
 
@@ -133,7 +136,7 @@ async def test_mlflow_shows_each_verdict_once(tmp_path: Path) -> None:
         headers = {"Content-Type": "application/x-protobuf", "x-mlflow-experiment-id": "0"}
         await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), headers=headers)
         results = verdicts(span)
-        await send_twice(Mlflow(), url, results)
+        await send_twice("mlflow", url, results)
         trace = await fetch("GET", f"{url}/api/3.0/mlflow/traces/tr-{span.trace_id}")
     found = trace["trace"]["trace_info"]["assessments"]
     assert len(found) == 2

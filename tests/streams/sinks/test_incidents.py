@@ -11,14 +11,15 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from schemas import Alert, Scored
 from streams.kafka.reader import Ranges
-from streams.sinks import delivery
-from streams.sinks.delivery import Delivery, Http
-from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, IncidentWebhook, Notice
+from streams.settings import Settings
+from streams.sinks.base import Opening
+from streams.sinks.delivery import Delivery
+from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, inert
+from streams.sinks.receivers import IncidentWebhook
 from tests.loopback import on_loopback
 from tests.streams.results import alert, at, scored
 
@@ -57,8 +58,8 @@ class Topic:
 class Outbox:
     letters: list[tuple[str, str]] = field(default_factory=list)
 
-    async def dead_letter(self, record: Any, reason: str, detail: str) -> None:
-        del record
+    async def dead_letter(self, _: Any, reason: str, detail: str, *, event_id: str | None) -> None:
+        assert event_id is None
         self.letters.append((reason, detail))
 
 
@@ -95,19 +96,15 @@ async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float 
         clock += seconds
 
     async with on_loopback(app) as url:
-        way: Delivery[Notice] = Delivery(
-            "oncall",
-            IncidentWebhook("secret", lambda: 1_700_000_000.9),
-            Http(f"{url}/", 30),
-            batch=1,
-            linger_seconds=0,
-            on_outcome=lambda *_: None,
-        )
+        sinks = {"oncall": {"kind": "incident_webhook", "url": f"{url}/", "secret_env": "S"}}
+        store = {"explorer_url": "https://x.org/", "product_labels": ["prompt_version"]}
+        settings = Settings.model_validate({"sinks": sinks, "store": store})
+        opening = Opening("oncall", settings, {"S": "secret"}, outbox, "1", lambda: 1_700_000_000.9)
+        section: Any = settings.sinks["oncall"]
+        sink = IncidentWebhook(section, opening)
+        way = Delivery("oncall", sink, on_outcome=lambda *_: None)
         past: Any = topic
-        agent = IncidentAgent(
-            [way], outbox, past, topic="qa.alerts", scores="qa.scores", product_labels=("prompt_version",),
-            explorer="https://x.org/", now=lambda: clock, wait=wait,
-        )  # fmt: skip
+        agent = IncidentAgent([way], outbox, past, settings, now=lambda: clock, wait=wait)
         try:
             for one in alerts:
                 await agent.handle(record_of(one))
@@ -162,15 +159,6 @@ async def test_a_request_is_signed_over_time_and_body() -> None:
     assert headers["X-Judgestream-Signature"] == f"sha256={expected}"
 
 
-async def test_it_is_repeated_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request is retried after 503, 429 and 500."""
-    monkeypatch.setattr(delivery, "FIRST_WAIT_SECONDS", 0.001)
-    server = Server([503, 429, 500])
-    outbox = await told(ALERTS[:1], Topic(ALERTS), server)
-    assert len(server.asked) == 4
-    assert outbox.letters == []
-
-
 async def test_what_is_refused_is_set_aside() -> None:
     """A refused request becomes a dead letter that names the sink."""
     outbox = await told(ALERTS[:1], Topic(ALERTS), Server([400]))
@@ -192,3 +180,10 @@ async def test_old_alerts_are_not_sent() -> None:
     server = Server()
     await told(ALERTS, Topic(ALERTS), server, now=2 * 86_400)
     assert server.asked == []
+
+
+def test_a_label_value_calls_nobody_and_links_nowhere() -> None:
+    """Slack's mentions and links, and mentions of other chats, are written in signs that mean nothing."""
+    assert inert("app=<!channel> <https://evil.example|ok> @all") == (
+        "app=‹!channel› ‹https: //evil.example|ok› ＠all"  # noqa: RUF001 - as sent
+    )

@@ -8,7 +8,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData as OwnTraces
 from schemas import JudgeCall, Times, Usage
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.request import spans
-from streams.sinks.evaluation import AnyResult, evaluation
+from streams.sinks.base import AnyResult, Evaluation
 from streams.sinks.otlp import log_request, trace_request
 from tests.streams.results import at, failed, scored, unscored
 
@@ -16,7 +16,7 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 def attributes_of(result: AnyResult) -> dict[str, Any]:
-    (record,) = spans(log_request([evaluation(result)], version="1.2.3"))
+    (record,) = spans(log_request([Evaluation.of(result)], version="1.2.3"))
     assert record.is_log
     return dict(record.attributes)
 
@@ -26,7 +26,7 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
     result = scored(1, 4, probability=0.25, labels={"app": "shop"}, seconds=0.453029).model_copy(
         update={"trace_id": TRACE, "span_id": SPAN}
     )
-    (record,) = spans(log_request([evaluation(result)], version="1.2.3"))
+    (record,) = spans(log_request([Evaluation.of(result)], version="1.2.3"))
     assert (record.name, record.trace_id, record.span_id) == ("gen_ai.evaluation.result", TRACE, SPAN)
     assert record.resource == {"service.name": "judgestream", "service.version": "1.2.3"}
     assert record.start == 1_741_960_800_453_029_000  # START and 0.453029 s
@@ -72,7 +72,7 @@ def test_an_unscored_verdict_has_a_label_and_no_score() -> None:
 def test_an_answer_without_a_trace_gives_an_event_without_one(trace_id: str | None) -> None:
     """A trace id of another form is left out, because a Collector would refuse the request."""
     result = scored(1, 4).model_copy(update={"trace_id": trace_id})
-    (record,) = spans(log_request([evaluation(result)], version="1"))
+    (record,) = spans(log_request([Evaluation.of(result)], version="1"))
     assert record.trace_id == ""
 
 
@@ -94,7 +94,7 @@ def asked(**call: Any) -> AnyResult:
 def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
     """Judging is a span linked to the judged span, with the model call as its child."""
     result = asked()
-    value = trace_request([evaluation(result)], version="1.2.3")
+    value = trace_request([Evaluation.of(result)], version="1.2.3")
     judging, call = spans(value)
     assert [one.trace_id for one in (judging, call)] == [result.result_id] * 2
     assert (judging.name, judging.parent_id) == ("evaluate relevance", "")
@@ -118,13 +118,13 @@ def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
     (of_service,) = OwnTraces.FromString(value).resource_spans
     ((link,), ()) = (one.links for one in of_service.scope_spans[0].spans)
     assert (link.trace_id.hex(), link.span_id.hex()) == (TRACE, SPAN)
-    assert trace_request([evaluation(result)], version="1.2.3") == value  # deterministic
+    assert trace_request([Evaluation.of(result)], version="1.2.3") == value  # deterministic
 
 
 @pytest.mark.parametrize("result", [asked(cached=True), failed(1), unscored(2)])
 def test_without_a_call_there_is_the_judging_alone(result: AnyResult) -> None:
     """A cached or failed verdict has no call span; a failed one has an error."""
-    (judging,) = spans(trace_request([evaluation(result)], version="1"))
+    (judging,) = spans(trace_request([Evaluation.of(result)], version="1"))
     assert judging.name == "evaluate relevance"
     assert judging.error == ("error" if result.status == "failed" else None)
 
@@ -132,5 +132,5 @@ def test_without_a_call_there_is_the_judging_alone(result: AnyResult) -> None:
 def test_our_own_spans_are_not_judged() -> None:
     """The reader skips judgestream's own spans."""
     reader = OtlpReader(unit="trace", max_event_bytes=100_000)
-    (trace,) = reader.spans(trace_request([evaluation(asked())], version="1")).values()
+    (trace,) = reader.spans(trace_request([Evaluation.of(asked())], version="1")).values()
     assert reader.read(trace).why_none == "ours"

@@ -10,21 +10,19 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from judge.extensions import load
 from streams.intake.reading.otlp.request import spans
 from streams.kafka.record import Record
+from streams.settings import Settings
 from streams.sinks import delivery
-from streams.sinks.agent import SinkAgent
-from streams.sinks.delivery import Delivery, Http, RefusedError
-from streams.sinks.evaluation import Evaluation, evaluation
-from streams.sinks.otlp import log_request
-from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
+from streams.sinks.base import Evaluation, Opening, RefusedError, Sink
+from streams.sinks.delivery import Delivery, SinkAgent
 from tests.loopback import on_loopback
 from tests.streams.results import failed, scored, unscored
 
@@ -33,7 +31,7 @@ Answer = tuple[int, Any]
 
 
 def traced(number: int, score: int = 4) -> Evaluation:
-    return evaluation(scored(number, score).model_copy(update={"trace_id": TRACE, "span_id": SPAN}))
+    return Evaluation.of(scored(number, score).model_copy(update={"trace_id": TRACE, "span_id": SPAN}))
 
 
 @dataclass
@@ -61,7 +59,8 @@ class Way:
 
 
 @contextlib.asynccontextmanager
-async def way(server: Server, receiver: Receiver, batch: int = 10) -> AsyncIterator[Way]:
+async def way(server: Server, kind: str, **fields: str) -> AsyncIterator[Way]:
+    """Deliver to a server, with a secret for the kinds that need one."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
     outcomes: dict[str, int] = {}
@@ -70,7 +69,13 @@ async def way(server: Server, receiver: Receiver, batch: int = 10) -> AsyncItera
         outcomes[outcome] = outcomes.get(outcome, 0) + number
 
     async with on_loopback(app) as address:
-        made = Delivery("test", receiver, Http(address, 5), batch=batch, linger_seconds=0, on_outcome=count)
+        section = {"kind": kind, "url": address, "secret_env": "KEY", **fields}
+        settings = Settings.model_validate({"sinks": {"test": section}})
+        output: Any = None
+        opening = Opening("test", settings, {"KEY": "key"}, output, "1", lambda: 1000.7)
+        sink: Sink[Any] = load("judgestream.sinks", kind, Sink)(settings.sinks["test"], opening)
+        sink.linger_seconds = 0
+        made = Delivery("test", sink, on_outcome=count)
         try:
             yield Way(made, outcomes)
         finally:
@@ -88,12 +93,12 @@ async def test_langfuse_gets_scores_that_update_by_id() -> None:
     Results without a score or a trace are skipped.
     """
     server = Server([(202, {})])
-    async with way(server, Langfuse("pk", "sk")) as one:
-        results = (traced(1), evaluation(unscored(2)), evaluation(scored(3, 1)))
+    async with way(server, "langfuse", public_key="pk") as one:
+        results = (traced(1), Evaluation.of(unscored(2)), Evaluation.of(scored(3, 1)))
         await asyncio.gather(*map(one.delivery.put, results))
     ((method, path, headers, _),) = server.asked
     assert (method, path) == ("POST", "/api/public/scores")
-    assert headers["Authorization"] == "Basic " + base64.b64encode(b"pk:sk").decode()
+    assert headers["Authorization"] == "Basic " + base64.b64encode(b"pk:key").decode()
     ((score,),) = server.bodies()
     assert score["id"] == traced(1).result.result_id
     wanted = {"traceId": TRACE, "observationId": SPAN, "name": "relevance", "value": 4.0}
@@ -105,7 +110,7 @@ async def test_of_a_207_only_what_it_names_is_refused() -> None:
     """Of a 207 only the listed errors are refused, and the batch is not sent again."""
     first, second = traced(1), traced(2)
     server = Server([(207, {"errors": [{"index": 1, "message": "no such config", "status": 404}]})])
-    async with way(server, Langfuse("pk", "sk")) as one:
+    async with way(server, "langfuse", public_key="pk") as one:
         taken, refused = await asyncio.gather(
             one.delivery.put(first), one.delivery.put(second), return_exceptions=True
         )
@@ -118,9 +123,9 @@ async def test_of_a_207_only_what_it_names_is_refused() -> None:
 async def test_phoenix_gets_annotations_of_spans() -> None:
     """Phoenix gets span annotations with an identifier, so that a repetition updates them."""
     server = Server()
-    async with way(server, Phoenix("key")) as one:
+    async with way(server, "phoenix") as one:
         await one.delivery.put(traced(1))
-        await one.delivery.put(evaluation(scored(2, 3)))  # without a span
+        await one.delivery.put(Evaluation.of(scored(2, 3)))  # without a span
     ((_, path, headers, _),) = server.asked
     assert path == "/v1/span_annotations?sync=false"
     assert headers["Authorization"] == "Bearer key"
@@ -135,7 +140,7 @@ async def test_mlflow_gets_an_assessment_once() -> None:
     assessments = [{"metadata": {"judgestream.result_id": traced(2).result.result_id}}]
     known = {"trace": {"trace_info": {"assessments": assessments}}}
     server = Server([(200, {}), (200, {}), (200, known)])
-    async with way(server, Mlflow(), batch=1) as one:
+    async with way(server, "mlflow") as one:
         await one.delivery.put(traced(1))
         await one.delivery.put(traced(2))
     trace = f"/api/3.0/mlflow/traces/tr-{TRACE}"
@@ -151,10 +156,10 @@ async def test_mlflow_gets_an_assessment_once() -> None:
 
 async def test_a_webhook_is_signed_over_time_and_body() -> None:
     server = Server()
-    async with way(server, Webhook("secret", lambda: 1000.7)) as one:
-        await asyncio.gather(one.delivery.put(traced(1)), one.delivery.put(evaluation(failed(2))))
+    async with way(server, "webhook") as one:
+        await asyncio.gather(one.delivery.put(traced(1)), one.delivery.put(Evaluation.of(failed(2))))
     ((_, _, headers, body),) = server.asked
-    signature = hmac.new(b"secret", b"1000." + body, hashlib.sha256).hexdigest()
+    signature = hmac.new(b"key", b"1000." + body, hashlib.sha256).hexdigest()
     assert headers["X-Judgestream-Timestamp"] == "1000"
     assert headers["X-Judgestream-Signature"] == f"sha256={signature}"
     assert [result["status"] for result in json.loads(body)["results"]] == ["scored", "failed"]
@@ -163,7 +168,7 @@ async def test_a_webhook_is_signed_over_time_and_body() -> None:
 async def test_a_collector_gets_otlp_by_http() -> None:
     """A Collector gets all pending verdicts in one Protobuf request."""
     server = Server()
-    async with way(server, OtlpHttp(partial(log_request, version="1"))) as one:
+    async with way(server, "otlp_http") as one:
         await asyncio.gather(*(one.delivery.put(traced(number)) for number in range(3)))
     ((_, _, headers, body),) = server.asked
     assert headers["Content-Type"] == "application/x-protobuf"
@@ -174,7 +179,7 @@ async def test_a_collector_gets_otlp_by_http() -> None:
 async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
     """A temporary error or a wrong key is retried until success."""
     server = Server([(status, {}), (status, {}), (200, {})])
-    async with way(server, Webhook("s", lambda: 0)) as one:
+    async with way(server, "webhook") as one:
         await one.delivery.put(traced(1))
         assert one.delivery.trouble is None
     assert len(server.asked) == 3
@@ -183,7 +188,7 @@ async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
 
 async def test_what_will_not_pass_is_refused() -> None:
     """A permanent error is refused with its status only, because the message may quote the verdict."""
-    async with way(Server([(422, {"detail": "bad span"})]), Phoenix()) as one:
+    async with way(Server([(422, {"detail": "bad span"})]), "phoenix") as one:
         with pytest.raises(RefusedError, match=r"^HTTP 422$"):
             await one.delivery.put(traced(1))
     assert one.outcomes == {"refused": 1, "delivered": 0}
@@ -221,7 +226,8 @@ async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None
         raise RefusedError("HTTP 404: no such trace")
 
     outbox: Any = Outbox()
-    agent = SinkAgent([FakeSink("a", take), FakeSink("b", refuse)], outbox)
+    sinks: list[Any] = [FakeSink("a", take), FakeSink("b", refuse)]
+    agent = SinkAgent(sinks, outbox)
     for value in (scored(1, 4).model_dump_json().encode(), b"nonsense"):
         record: Any = SimpleNamespace(value=value)
         await agent.handle(record)

@@ -1,0 +1,1 @@
+"""Extensions of judgestream from a package of its own."""

@@ -1,0 +1,74 @@
+"""A reader, a sink and a metric of another package are found, validated and used like ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.examples.conftest import Run
+
+COMMAND = "from streams.cli.main import run; run()"
+SINK = """\
+import asyncio, sys
+from streams.settings import load_settings
+from streams.sinks.base import Evaluation, RefusedError
+from streams.sinks.delivery import open_sinks
+from tests.streams.results import failed, scored, unscored
+
+async def main():
+    settings = load_settings("settings.yaml")
+    counted = []
+    count = lambda *outcome: counted.append(outcome)
+    ways = open_sinks(settings, None, version="1", env={"KEY": "k1"}, on_outcome=count)
+    (way,) = ways["verdicts"]
+    results = [scored(1, 4), failed(2), unscored(3)]
+    outcomes = await asyncio.gather(*(way.put(Evaluation.of(one)) for one in results), return_exceptions=True)
+    print([repr(one) for one in outcomes], sorted(counted))
+
+asyncio.run(main())
+"""
+
+
+def write_settings(folder: Path, sink: dict[str, str]) -> None:
+    (folder / "settings.yaml").write_text(json.dumps({"sinks": {"lines": {"kind": "acme_file", **sink}}}))
+
+
+def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
+    """Its path is relative to the settings file, its secret is read from the environment."""
+    write_settings(tmp_path, {"path": "verdicts.txt", "prefix": "> ", "key_env": "KEY"})
+    done = with_extensions("-c", SINK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "RefusedError('it failed')" in done.stdout
+    for outcome in ("delivered", "refused", "skipped"):
+        assert f"('lines', '{outcome}', 1)" in done.stdout
+    assert (tmp_path / "verdicts.txt").read_text() == "> e1 4 k1\n"
+
+
+@pytest.mark.parametrize(
+    ("sink", "problems"),
+    [
+        (
+            {"path": "verdicts.txt", "prefix": "far too long", "key": "in the file"},
+            ["prefix: must have at most 10 characters", "key: must not be in the file; use key_env"],
+        ),
+        ({"paht": "x", "key_env": "KEY"}, ["path: is required", "paht is not a setting; did you mean path?"]),
+    ],
+)
+def test_its_own_model_validates_its_settings(
+    with_extensions: Run, tmp_path: Path, sink: dict[str, str], problems: list[str]
+) -> None:
+    write_settings(tmp_path, sink)
+    done = with_extensions("-c", COMMAND, "config", "check", "settings.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert all(f"sinks.lines.{problem}" in done.stderr + done.stdout for problem in problems), done.stderr
+
+
+def test_the_schema_for_editors_has_its_settings(with_extensions: Run, tmp_path: Path) -> None:
+    done = with_extensions("-c", COMMAND, "config", "schema", cwd=tmp_path)
+    schema = json.loads(done.stdout)
+    (section,) = schema["properties"]["sinks"]["patternProperties"].values()
+    sink = schema["$defs"][section["$ref"].rpartition("/")[2]]["properties"]
+    assert "acme_file" in sink["kind"]["enum"]
+    assert {"prefix", "key_env", "key_file"} <= sink.keys()
