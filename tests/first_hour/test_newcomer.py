@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.first_hour.on_call import from_alert_to_export
 from tests.first_hour.page import commands, shows, shows_each
 from tests.first_hour.terminal import DEADLINE_SECONDS, Terminal
 from tests.integration.kafka import ApacheKafka, free_ports
@@ -75,10 +76,11 @@ def test_the_first_two_commands_stand_alone() -> None:
 
 
 @pytest.mark.tools
-def test_from_a_clone_to_a_verdict(terminal: Terminal, clone: Path) -> None:
-    """Every command works as printed and shows what README shows, those with a key and a model too."""
-    kafka, judge, port, model = free_ports(4)
+def test_from_a_clone_to_an_export(terminal: Terminal, clone: Path) -> None:
+    """Every command of README works as printed; then a drop is alerted, explained, reviewed and exported."""
+    kafka, judge, port, model, review = free_ports(5)
     follow(terminal, clone, {"29092": kafka, "8000": judge, "8080": port, "11434": model})
+    from_alert_to_export(terminal, clone / "first", review, until)
 
 
 @pytest.mark.tools

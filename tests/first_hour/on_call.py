@@ -1,0 +1,71 @@
+"""What follows a first verdict: a drop, its alert and incident, a person's label, and an export."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+
+from streams.demo.events import load_questions, make_record
+from tests.first_hour.terminal import Terminal
+
+GOOD, WORSE = 350, 250
+CONFIG = "--config settings.yaml"
+Until = Callable[[Callable[[], bool], Callable[[], str]], None]
+
+
+def from_alert_to_export(terminal: Terminal, folder: Path, port: int, until: Until) -> None:
+    """Go on where README ends: its worker, broker and judge are running in `folder`."""
+
+    def typed(command: str) -> str:
+        code, said = terminal.type(f"judgestream {command}")
+        assert code == 0, f"{command}: {said}"
+        return said
+
+    def until_it_says(command: str, *words: str) -> str:
+        said = [""]
+
+        def holds() -> bool:
+            said[0] = terminal.type(f"judgestream {command}")[1]
+            return all(word in said[0] for word in words)
+
+        until(holds, lambda: said[0])
+        return said[0]
+
+    _write_traffic(folder / "traffic.jsonl")
+    terminal.type_beside(f"JUDGESTREAM_TELEMETRY__PORT=0 judgestream worker {CONFIG} --agents store")
+    alerts = terminal.type_beside(f"judgestream tail --topic qa.alerts --from-beginning {CONFIG}")
+    typed(f"produce traffic.jsonl {CONFIG}")
+    until(lambda: "INCIDENT" in alerts.read_text() and " fell from " in alerts.read_text(), alerts.read_text)
+    until_it_says(f"incident latest {CONFIG}", "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
+    assert typed(f"incident latest {CONFIG} --markdown").startswith("#")
+
+    review = terminal.type_beside(f"judgestream review {CONFIG} --port {port} --who ada")
+    until(lambda: f":{port}" in review.read_text(), review.read_text)
+    labelled = _label_one(f"http://127.0.0.1:{port}")
+    until_it_says(f"labels agreement {CONFIG}", "1 label")
+
+    rows = list(csv.DictReader(io.StringIO(typed(f"export {CONFIG} --since 1d --format csv"))))
+    assert len(rows) >= GOOD + WORSE
+    assert [row["human_who"] for row in rows if row["result_id"] == labelled] == ["ada"]
+
+
+def _write_traffic(path: Path) -> None:
+    """Write what an application would send: answers that get worse with a new prompt version."""
+    questions, now = load_questions(), datetime.now(UTC)
+    records = (make_record(questions, n, worse=n >= GOOD, occurred_at=now) for n in range(GOOD + WORSE))
+    path.write_bytes(b"\n".join(record.value for record in records) + b"\n")
+
+
+def _label_one(url: str) -> str:
+    """Say "4" to the first answer of the queue, as the page does; returns its result id."""
+    queue = httpx.get(f"{url}/review/api/queue?kind=random&size=1").raise_for_status().json()
+    chosen = str(queue["tasks"][0]["result_id"])
+    body = {"result_id": chosen, "score": 4}
+    headers = {"X-Review-Token": queue["token"]}
+    httpx.post(f"{url}/review/api/label", json=body, headers=headers).raise_for_status()
+    return chosen
