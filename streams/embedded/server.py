@@ -81,6 +81,9 @@ class Server:
         connection = asyncio.create_task(self._serve(reader, writer))
         self._connections.add(connection)
         connection.add_done_callback(self._connections.discard)
+        # Not close(): to a client that no longer reads, Python 3.13 would go on writing and never stop.
+        # A callback, because a connection may be cancelled before it is served.
+        connection.add_done_callback(lambda _: writer.transport.abort())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = (writer.get_extra_info("peername") or ("?", 0))[:2]
@@ -96,13 +99,8 @@ class Server:
             pass  # the client closed the connection
         except MalformedRequestError as error:
             _log.warning("closed the connection from %s:%s: %s", host, port, error)
-        except asyncio.CancelledError:
-            writer.transport.abort()  # a client that does not read must not delay the stop
-            raise
         except Exception:  # noqa: BLE001 - an error must not affect the other clients
             _log.exception("closed the connection from %s:%s: its request failed", host, port)
-        finally:
-            writer.close()
 
     async def _next_request(self, reader: asyncio.StreamReader) -> bytes:
         (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))

@@ -118,9 +118,8 @@ def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_demo_does_its_main_job(image: Built) -> None:
     """The demo runs as uid 65532 with only /tmp writable and accounts for every event."""
-    done = subprocess.run(
-        command(image, ["demo", "--events", "200", "--json"]), capture_output=True, text=True, check=False
-    )
+    demo = command(image, ["demo", "--events", "200", "--json"])
+    done = subprocess.run(demo, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["identity_holds"] is True
