@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from judge.evaluate.guard import TextLimits
     from judge.evaluate.prices import ModelPrice, PriceTable
     from judge.library import Judge
-    from judge.metrics.code import EmbeddingSimilarity, python_metric
-    from judge.metrics.function import Score
+    from judge.metrics.code import EmbeddingSimilarity
+    from judge.metrics.function import Score, python_metric
     from schemas import (
         Correction,
         Evaluator,
@@ -66,7 +66,7 @@ _HOMES = {
     "Unscored": "schemas",
     "Usage": "schemas",
     "Vote": "schemas",
-    "python_metric": "judge.metrics.code",
+    "python_metric": "judge.metrics.function",
 }
 
 __all__ = [

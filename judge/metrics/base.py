@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
-from judge.metric import Mode
+from judge.metric import Inputs, Mode, Outcome, OwnProcess
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import built_in_hash, built_in_messages, load_prompt, schema_hash
 from judge.metrics.scale import OffScaleError, Scale
 from judge.text.normal import quoted
-from schemas import Correction, CorrectionKind, Suspicion, SuspicionKind
+from schemas import Correction, CorrectionKind, JudgeTask, QAEvent, Suspicion, SuspicionKind
 
 MAX_NAMED = 8
 """Limit of quotations listed in one repair turn."""
 
 
 @dataclass(kw_only=True, eq=False)  # metrics are keys
-class BaseMetric:
-    """The constant facts of a metric; a subclass adds `select`, `prepare` and `interpret`."""
+class BaseMetric(ABC):
+    """The constant facts of a metric; a subclass adds `prepare`, and `interpret` if it asks a judge."""
 
     name: str
     mode: Mode
@@ -29,10 +30,14 @@ class BaseMetric:
     scoring_version: str
     prompt_hash: str = "none"
     schema_hash: str = "none"
+    uses: tuple[str, ...] = ("question", "answer")
+    """The texts of an event that it needs, by their names in `Inputs`."""
+    process: OwnProcess | None = None
+    """Limits of the child process that runs `prepare`; None: it runs in the worker's own."""
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """Lowest and highest score, both included."""
+        """Lowest and highest score, inclusive."""
         return self.scale.score_range
 
     @property
@@ -40,21 +45,29 @@ class BaseMetric:
         """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         return self.scale.labels
 
-    def score_of(self, said: object) -> bool | float | str:
-        """Return the score of a judge's verdict.
+    def select(self, event: QAEvent) -> Inputs:
+        """Return the texts that this metric needs from an event."""
+        return Inputs.of(event, self.uses)
+
+    @abstractmethod
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the judge's request, or return the outcome if no call is needed."""
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - for those that ask a judge
+        """Turn the judge's reply into a checked verdict.
 
         Raises:
-            InvalidVerdictError: It is not on the scale.
+            InvalidVerdictError: The reply is invalid; the detail says what to repair.
         """
+        raise InvalidVerdictError("no judge is used")
+
+    def score_of(self, said: object) -> bool | float | str:
+        """Return the score of a judge's verdict; InvalidVerdictError if it is not on the scale."""
         return score_on(self.scale, said)
 
 
 def score_on(scale: Scale, said: object) -> bool | float | str:
-    """Return a judge's score on a scale.
-
-    Raises:
-        InvalidVerdictError: It is not on the scale.
-    """
+    """Return a judge's score on a scale; InvalidVerdictError if it is not on it."""
     try:
         return scale.value(said)
     except OffScaleError as error:
@@ -64,15 +77,7 @@ def score_on(scale: Scale, said: object) -> bool | float | str:
 
 
 class BuiltInMetric(BaseMetric):
-    """A metric with a prompt of its own, which a pack may replace; the mode is then verbatim.
-
-    Args:
-        name: Its name, also of its prompt file.
-        scale: Its scale.
-        schema: The schema of the reply to its own prompt.
-        scoring_version: The version of its rules.
-        pack: Prompts that replace its own.
-    """
+    """A metric with a prompt of its own, which a pack may replace; the mode is then verbatim."""
 
     def __init__(
         self, name: str, scale: Scale, schema: ResponseSchema, scoring_version: str, pack: PromptPack | None
@@ -125,13 +130,7 @@ class Findings:
         self.suspicions.append(Suspicion(kind=kind, detail=detail))
 
     def not_found(self, where: str, quotation: str | None, text: str) -> None:
-        """Record a quotation that is not in its text, for the repair turn.
-
-        Args:
-            where: Path in the reply.
-            quotation: The judge's quotation; None if missing.
-            text: The quoted text's name, such as "the answer".
-        """
+        """Record a quotation (None: missing) that is not in the text named, for the repair turn."""
         self.missing_quotations.append(
             f"{where}: no words of {text} are given"
             if quotation is None

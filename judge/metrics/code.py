@@ -1,8 +1,7 @@
-"""Metrics without a judge: a table of checks, a user's function, and the similarity of embeddings."""
+"""Metrics without a judge: a table of checks, and the similarity of embeddings."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +13,19 @@ import re2
 from rapidfuzz.distance import Indel
 
 from judge.chat import ChatMessage, ChatRequest
-from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError
-from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Outcome, OwnProcess, UnscoredOutcome
+from judge.errors import EventError, JudgeConfigurationError
+from judge.metric import Outcome, OwnProcess, UnscoredOutcome
 from judge.metrics.base import BaseMetric
-from judge.metrics.function import EventText, Function
 from judge.metrics.prompting import short_hash
-from judge.metrics.scale import OffScaleError, ResultType, Scale, read_scale, yes_or_no
+from judge.metrics.replies import json_validator
+from judge.metrics.scale import Scale, outcome_on, yes_or_no
 from judge.text.normal import is_blank, without_lone_surrogates
 from judge.text.sentences import sentences
 from judge.text.words import word_texts
-from schemas import JudgeTask, QAEvent
+from schemas import JudgeTask
+from schemas.base import EventField
 
 MAX_PATTERN_CHARS: Final = 1_000
-MAX_REASON_CHARS: Final = 2_000
-MAX_SHOWN_CHARS: Final = 80
 _PATTERN_MEMORY_BYTES: Final = 1 << 23
 
 Finding = tuple[Any, str, Any]
@@ -59,10 +57,16 @@ def json_valid(answer: str, schema: str | None = None) -> Finding:
         document = orjson.loads(_unfenced(answer))
     except orjson.JSONDecodeError as error:
         return False, f"the answer is not JSON: {str(error)[:200]}", None
-    violation = None if schema is None else _violation(schema, document)
-    if violation is None:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - few need it
+
+    try:
+        breach = None if schema is None else next(json_validator(schema).iter_errors(document), None)
+    except (Unresolvable, RecursionError) as failure:
+        raise EventError("metric_error", f"the schema cannot be applied: {str(failure)[:300]}") from failure
+    if breach is None:
         return True, "the answer is valid JSON", None
-    return False, f"the answer violates the schema: {violation}", None
+    where = "/".join(map(str, breach.absolute_path)) or "the document"
+    return False, f"the answer violates the schema: {where}: {breach.message[:300]}", None
 
 
 def length(text: str, unit: Literal["characters", "words", "sentences"] = "words") -> Finding:
@@ -83,11 +87,7 @@ def similarity(answer: str, reference: str) -> Finding:
 
 
 def number_of_label(text: str, label: str, factor: float = 1.0) -> Finding:
-    """Return the number in a label, such as latency or cost, times a factor.
-
-    Raises:
-        EventError: It is not a number.
-    """
+    """Return the number in a label, such as latency or cost, times a factor."""
     try:
         number = float(text) * factor
     except ValueError:
@@ -105,24 +105,23 @@ class Check:
 
     Args:
         find: The function: the texts, then the options.
-        scale: Its scale; None: the settings may give another range of numbers.
-        default_range: The range of numbers, to which values are clipped; the evidence has the exact value.
+        default_range: The range of numbers, to which values are clipped; None: true and false.
         uses: The texts that it examines; None: the one named by the option `of`.
     """
 
     find: Callable[..., Finding]
     default_range: tuple[float, float] | None = None
-    uses: tuple[EventText, ...] | None = None
+    uses: tuple[EventField, ...] | None = None
 
 
 CHECKS: Final[Mapping[str, Check]] = {
     "regex": Check(regex),
     "contains": Check(contains),
     "json_valid": Check(json_valid, uses=("answer",)),
-    "length": Check(length, default_range=(0, 1000)),
-    "similarity": Check(similarity, uses=("answer", "reference")),
-    "latency": Check(number_of_label, default_range=(0, 60), uses=()),
-    "cost": Check(number_of_label, default_range=(0, 1), uses=()),
+    "length": Check(length, (0, 1000)),
+    "similarity": Check(similarity, (0.0, 1.0), ("answer", "reference")),
+    "latency": Check(number_of_label, (0, 60), ()),
+    "cost": Check(number_of_label, (0, 1), ()),
 }
 """All checks by the name that settings use."""
 
@@ -131,7 +130,6 @@ class CodeMetric(BaseMetric):
     """A metric decided by one of `CHECKS`.
 
     Args:
-        name: The metric's name.
         check: A key of `CHECKS`.
         score_range: Ends of a scale of numbers; None: the check's own.
         of: The text that it examines.
@@ -154,24 +152,26 @@ class CodeMetric(BaseMetric):
     ) -> None:
         self.check = CHECKS[check]
         self.options = options
-        self.uses: tuple[EventText, ...] = (of,) if self.check.uses is None else self.check.uses
         if "pattern" in options:
             _compiled(options["pattern"])
         if options.get("schema") is not None:
-            _validator(options["schema"])
-        self.process = OwnProcess() if options.get("schema") is not None else None
-        """A child process if there is a JSON Schema, whose patterns may be slow."""
+            try:
+                json_validator(options["schema"])
+            except ValueError as error:
+                raise JudgeConfigurationError(f"schema is not a JSON Schema: {error}") from error
         scale = yes_or_no(good=good)
-        if check == "similarity":
-            scale = Scale((0.0, 1.0), "number")
-        elif self.check.default_range is not None:
+        if self.check.default_range is not None:
             scale = Scale(score_range or self.check.default_range, "number")
         version = short_hash(repr((check, of, scale, sorted(options.items()))))
-        super().__init__(name=name, mode="code", scale=scale, scoring_version=f"code-2, {check}, {version}")
-
-    def select(self, event: QAEvent) -> Inputs:
-        """Return the texts that the check uses."""
-        return Inputs.of(event, self.uses)
+        super().__init__(
+            name=name,
+            mode="code",
+            scale=scale,
+            scoring_version=f"code-2, {check}, {version}",
+            uses=(of,) if self.check.uses is None else self.check.uses,
+            # A child process if there is a JSON Schema, whose patterns may be slow.
+            process=None if options.get("schema") is None else OwnProcess(),
+        )
 
     def prepare(self, task: JudgeTask) -> Outcome:
         """Return the outcome of the check; unscored if a text that it examines is missing.
@@ -195,81 +195,6 @@ class CodeMetric(BaseMetric):
             reason = f"the {self.uses[0]} {reason}"
         return outcome_on(self.scale, value, reason, evidence)
 
-    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
-        """There is no reply."""
-        raise InvalidVerdictError("no judge is used")
-
-
-class FunctionMetric(BaseMetric):
-    """A metric decided by a user's function, which runs only in a child process.
-
-    Args:
-        name: The metric's name.
-        function: The function.
-        scale: Its possible results.
-    """
-
-    def __init__(self, name: str, function: Function, scale: Scale) -> None:
-        self.function = function
-        version = f"code-2, {function.version}, {short_hash(repr((function.target, function.uses, scale)))}"
-        super().__init__(name=name, mode="code", scale=scale, scoring_version=version)
-
-    @property
-    def process(self) -> OwnProcess:
-        """Limits of its process."""
-        return self.function.process
-
-    def select(self, event: QAEvent) -> Inputs:
-        """Return the texts that the function receives."""
-        return Inputs.of(event, self.function.uses)
-
-    def prepare(self, task: JudgeTask) -> Outcome:
-        """Call the function.
-
-        Raises:
-            EventError: `metric_error`: it raised an exception, or returned an invalid value.
-        """
-        score = self.function.call(task)
-        if score.value is None:
-            return UnscoredOutcome("missing_input")
-        try:
-            return outcome_on(self.scale, score.value, str(score.reason), None)
-        except EventError as error:
-            raise EventError("metric_error", f"{self.function.target}: {error.detail}") from error
-
-    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
-        """There is no reply."""
-        raise InvalidVerdictError("no judge is used")
-
-
-def python_metric(
-    target: str,
-    *,
-    result: ResultType = "number",
-    score_range: tuple[float, float] = (0.0, 1.0),
-    name: str | None = None,
-    seconds: float = DEFAULT_SECONDS,
-    memory_mb: int = DEFAULT_MEMORY_MB,
-) -> FunctionMetric:
-    """Return a metric from a function of your own, for `Judge.score`; workers read it from the settings.
-
-    Args:
-        target: `package.module:function`; it runs in a child process.
-        result: Its result: a number or whole number within `score_range`, a boolean, or labels, best first or
-            with a number each.
-        score_range: Lowest and highest score of a number.
-        name: The metric's name; default: the function's.
-        seconds: Time limit of one call, above 0.
-        memory_mb: Memory limit of its process, in MiB.
-
-    Raises:
-        JudgeConfigurationError: There is no such module, or it has no such function.
-        PromptPackError: `result` is invalid.
-    """
-    function = Function(target, seconds=seconds, memory_mb=memory_mb)
-    own = target.rpartition(":")[2].rpartition(".")[2]
-    return FunctionMetric(name or own, function, read_scale(result, score_range))
-
 
 class EmbeddingSimilarity(BaseMetric):
     """Cosine of the embeddings of answer and reference, from 0 to 1.
@@ -277,9 +202,6 @@ class EmbeddingSimilarity(BaseMetric):
     Use it if an answer may state the reference in other words. A negative cosine counts as 0. One call to
     `/embeddings` sends both texts. The level of a good score depends on the model: for unrelated texts many
     models give 0.2 and more.
-
-    Args:
-        name: The metric's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -288,11 +210,8 @@ class EmbeddingSimilarity(BaseMetric):
             mode="evidence",
             scale=Scale((0.0, 1.0), "number"),
             scoring_version="embedding-cosine-1",
+            uses=("answer", "reference"),
         )
-
-    def select(self, event: QAEvent) -> Inputs:
-        """Return answer and reference."""
-        return Inputs.of(event, ("answer", "reference"))
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Request the embeddings of both; unscored if one is missing."""
@@ -316,27 +235,6 @@ class EmbeddingSimilarity(BaseMetric):
             raise EventError("invalid_verdict", "the endpoint gave no vectors; name an embedding model")
         reason = f"cosine {cosine:.4f} of two vectors of {dimensions} numbers"
         return outcome_on(self.scale, min(max(cosine, 0.0), 1.0), reason, {"cosine": cosine})
-
-
-def outcome_on(scale: Scale, value: object, reason: str, evidence: Any) -> Outcome:
-    """Return the outcome of a value with its reason.
-
-    Raises:
-        EventError: `metric_error`: the value is not on the scale.
-    """
-    given = value
-    if not scale.numbers:  # a number is not read from a text, and True is 1
-        given = float(value) if isinstance(value, bool) else None if isinstance(value, str) else value
-    try:
-        score = scale.value(given)
-    except OffScaleError as error:
-        shown = repr(value)
-        shown = shown if len(shown) <= MAX_SHOWN_CHARS else f"{shown[:MAX_SHOWN_CHARS]}…"
-        raise EventError(
-            "metric_error", f"the metric must give {error}, got {type(value).__name__} {shown}; correct it"
-        ) from error
-    verdict = {"score": score, "justification": reason[:MAX_REASON_CHARS]}
-    return scale.outcome(score, verdict, evidence=evidence)
 
 
 @lru_cache(maxsize=64)
@@ -366,33 +264,3 @@ def _unfenced(answer: str) -> str:
     if first.startswith("```") and rest.rstrip().endswith("```") and "`" not in first[3:]:
         return rest.rstrip()[:-3]
     return text
-
-
-@lru_cache(maxsize=16)
-def _validator(schema: str) -> Any:
-    # Imported here: few need it.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-
-    try:
-        parsed = json.loads(schema)
-        Draft202012Validator.check_schema(parsed)
-    except (SchemaError, RecursionError, ValueError) as error:
-        raise JudgeConfigurationError(
-            f"schema is not a JSON Schema: {str(error).splitlines()[0][:300]}"
-        ) from error
-    # With an explicit registry, references to other documents are not fetched.
-    return Draft202012Validator(parsed, registry=Registry())
-
-
-def _violation(schema: str, document: Any) -> str | None:
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - few need it
-
-    try:
-        error = next(_validator(schema).iter_errors(document), None)
-    except (Unresolvable, RecursionError) as failure:
-        raise EventError("metric_error", f"the schema cannot be applied: {str(failure)[:300]}") from failure
-    if error is None:
-        return None
-    where = "/".join(map(str, error.absolute_path)) or "the document"
-    return f"{where}: {error.message[:300]}"

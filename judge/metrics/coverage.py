@@ -21,11 +21,18 @@ from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema
 from judge.metrics.replies import extract_verdict, read_evidence
 from judge.metrics.scale import Scale
-from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, CoverageScore, coverage_score, is_forced
+from judge.metrics.scoring import (
+    COVERAGE_RANGE,
+    FORCED_VERDICT,
+    CoverageScore,
+    coverage_score,
+    exact_text,
+    is_forced,
+)
 from judge.text.contradictions import MAX_SENTENCES, Passage, contradiction_between
 from judge.text.normal import is_blank, quoted
 from judge.text.sentences import each_sentence
-from schemas import JudgeTask, QAEvent
+from schemas import JudgeTask
 
 MAX_REFERENCE_BYTES = 12_000
 """Limit of a reference in UTF-8: about 1,800 words, for which a judge lists some 160 items."""
@@ -52,18 +59,11 @@ COVERAGE_SCHEMA = object_schema(
 
 
 class Coverage(BuiltInMetric):
-    """The metric `coverage`.
-
-    Args:
-        pack: Prompts that replace the built-in ones.
-    """
+    """The metric `coverage`."""
 
     def __init__(self, pack: PromptPack | None = None) -> None:
         super().__init__("coverage", Scale(COVERAGE_RANGE), COVERAGE_SCHEMA, "coverage-5", pack)
-
-    def select(self, event: QAEvent) -> Inputs:
-        """Return question, answer and reference."""
-        return Inputs.of(event, ("question", "answer", "reference"))
+        self.uses = ("question", "answer", "reference")
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request; unscored if a text is missing or blank, or the reference is too long to list."""
@@ -84,11 +84,7 @@ class Coverage(BuiltInMetric):
         )
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a verdict.
-
-        Raises:
-            InvalidVerdictError: The reply is invalid; the detail says what to repair.
-        """
+        """Turn the judge's reply into a checked verdict."""
         if self.pack is not None:
             return self._of_counts(task, self.pack.checked(extract_verdict(reply)))
         listed = read_evidence(CoverageReply, reply, key="facts")
@@ -125,14 +121,14 @@ class Coverage(BuiltInMetric):
         objection = None
         if own.score != claimed:
             objection = (
-                f"the score is {claimed}, but the counts of the rationale give {own.exact_text}, rounded "
-                f"{own.score}, by the formula; count once more and compute the score from the counts"
+                f"the score is {claimed}, but the counts of the rationale give {exact_text(own.exact)}, "
+                f"rounded {own.score}, by the formula; count once more and compute the score from the counts"
             )
         if score.score != claimed:
             whose = "own" if lowered == counts else "lowered"
             findings.correct(
                 "score_recomputed",
-                f"the judge said {claimed}; its {whose} counts give {score.exact_text}, "
+                f"the judge said {claimed}; its {whose} counts give {exact_text(score.exact)}, "
                 f"rounded {score.score}",
             )
         return _outcome(score, {"score": claimed, "rationale": lines}, findings, objection)
@@ -147,7 +143,7 @@ def _outcome(score: CoverageScore, evidence: Any, findings: Findings, objection:
     return ScoredOutcome(
         verdict=score.verdict(),
         score=score.score,
-        score_exact=score.exact_text,
+        score_exact=exact_text(score.exact),
         evidence=evidence,
         corrections=tuple(findings.corrections),
         suspicions=tuple(findings.suspicions),
@@ -189,9 +185,6 @@ _FORM = (
 
 def read_counts(lines: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
     """Return matched and total of facts, conclusions and terms, and whether the organization is similar.
-
-    Args:
-        lines: The rationale's lines, in any order.
 
     Raises:
         InvalidVerdictError: A line is missing or ambiguous, or more is matched than the total.

@@ -17,17 +17,16 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from judge.errors import EventError, JudgeConfigurationError
-from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, OwnProcess
+from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Outcome, OwnProcess, UnscoredOutcome
+from judge.metrics.base import BaseMetric
+from judge.metrics.prompting import short_hash
+from judge.metrics.scale import ResultType, Scale, outcome_on, read_scale
 from schemas import JudgeTask, QAEvent
-from schemas.base import EventField
 
-EventText = EventField | Literal["fields"]
-"""Texts that code may request; labels and ids are always available."""
-
-TEXTS: Final[tuple[EventText, ...]] = (
+TEXTS: Final = (
     "question",
     "answer",
     "reference",
@@ -37,6 +36,7 @@ TEXTS: Final[tuple[EventText, ...]] = (
     "other_answer",
     "fields",
 )
+"""The texts that a function receives, besides labels and ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,14 @@ class Score:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Function:
-    """A user's function from an event to a number, a boolean, a label, a `Score` or None (unscored).
+class FunctionMetric(BaseMetric):
+    """A metric decided by a user's function, which runs only in a child process.
+
+    The function takes an event and returns a number, a boolean, a label, a `Score` or None (unscored).
 
     Args:
         target: `package.module:function`; the function may be asynchronous.
-        uses: The texts that it receives, besides labels and ids.
+        scale: Its possible results.
         seconds: Time limit of one call, above 0; importing its module may take 60 s.
         memory_mb: Memory limit of its process, in MiB.
 
@@ -66,32 +67,40 @@ class Function:
         JudgeConfigurationError: There is no such module, or it has no such function.
     """
 
-    target: str
-    uses: tuple[EventText, ...] = TEXTS
-    seconds: float = DEFAULT_SECONDS
-    memory_mb: int = DEFAULT_MEMORY_MB
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        scale: Scale,
+        *,
+        seconds: float = DEFAULT_SECONDS,
+        memory_mb: int = DEFAULT_MEMORY_MB,
+    ) -> None:
+        self.target = target
+        version = f"code-2, {_hash_of_module(target)}, {short_hash(repr((target, TEXTS, scale)))}"
+        process = OwnProcess(seconds, memory_mb, partial(load, target))
+        super().__init__(
+            name=name, mode="code", scale=scale, scoring_version=version, uses=TEXTS, process=process
+        )
 
-    def __post_init__(self) -> None:
-        _hash_of_module(self.target)
-
-    @property
-    def process(self) -> OwnProcess:
-        """Limits of its process, which imports its module at start."""
-        return OwnProcess(self.seconds, self.memory_mb, partial(load, self.target))
-
-    @property
-    def version(self) -> str:
-        """Hash of the module's file, 12 hexadecimal digits."""
-        return _hash_of_module(self.target)
-
-    def call(self, task: JudgeTask) -> Score:
-        """Call the function with the event of a task.
+    def prepare(self, task: JudgeTask) -> Outcome:
+        """Call the function.
 
         Raises:
-            EventError: `metric_error`: it cannot be imported, or raised an exception.
+            EventError: `metric_error`: it cannot be imported, raised an exception, or returned an invalid
+                value.
         """
+        score = self._call(task)
+        if score.value is None:
+            return UnscoredOutcome("missing_input")
+        try:
+            return outcome_on(self.scale, score.value, str(score.reason), None)
+        except EventError as error:
+            raise EventError("metric_error", f"{self.target}: {error.detail}") from error
+
+    def _call(self, task: JudgeTask) -> Score:
         # Even if the waiting process is gone, this one ends at its limit.
-        signal.alarm(math.ceil(self.seconds) + 1)
+        signal.alarm(math.ceil(self.process.seconds if self.process else DEFAULT_SECONDS) + 1)
         try:
             value = load(self.target)(_event(task))
             if inspect.isawaitable(value):
@@ -104,6 +113,35 @@ class Function:
             raise EventError("metric_error", f"{self.target}: {_reason(error)}") from error
         finally:
             signal.alarm(0)
+
+
+def python_metric(
+    target: str,
+    *,
+    result: ResultType = "number",
+    score_range: tuple[float, float] = (0.0, 1.0),
+    name: str | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    memory_mb: int = DEFAULT_MEMORY_MB,
+) -> FunctionMetric:
+    """Return a metric from a function of your own, for `Judge.score`; workers read it from the settings.
+
+    Args:
+        target: `package.module:function`; it runs in a child process.
+        result: Its result: a number or whole number within `score_range`, a boolean, or labels, best first or
+            with a number each.
+        score_range: Lowest and highest score of a number.
+        name: The metric's name; default: the function's.
+        seconds: Time limit of one call, above 0.
+        memory_mb: Memory limit of its process, in MiB.
+
+    Raises:
+        JudgeConfigurationError: There is no such module, or it has no such function.
+        PromptPackError: `result` is invalid.
+    """
+    own = target.rpartition(":")[2].rpartition(".")[2]
+    scale = read_scale(result, score_range)
+    return FunctionMetric(name or own, target, scale, seconds=seconds, memory_mb=memory_mb)
 
 
 def load(target: str) -> Callable[[QAEvent], Any]:

@@ -17,8 +17,8 @@ from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Outcome, UnscoredOutcome
 from judge.metrics.base import BaseMetric, Findings
-from judge.metrics.packs.templates import split_front_matter
-from judge.metrics.packs.texts import MAX_NAMED, QuoteCheck, render_context
+from judge.metrics.packs.metric import QuoteCheck
+from judge.metrics.packs.templates import render_context, split_front_matter
 from judge.metrics.prompting import (
     array_of,
     built_in_hash,
@@ -174,15 +174,7 @@ class LibraryMetric(BaseMetric):
         if not isinstance(justification, str):
             raise InvalidVerdictError("justification must be a string")
         value = self.score_of(verdict["score"])
-        check = QuoteCheck(quotes, inputs)
-        missing = check.not_found(verdict)
-        if missing:
-            raise InvalidVerdictError(
-                f"{'; '.join(missing[:MAX_NAMED])}: copy it character by character, in one piece, or "
-                "change the verdict"
-            )
-        if value is True and not check.count(verdict):
-            raise InvalidVerdictError(f"true needs a quotation: give {', '.join(quotes)}, or say false")
+        QuoteCheck(quotes, inputs).check(verdict)
         evidence = {key: verdict.get(key) for key in quotes}
         return self.scale.outcome(value, {"score": value, "justification": justification}, evidence=evidence)
 
@@ -274,8 +266,7 @@ class _Count:
         return item
 
     def _is_quoted(self, key: str, item: Item, inputs: Inputs) -> bool:
-        check = QuoteCheck({key: self._texts[key]}, inputs)
-        return item.get(key) is not None and not check.not_found(item)
+        return QuoteCheck(self._texts, inputs).has(key, item.get(key))
 
     def _distinct(self, items: Sequence[Item]) -> list[Item]:
         """Return the distinct items; one listed twice with different results is invalid."""

@@ -30,9 +30,7 @@ _CLOSING = "Judge this data now, as the instructions before it say."
 
 
 def fence(sections: Mapping[str, str]) -> str:
-    """Write texts into one message, separated from each other and from the instructions.
-
-    The texts are neutralized first (`judge.text.index.neutralize`); `parse_fenced` is the inverse.
+    """Write texts into one message, neutralized and separated; `parse_fenced` is the inverse.
 
     Raises:
         ValueError: A name is not a letter, then letters, digits, `_` and `-`.
@@ -50,12 +48,9 @@ def fence(sections: Mapping[str, str]) -> str:
 
 
 def parse_fenced(message: str) -> dict[str, str]:
-    """Parse a message that `fence` wrote.
+    """Return the texts of a message that `fence` wrote, by name; empty if it has no fence.
 
     The mark of the first fence counts; imitated fences with another mark are part of a text.
-
-    Returns:
-        The texts by name, in order; empty if the message has no fence.
 
     Raises:
         ValueError: A section is not closed.

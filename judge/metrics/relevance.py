@@ -8,6 +8,7 @@ lowered if the answer's citations rule it out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from judge.chat import ChatRequest
@@ -68,7 +69,6 @@ class Relevance(BuiltInMetric):
     """The metric `relevance`.
 
     Args:
-        pack: Prompts that replace the built-in ones.
         citation_pattern: A regular expression for other citations; its first group is a page's number or a
             document's name.
         without_citations: Result of an answer without citations.
@@ -97,11 +97,10 @@ class Relevance(BuiltInMetric):
 
     def select(self, event: QAEvent) -> Inputs:
         """Return question, answer and the existing cited pages."""
-        inputs = Inputs.of(event, ("question", "answer"))
+        inputs = super().select(event)
         if event.context is None:
             return inputs
-        sources = self._sources(event.context)
-        return Inputs(inputs.question, inputs.answer, context=_cited(sources, event.answer))
+        return replace(inputs, context=_cited(self._sources(event.context), event.answer))
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request; no call if a text or all cited pages are missing."""
@@ -129,11 +128,7 @@ class Relevance(BuiltInMetric):
         return self.request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a verdict.
-
-        Raises:
-            InvalidVerdictError: The reply is invalid; the detail says what to repair.
-        """
+        """Turn the judge's reply into a checked verdict."""
         sources = self._sources(task.context or {})
         if self.pack is not None:
             return self._of_score(task, sources, self.pack.checked(extract_verdict(reply)))

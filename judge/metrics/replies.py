@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -37,11 +38,7 @@ _WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
 
 
 def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
-    """Return the object with `key` in a reply as a model; undeclared keys are ignored.
-
-    Raises:
-        InvalidVerdictError: There is no such object, or it is invalid; the detail names the path.
-    """
+    """Return the object with `key` in a reply as a model; undeclared keys are ignored."""
     try:
         return model.model_validate(with_whole_score(extract_object(reply, key=key)))
     except ValidationError as error:
@@ -95,6 +92,26 @@ def whole_number(score: object) -> int | None:
     if isinstance(score, float):
         return int(score) if score.is_integer() else None
     return score if isinstance(score, int) and not isinstance(score, bool) else None
+
+
+@lru_cache(maxsize=32)
+def json_validator(schema: str) -> Any:
+    """Return the validator (Draft 2020-12) of a schema as JSON.
+
+    Raises:
+        ValueError: It is no JSON Schema.
+    """
+    # Imported here: it is slow, and few workers need it.
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+
+    try:
+        parsed = json.loads(schema)
+        Draft202012Validator.check_schema(parsed)
+    except (SchemaError, RecursionError, ValueError) as error:
+        raise ValueError(str(error).splitlines()[0][:300]) from error
+    # With an explicit registry, references to other documents are not fetched.
+    return Draft202012Validator(parsed, registry=Registry())
 
 
 def _without_thoughts(text: str) -> str:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from judge.errors import PromptPackError
+from judge.errors import EventError, PromptPackError
 from judge.metric import ScoredOutcome
 from judge.metrics.replies import whole_number
 from schemas import ResultKind
 
+MAX_REASON_CHARS: Final = 2_000
+MAX_SHOWN_CHARS: Final = 80
 MAX_LABELS: Final = 20
 MAX_LABEL_CHARS: Final = 60
 MAX_LABEL_NUMBER: Final = 100
@@ -34,17 +36,13 @@ class OffScaleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The possible values of a metric.
-
-    Args:
-        score_range: Lowest and highest score, both included.
-        kind: The kind of its values.
-        numbers: The number of each label, or of true and false; higher is better. Empty for numbers.
-    """
+    """The possible values of a metric."""
 
     score_range: tuple[float, float]
+    """Lowest and highest score, inclusive."""
     kind: ResultKind = "integer"
     numbers: Mapping[bool | str, int] = field(default_factory=dict)
+    """The number of each label, or of true and false; higher is better. Empty for numbers."""
 
     @property
     def labels(self) -> Mapping[str, int]:
@@ -83,13 +81,7 @@ class Scale:
     def outcome(
         self, value: bool | float | str, verdict: Mapping[str, Any], **evidence: Any
     ) -> ScoredOutcome:
-        """Return the outcome of a value that is on the scale.
-
-        Args:
-            value: As `value` returns it.
-            verdict: The published verdict.
-            evidence: Further fields of the outcome.
-        """
+        """Return the outcome of a value as `value` returns it, with further fields of the outcome."""
         if self.numbers:
             number = self.numbers[value]  # type: ignore[index]  # a bool or a str
             return ScoredOutcome(verdict, number, kind=self.kind, value=value, **evidence)
@@ -98,10 +90,26 @@ class Scale:
         return ScoredOutcome.of_number(float(value), verdict, **evidence)
 
 
+def outcome_on(scale: Scale, value: object, reason: str, evidence: Any) -> ScoredOutcome:
+    """Return the outcome of a value; EventError (`metric_error`) if it is not on the scale."""
+    given = value
+    if not scale.numbers:  # a number is not read from a text, and True is 1
+        given = float(value) if isinstance(value, bool) else None if isinstance(value, str) else value
+    try:
+        score = scale.value(given)
+    except OffScaleError as error:
+        shown = repr(value)
+        shown = shown if len(shown) <= MAX_SHOWN_CHARS else f"{shown[:MAX_SHOWN_CHARS]}…"
+        raise EventError(
+            "metric_error", f"the metric must give {error}, got {type(value).__name__} {shown}; correct it"
+        ) from error
+    verdict = {"score": score, "justification": reason[:MAX_REASON_CHARS]}
+    return scale.outcome(score, verdict, evidence=evidence)
+
+
 def yes_or_no(*, good: bool = True) -> Scale:
     """Return the scale of a boolean; the good value has the number 1."""
-    numbers: dict[bool | str, int] = {True: int(good), False: int(not good)}
-    return Scale((0, 1), "boolean", numbers)
+    return Scale((0, 1), "boolean", {True: int(good), False: int(not good)})
 
 
 def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = None) -> Scale:
@@ -113,7 +121,7 @@ def read_scale(result: Any, score_range: tuple[float, float], *, good: Any = Non
         good: For `boolean`: the good value, which has the number 1; default: true.
 
     Raises:
-        PromptPackError: `result` is invalid.
+        PromptPackError: The result is invalid.
     """
     if result == "boolean":
         if good is not None and not isinstance(good, bool):
@@ -159,10 +167,9 @@ def _numbered(result: Any) -> dict[Any, Any]:
 
 
 def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
-    """Return a score range.
+    """Return a score range, given as a pair or as a mapping with `min` and `max`.
 
     Args:
-        value: Lowest and highest score as a pair, or a mapping with `min` and `max`.
         is_number: Whether scores and ends need not be whole numbers.
 
     Raises:

@@ -11,10 +11,9 @@ from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.metric import Metric
 from judge.metrics import registry
-from judge.metrics.code import CodeMetric, EmbeddingSimilarity, FunctionMetric
-from judge.metrics.function import Function
-from judge.metrics.packs.examples import example_warnings
-from judge.metrics.packs.metric import PAIRWISE
+from judge.metrics.code import CodeMetric, EmbeddingSimilarity
+from judge.metrics.function import FunctionMetric
+from judge.metrics.packs.metric import PAIRWISE, example_warnings
 from judge.metrics.packs.pack import PromptPack, load_pack
 from judge.metrics.scale import read_scale, read_score_range
 from streams.errors import SettingsError
@@ -161,8 +160,8 @@ def _function(name: str, python: PythonSettings, score_range: Range | None) -> F
         score_range = read_score_range(score_range, is_number=result == "number")
     elif result == "integer":
         raise SettingsError([f"metrics.{name}.score_range: is required with result integer; set [1, 5]"])
-    function = Function(python.function, seconds=python.seconds, memory_mb=python.memory_mb)
-    return FunctionMetric(name, function, read_scale(result, score_range or (0.0, 1.0)))
+    scale = read_scale(result, score_range or (0.0, 1.0))
+    return FunctionMetric(name, python.function, scale, seconds=python.seconds, memory_mb=python.memory_mb)
 
 
 def _check(name: str, code: CodeSettings, score_range: Range | None) -> CodeMetric:

@@ -11,8 +11,7 @@ import yaml
 
 from judge import QAEvent, Score
 from judge.metric import ScoredOutcome
-from judge.metrics.code import outcome_on
-from judge.metrics.scale import read_scale
+from judge.metrics.scale import outcome_on, read_scale
 from streams.judging.metrics import build_metric
 from streams.settings import Settings
 from tests.places import ROOT

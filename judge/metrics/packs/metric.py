@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import orjson
 
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
-from judge.metric import Inputs, Outcome, UnscoredOutcome
+from judge.metric import Inputs, Metric, Outcome, ScoredOutcome, UnscoredOutcome, unsampled_task
 from judge.metrics.base import BaseMetric, score_on
-from judge.metrics.packs.options import PAIR, SAID
+from judge.metrics.packs.options import PAIR, SAID, Example
 from judge.metrics.packs.pack import PromptPack
-from judge.metrics.packs.texts import MAX_NAMED, QuoteCheck, is_given, select
+from judge.metrics.packs.templates import TextName, is_given, select, texts_of
 from judge.metrics.prompting import schema_hash
 from judge.metrics.replies import extract_verdict
 from judge.metrics.scoring import is_forced
+from judge.text.normal import quoted
+from judge.text.printable import printable
+from judge.text.quotations import Quotable
 from schemas import JudgeTask, QAEvent
 
+MAX_QUOTATIONS = 300
+"""Limit of checked quotations per verdict; further ones count as not found."""
+MAX_NAMED = 5
+"""Limit of quotations listed in one error."""
 PAIRWISE = "pack-3, pairwise"
 """The scoring version of packs that compare two answers."""
 MAX_VERDICT_BYTES = 64 * 1024
@@ -30,16 +39,64 @@ _MEANINGS = {"first": ("answer", "other"), "second": ("other", "answer")}
 """The published winner by the judge's word, unswapped and swapped."""
 
 
+class QuoteCheck:
+    """Searches quotations of a verdict in the texts of one event.
+
+    Args:
+        quotes: Keys of the verdict, at any depth, with the name of the quoted text.
+        inputs: The texts.
+    """
+
+    def __init__(self, quotes: Mapping[str, TextName], inputs: Inputs) -> None:
+        self._quotes = quotes
+        self._inputs = inputs
+        self._quotables: dict[TextName, list[Quotable]] = {}
+
+    def check(self, verdict: Mapping[str, Any]) -> None:
+        """Raise InvalidVerdictError if a quotation is not in its text, or if true has none."""
+        given = [(key, value) for key, value in _quotations(verdict, self._quotes) if value is not None]
+        missing = [
+            f"{key} {quoted(str(value))} is not in the {self._quotes[key]}"
+            for number, (key, value) in enumerate(given)
+            if number >= MAX_QUOTATIONS or not self.has(key, value)
+        ]
+        if missing:
+            more = f"; and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+            raise InvalidVerdictError(
+                f"{'; '.join(missing[:MAX_NAMED])}{more}: copy each character by character, in one "
+                "piece, or change the verdict"
+            )
+        if self._quotes and verdict["score"] is True and not given:
+            raise InvalidVerdictError(
+                f"true needs a quotation ({', '.join(self._quotes)}): copy the words, or say false"
+            )
+
+    def has(self, key: str, value: Any) -> bool:
+        """Return whether a value is a quotation of the text that its key names."""
+        text = self._quotes[key]
+        if text not in self._quotables:
+            self._quotables[text] = [Quotable(one) for one in texts_of(self._inputs, text)]
+        return isinstance(value, str) and any(one.find(value) is not None for one in self._quotables[text])
+
+
+def _quotations(value: Any, keys: Collection[str]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in keys:
+                yield key, inner
+            else:
+                yield from _quotations(inner, keys)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _quotations(inner, keys)
+
+
 class PackMetric(BaseMetric):
     """A metric with a pack's prompts and the judge's own score.
 
     The reply must contain one JSON object whose `score` is on the pack's scale. Its quotations must be in the
-    texts, and it must match the pack's response schema, if any. It is published unchanged.
-
-    Args:
-        name: The metric's name.
-        pack: Its prompts.
-        score_range: Lowest and highest score, both included, if they do not follow from the pack's result.
+    texts, and it must match the pack's response schema, if any. It is published unchanged. `score_range` is
+    used if it does not follow from the pack's result.
     """
 
     def __init__(self, name: str, pack: PromptPack, *, score_range: tuple[float, float]) -> None:
@@ -69,27 +126,19 @@ class PackMetric(BaseMetric):
         return ChatRequest(self.pack.render(inputs), self.pack.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Return the judge's verdict.
-
-        Raises:
-            InvalidVerdictError: Its score is not on the pack's scale, it violates the schema, or it is too
-                large.
-        """
+        """Return the judge's verdict."""
         verdict = extract_verdict(reply)
+        value: Any = score_on(SAID if self.pack.options.is_pair else self.scale, verdict["score"])
+        self.pack.checked(verdict)
         if self.pack.options.is_pair:
-            said = str(score_on(SAID, verdict["score"]))
             swapped = is_swapped(task.event_id)
-            value: Any = _MEANINGS[said][swapped] if said in _MEANINGS else said
-            self.pack.checked(verdict)
-            verdict = {**verdict, "score": value, "first": "other" if swapped else "answer"}
-        else:
-            value = self.score_of(verdict["score"])
-            self.pack.checked(verdict)
-            verdict = {**verdict, "score": value}
+            value = _MEANINGS[value][swapped] if value in _MEANINGS else value
+            verdict["first"] = "other" if swapped else "answer"
+        verdict["score"] = value
         outcome = self.scale.outcome(value, verdict)
         if is_forced(outcome.score, verdict.get("rationale")):
             return UnscoredOutcome("missing_input", verdict=verdict)
-        self._check_quotes(task, verdict)
+        QuoteCheck(self.pack.options.quotes, self._shown(task)).check(verdict)
         size = len(orjson.dumps(verdict))
         if size > MAX_VERDICT_BYTES:
             raise InvalidVerdictError(
@@ -104,28 +153,6 @@ class PackMetric(BaseMetric):
             return inputs
         return replace(inputs, answer=inputs.other_answer or "", other_answer=inputs.answer)
 
-    def _check_quotes(self, task: JudgeTask, verdict: Mapping[str, Any]) -> None:
-        """Check that the judge's quotations are in the texts.
-
-        Raises:
-            InvalidVerdictError: A quotation is not in its text, or a required one is missing.
-        """
-        quotes = self.pack.options.quotes
-        if not quotes:
-            return
-        check = QuoteCheck(quotes, self._shown(task))
-        missing = check.not_found(verdict)
-        if missing:
-            more = f"; and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
-            raise InvalidVerdictError(
-                f"{'; '.join(missing[:MAX_NAMED])}{more}: copy each character by character, in one "
-                "piece, or change the verdict"
-            )
-        if verdict["score"] is True and not check.count(verdict):
-            raise InvalidVerdictError(
-                f"true needs a quotation ({', '.join(quotes)}): copy the words, or say false"
-            )
-
 
 def is_swapped(event_id: str) -> bool:
     """Return whether a pair's answers are swapped: for half of all events, so that position bias cancels."""
@@ -139,3 +166,46 @@ def _version(pack: PromptPack, numbers: Mapping[str, int]) -> str:
     if numbers:
         return f"pack-2, {json.dumps(dict(numbers))}"
     return "pack-2, number" if pack.options.result == "number" else "pack-2"
+
+
+_DETAIL_CHARS: Final = 160
+_NEVER: Final = datetime.fromtimestamp(0, UTC)
+
+
+def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
+    """Score the reply of each example of a pack, and warn if the published score would differ.
+
+    A judge that follows such an example would be corrected, or asked for a repair, every time.
+    """
+    for number, example in enumerate(pack.options.examples, 1):
+        trouble = _trouble(metric, example)
+        if trouble is not None:
+            yield f"example {number} {trouble}; correct its texts or its reply"
+
+
+def _trouble(metric: Metric, example: Example) -> str | None:
+    inputs = example.inputs
+    event = QAEvent(
+        event_id="judgestream-example",
+        question=inputs.question,
+        answer=inputs.answer,
+        reference=inputs.reference,
+        context=None if inputs.context is None else dict(inputs.context),
+    )
+    task = unsampled_task(event, metric, source=event.event_id, now=_NEVER)
+    try:
+        outcome = metric.interpret(task, example.reply)
+        objection = outcome.objection if isinstance(outcome, ScoredOutcome) else None
+    except InvalidVerdictError as error:
+        objection = error.detail
+    if objection is not None:
+        return f"has a reply that the judge would have to repair: {printable(objection, _DETAIL_CHARS)}"
+    if not isinstance(outcome, ScoredOutcome):
+        return None
+    said: Any = extract_verdict(example.reply)["score"]
+    published = outcome.score if outcome.value is None else outcome.value
+    with suppress(TypeError, ValueError):
+        if said == published or float(said) == published:  # 5.0 and "5" are 5
+            return None
+    reasons = "; ".join(printable(one.detail, _DETAIL_CHARS) for one in outcome.corrections)
+    return f"says {said!r} and would be published as {published!r}: {reasons}"

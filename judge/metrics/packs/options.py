@@ -5,22 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from judge.chat import ResponseSchema
 from judge.errors import PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.texts import NAMED, TEXTS, TextName
+from judge.metrics.packs.templates import NAMED, TEXTS, TextName
+from judge.metrics.replies import json_validator
 from judge.metrics.scale import Scale, read_scale, read_score_range
 from schemas import ChatMessage as Turn
 from schemas import ToolCall
@@ -141,11 +134,7 @@ class PackOptions(BaseModel):
         return bool(self.result == "pairwise")
 
     def scale(self, score_range: tuple[float, float]) -> Scale:
-        """Return the scale of its published scores.
-
-        Args:
-            score_range: Lowest and highest score, if they do not follow from the result.
-        """
+        """Return the scale of its scores; the range is used if it does not follow from the result."""
         if self.is_pair:
             return PAIR
         return read_scale("integer" if self.result is None else self.result, score_range, good=self.good)
@@ -167,26 +156,14 @@ def _response_schema(given: Any) -> ResponseSchema:
     if not isinstance(properties, dict) or "score" not in properties:
         raise PromptPackError('response_schema must be the JSON Schema of an object with a property "score"')
     try:
-        validator(json.dumps(schema, allow_nan=False))
+        written = json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise PromptPackError(f"response_schema has values that JSON cannot express: {error}") from error
-    return ResponseSchema(name=name, schema=schema)
-
-
-@lru_cache(maxsize=16)
-def validator(schema: str) -> Any:
-    """Return the validator (Draft 2020-12) of a schema as JSON."""
-    # Imported here: it is slow, and few workers need it.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
-
-    parsed = json.loads(schema)
     try:
-        Draft202012Validator.check_schema(parsed)
-    except (SchemaError, RecursionError) as error:
-        raise PromptPackError(
-            f"response_schema is not a JSON Schema: {str(error).splitlines()[0][:300]}"
-        ) from error
-    return Draft202012Validator(parsed)
+        json_validator(written)
+    except ValueError as error:
+        raise PromptPackError(f"response_schema is not a JSON Schema: {error}") from error
+    return ResponseSchema(name=name, schema=schema)
 
 
 def schema_warnings(given: ResponseSchema | None) -> Iterator[str]:

@@ -1,26 +1,11 @@
-"""Prompt packs: a metric's prompts in a file.
+"""Prompt packs: a metric's prompts in a file, in one of two dialects (docs/prompt-packs.md).
 
-There are two dialects.
+**Markdown**: optional front matter, then a system and a user part under headings; placeholders such as
+`{{ item.output_text }}`. **YAML**: a `messages:` list; placeholders such as `{answer}`. The front matter, or
+the keys beside `messages`, are `PackOptions`. Examples are sent before the event as turns.
 
-**Markdown**: optional front matter between two `---` lines, then a system and a user part, each under
-a heading line (`## System`, `# User prompt`, `**System**`, `User:`; not in a code fence). A file without such
-a line is only a user part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the
-answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ item.context }}`,
-`{{ item.messages }}`, `{{ item.tool_calls }}`, `{{ item.other_answer }}`, `{{ item.fields.NAME }}`,
-`{{ item.labels.NAME }}`, `{{ event }}`.
-
-**YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`,
-`{context}`, `{messages}`, `{tool_calls}`, `{other_answer}`, `{fields.NAME}`, `{labels.NAME}`, `{event}`.
-
-`{event}` inserts the texts of the option `event` in a fence that none of them can close; an answer inserted
-by its own placeholder may imitate what follows it.
-
-The front matter, or the keys beside `messages`, are `PackOptions`. Examples are sent before the event as
-turns: the last user template filled with the example's texts, then its reply.
-
-An unknown placeholder is an error; all other braces are literal, and doubled braces escape a name in YAML
-(`{{name}}` is sent as `{name}`). All texts are substituted in one pass, so placeholders in an answer are not
-expanded.
+An unknown placeholder is an error; all other braces are literal. All texts are substituted in one pass, so
+placeholders in an answer are not expanded. `{event}` inserts texts in a fence that none of them can close.
 """
 
 from __future__ import annotations
@@ -33,27 +18,29 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from judge.chat import ChatMessage, ResponseSchema, Role
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.options import SAID, Example, PackOptions, schema_warnings, validator
+from judge.metrics.packs.options import SAID, Example, PackOptions, schema_warnings
 from judge.metrics.packs.templates import (
+    EVENT,
     MARKDOWN,
+    TEXTS,
     YAML,
     Dialect,
     Template,
+    TextName,
     decode,
+    fenced,
     read_template,
     split_front_matter,
     split_roles,
+    written,
 )
-from judge.metrics.packs.texts import EVENT, TEXTS, TextName, fenced, written
 from judge.metrics.prompting import fence, short_hash
-from judge.metrics.replies import extract_verdict, with_whole_score
+from judge.metrics.replies import extract_verdict, json_validator, with_whole_score
 from judge.metrics.scale import OffScaleError
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from judge.text.printable import problems_of
@@ -100,7 +87,8 @@ class PromptPack:
     def hash(self) -> str:
         """Hash of the templates, 12 hexadecimal digits; equal for equal prompts in both dialects."""
         parts: list[Any] = [
-            [role, [[piece.text, piece.is_input] for piece in template]] for role, template in self.messages
+            [role, [[piece.text, piece.name is not None] for piece in template]]
+            for role, template in self.messages
         ]
         examples = [[turn.role, turn.content] for turn in self._example_turns()]
         if examples:
@@ -117,7 +105,6 @@ class PromptPack:
         """Return the messages for one event, with neutralized texts; missing ones are empty.
 
         Args:
-            inputs: Its texts.
             sections: What `{event}` inserts, by name; None: the texts of the option `event`.
         """
         event = fence(sections) if sections is not None else fenced(inputs, self.options.event)
@@ -127,17 +114,15 @@ class PromptPack:
         return (*turns[:first], *self._example_turns(), *turns[first:])
 
     def checked(self, verdict: dict[str, Any]) -> dict[str, Any]:
-        """Return a verdict that matches the response schema, which endpoints may not enforce.
-
-        Raises:
-            InvalidVerdictError: It violates the schema; the detail names the place.
-        """
+        """Return the verdict if it matches the schema, which endpoints may not enforce."""
         if self.response_schema is None:
             return verdict
         violations = [
             f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
             for error in islice(
-                validator(json.dumps(self.response_schema.schema)).iter_errors(with_whole_score(verdict)),
+                json_validator(json.dumps(self.response_schema.schema)).iter_errors(
+                    with_whole_score(verdict)
+                ),
                 MAX_VIOLATIONS,
             )
         ]
@@ -161,10 +146,7 @@ def _filled(template: Template, inputs: Inputs, event: str) -> str:
 
 
 def load_pack(path: Path) -> PromptPack:
-    """Load a prompt pack from a file.
-
-    Args:
-        path: `.yaml`, `.yml` or `.json` for the YAML dialect; anything else is Markdown.
+    """Load a prompt pack: `.yaml`, `.yml` or `.json` is the YAML dialect; anything else is Markdown.
 
     Raises:
         PromptPackError: It cannot be read, or is invalid.
@@ -187,7 +169,6 @@ def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str)
     Args:
         raw: The file: UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252
             with a warning. Mojibake ("â€™") is repaired with a warning.
-        dialect: The dialect.
         origin: The pack's name in messages.
 
     Raises:

@@ -1,18 +1,34 @@
-"""Read the text of a prompt pack: encoding, front matter, parts by role, and placeholders in two dialects."""
+"""The templates of a prompt pack: encoding, front matter, parts by role, placeholders, and their texts."""
 
 from __future__ import annotations
 
 import codecs
 import difflib
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import ftfy
 
 from judge.chat import Role
 from judge.errors import PromptPackError
-from judge.metrics.packs.texts import EVENT, NAMED, TEXTS, TextName
+from judge.metric import Inputs
+from judge.metrics.prompting import fence
+from judge.text.normal import is_blank, neutralize
+from schemas import QAEvent
+
+TEXTS: Final = ("question", "answer", "reference", "context", "messages", "tool_calls", "other_answer")
+"""Named inputs; others are `fields.<name>` and `labels.<name>`."""
+NAMED: Final = re.compile(r"(?:fields|labels)\.[\w.-]{1,64}", re.ASCII)
+EVENT: Final = "event"
+"""Placeholder of several texts in a fence that none of them can close."""
+
+TextName = str
+"""One of `TEXTS`, `fields.<name>` or `labels.<name>`."""
+
+to_json: Final[Callable[[Any], str]] = json.JSONEncoder(ensure_ascii=False, indent=1).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +37,6 @@ class Piece:
 
     text: str
     name: TextName | None = None
-
-    @property
-    def is_input(self) -> bool:
-        """Whether the piece is an input."""
-        return self.name is not None
 
 
 Template = tuple[Piece, ...]
@@ -61,21 +72,23 @@ class Dialect:
             return f"put at least {self.spelling('answer')} into it"
         return f"{found[0]} is the other dialect's: write {self.spelling(YAML.names[found[1]])} here"
 
-    def meant(self, written: str) -> TextName:
-        """Return the input of a placeholder; an unknown name is a PromptPackError with a hint."""
-        name = self.names.get(written)
-        if name is not None:
-            return name
+    def read(self, written: str) -> TextName | None:
+        """Return the input of a placeholder; None if there is none of this name."""
         own = written.removeprefix(self.prefix)
         if written.startswith(self.prefix) and NAMED.fullmatch(own):
             return own
-        other = YAML if self is MARKDOWN else MARKDOWN
-        meant = other.names.get(written) or written.removeprefix(other.prefix)
-        if written in other.names or NAMED.fullmatch(meant):
+        return self.names.get(written)
+
+    def meant(self, written: str) -> TextName:
+        """Return the input of a placeholder; an unknown name is a PromptPackError with a hint."""
+        name = self.read(written)
+        if name is not None:
+            return name
+        meant = (YAML if self is MARKDOWN else MARKDOWN).read(written)
+        close = difflib.get_close_matches(written, self.names, n=1)
+        hint = f" (did you mean {self.form % close[0]}?)" if close else ""
+        if meant is not None:
             hint = f", but the other dialect's: write {self.spelling(meant)} here"
-        else:
-            close = difflib.get_close_matches(written, self.names, n=1)
-            hint = f" (did you mean {self.form % close[0]}?)" if close else ""
         shield = f"; double braces that are meant literally: {{{{{written[:60]}}}}}" if self is YAML else ""
         raise PromptPackError(
             f"the placeholder {self.form % written[:60]} is unknown{hint}; known: {self.listed}{shield}"
@@ -127,34 +140,23 @@ def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
         PromptPackError: A placeholder's name is unknown.
     """
     pieces: list[Piece] = []
-    end = 0
+    literal, end = "", 0
     for match in dialect.pattern.finditer(text):
-        pieces.append(Piece(text[end : match.start()]))
+        literal += text[end : match.start()]
+        end = match.end()
         written = match[match.lastindex or 0]
         if match.lastgroup is None:
             name = dialect.meant(written)
-            pieces.append(Piece(name, name))
-        else:
-            pieces.append(Piece(f"{{{written}}}"))
-            if written in dialect.names:
-                warnings.append(
-                    f"{match[0]} is not filled in, because its braces are doubled; write "
-                    f"{match[0][1:-1]} to fill it in"
-                )
-        end = match.end()
-    pieces.append(Piece(text[end:]))
-    return _joined(pieces)
-
-
-def _joined(pieces: Iterable[Piece]) -> Template:
-    """Merge neighbouring literal pieces, so that equal prompts have equal pieces."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if joined and not (piece.is_input or joined[-1].is_input):
-            joined[-1] = Piece(joined[-1].text + piece.text)
-        elif piece.is_input or piece.text:
-            joined.append(piece)
-    return tuple(joined)
+            pieces += [Piece(literal), Piece(name, name)]
+            literal = ""
+            continue
+        literal += f"{{{written}}}"
+        if written in dialect.names:
+            warnings.append(
+                f"{match[0]} is not filled in, because its braces are doubled; write "
+                f"{match[0][1:-1]} to fill it in"
+            )
+    return tuple(piece for piece in (*pieces, Piece(literal + text[end:])) if piece.text)
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:
@@ -217,9 +219,6 @@ def _role(line: str) -> Role | None:
     return "system" if match["role"].lower() == "system" else "user"
 
 
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
 def decode(raw: bytes) -> tuple[str, list[str]]:
     r"""Return a file's text with repaired mojibake and line ends of `\n`, and a warning for each repair."""
     warnings: list[str] = []
@@ -240,10 +239,9 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
 
 
 def _decoded(raw: bytes, warnings: list[str]) -> str:
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        if raw.startswith(_UTF16_MARKS):
-            return raw.decode("utf-16")
-        return raw.decode("utf-8-sig")
+        return raw.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         warnings.append(
             f"it is not UTF-8 (byte {error.start}) and was read as Windows-1252; save the file as UTF-8"
@@ -255,3 +253,57 @@ def _around(text: str, other: str) -> str:
     """Return an excerpt around the first difference of two lines."""
     start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
     return text[max(0, start - 12) : start + 20]
+
+
+def select(event: QAEvent, uses: Collection[TextName]) -> Inputs:
+    """Return the texts that templates use; the answer is always included."""
+    fields = {}
+    for name in filter(NAMED.fullmatch, sorted(uses)):
+        kind, _, own = name.partition(".")
+        texts: Mapping[str, str] = event.labels if kind == "labels" else event.fields or {}
+        fields[name.removeprefix("fields.")] = texts.get(own, "")  # labels keep their prefix
+    return replace(Inputs.of(event, {*uses, "answer"} - {"fields"}), fields=fields or None)
+
+
+def texts_of(inputs: Inputs, name: TextName) -> list[str]:
+    """Return the texts of an input."""
+    match name:
+        case "context":
+            return [*(inputs.context or {}).values()]
+        case "messages":
+            return [turn.content for turn in inputs.messages or ()]
+        case "tool_calls":
+            return [text for call in inputs.tool_calls or () for _, text in call]
+        case "question" | "answer" | "reference" | "other_answer":
+            return [getattr(inputs, name) or ""]
+    return [(inputs.fields or {}).get(name.removeprefix("fields."), "")]
+
+
+def is_given(inputs: Inputs, name: TextName) -> bool:
+    """Return whether an input is present; an empty list of tool calls counts as present."""
+    if name == "tool_calls":
+        return inputs.tool_calls is not None
+    return not all(map(is_blank, texts_of(inputs, name)))
+
+
+def written(inputs: Inputs, name: TextName) -> str:
+    """Return an input as written into a prompt: neutralized, and as JSON if it has several texts.
+
+    So no text can imitate another page, message or call.
+    """
+    if name == "context":
+        return render_context(inputs.context or {})
+    if name in {"messages", "tool_calls"}:
+        turns = (inputs.messages if name == "messages" else inputs.tool_calls) or ()
+        return to_json([{key: neutralize(text) for key, text in turn} for turn in turns])
+    return neutralize(texts_of(inputs, name)[0])
+
+
+def fenced(inputs: Inputs, names: Collection[TextName]) -> str:
+    """Return inputs as the sections of a fence (`judge.metrics.prompting.fence`)."""
+    return fence({name.replace(".", "_"): written(inputs, name) for name in names})
+
+
+def render_context(context: Mapping[str, str]) -> str:
+    """Return pages as a JSON object of texts by name."""
+    return to_json({neutralize(name): neutralize(text) for name, text in context.items()})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judge.metrics.packs.examples import example_warnings
+from judge.metrics.packs.metric import example_warnings
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.registry import build_metric
 

@@ -87,7 +87,7 @@ def test_fabricated_evidence_is_refused(name: str) -> None:
     metric = build_metric(name)
     task = task_for(metric, **EVENT)
     if prompt.counts is None:
-        with pytest.raises(InvalidVerdictError, match="copy it"):
+        with pytest.raises(InvalidVerdictError, match="copy each"):
             metric.interpret(task, json.dumps(reply))
         return
     outcome = metric.interpret(task, json.dumps(reply))

@@ -10,8 +10,8 @@ from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.stack import JudgingStack
 from judge.evaluate.guard import GuardedMetric, TextLimits
-from judge.metrics.code import CodeMetric, FunctionMetric
-from judge.metrics.function import Function
+from judge.metrics.code import CodeMetric
+from judge.metrics.function import FunctionMetric
 from judge.metrics.scale import Scale, read_scale
 from judge.text.redaction import Redactor
 from schemas import Failed, JudgeTask, Scored, Unscored
@@ -30,8 +30,8 @@ def stack() -> JudgingStack:
 def metric(
     name: str, scale: Scale, *, seconds: float = PATIENT, memory_mb: int = 256, module: str = HERE
 ) -> GuardedMetric:
-    function = Function(f"{module}:{name}", seconds=seconds, memory_mb=memory_mb)
-    return GuardedMetric(FunctionMetric(name, function, scale), redactor=Redactor(()), limits=TextLimits())
+    own = FunctionMetric(name, f"{module}:{name}", scale, seconds=seconds, memory_mb=memory_mb)
+    return GuardedMetric(own, redactor=Redactor(()), limits=TextLimits())
 
 
 def task(name: str) -> JudgeTask:

@@ -7,9 +7,8 @@ import pytest
 
 from judge.errors import EventError, JudgeConfigurationError, PromptPackError
 from judge.metric import ScoredOutcome
-from judge.metrics.code import FunctionMetric, outcome_on
-from judge.metrics.function import Function
-from judge.metrics.scale import Scale, read_scale
+from judge.metrics.function import FunctionMetric
+from judge.metrics.scale import Scale, outcome_on, read_scale
 from tests.judge.tasks import make_task
 
 HERE = "tests.judge.metrics.code.functions"
@@ -62,7 +61,7 @@ def test_anything_else_fails(scale: Scale, value: object) -> None:
 
 def test_a_decimal_is_a_number() -> None:
     """A Decimal is accepted as a number."""
-    outcome = FunctionMetric("x", Function(f"{HERE}:decimal"), UNIT).prepare(make_task("decimal"))
+    outcome = FunctionMetric("x", f"{HERE}:decimal", UNIT).prepare(make_task("decimal"))
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.value == 0.25
 
@@ -83,36 +82,30 @@ def test_nothing_of_a_module_runs_until_the_metric_is_asked(
     (package / "__init__.py").write_text("raise SystemExit('imported')")
     (package / "tone.py").write_text("raise SystemExit('imported')\ndef tone(event): ...\nmade = tone\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    metric = FunctionMetric("tone", Function("team_of_ours.quality.tone:tone"), UNIT)
+    metric = FunctionMetric("tone", "team_of_ours.quality.tone:tone", UNIT)
     assert "team_of_ours" not in sys.modules
-    assert (
-        Function("team_of_ours.quality.tone:made").version
-        == Function("team_of_ours.quality.tone:tone").version
-    )
+    FunctionMetric("tone", "team_of_ours.quality.tone:made", UNIT)
     with pytest.raises(JudgeConfigurationError, match="defines no tune"):
-        FunctionMetric("tone", Function("team_of_ours.quality.tone:tune"), UNIT)
+        FunctionMetric("tone", "team_of_ours.quality.tone:tune", UNIT)
     with pytest.raises(JudgeConfigurationError, match=r"no module team_of_ours\.quality\.voice"):
-        FunctionMetric("tone", Function("team_of_ours.quality.voice:tone"), UNIT)
+        FunctionMetric("tone", "team_of_ours.quality.voice:tone", UNIT)
     assert metric.process is not None
 
 
 def test_other_code_and_another_scale_are_another_evaluator() -> None:
     """`scoring_version` depends on code and scale, not on the time limit."""
-    one = FunctionMetric("x", Function(f"{HERE}:words"), UNIT)
-    assert (
-        one.scoring_version
-        == FunctionMetric("x", Function(f"{HERE}:words", seconds=60), UNIT).scoring_version
-    )
+    one = FunctionMetric("x", f"{HERE}:words", UNIT)
+    assert one.scoring_version == FunctionMetric("x", f"{HERE}:words", UNIT, seconds=60).scoring_version
     for other in (
-        FunctionMetric("x", Function(f"{HERE}:words"), Scale((0, 9), "number")),
-        FunctionMetric("x", Function("tests.judge.tasks:make_task"), UNIT),
+        FunctionMetric("x", f"{HERE}:words", Scale((0, 9), "number")),
+        FunctionMetric("x", "tests.judge.tasks:make_task", UNIT),
     ):
         assert other.scoring_version != one.scoring_version
 
 
 def test_a_function_is_found_within_its_module() -> None:
     """A function is called with the event of the task."""
-    found = FunctionMetric("x", Function(f"{HERE}:words"), Scale((0, 9), "number")).prepare(
+    found = FunctionMetric("x", f"{HERE}:words", Scale((0, 9), "number")).prepare(
         make_task("x", answer="one two three")
     )
     assert isinstance(found, ScoredOutcome)

@@ -13,7 +13,7 @@ from judge.chat import ChatMessage
 from judge.errors import PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
-from judge.metrics.packs.texts import render_context
+from judge.metrics.packs.templates import render_context
 
 MARKDOWN = """---
 name: tone
