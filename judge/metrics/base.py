@@ -80,10 +80,17 @@ class BuiltInMetric(BaseMetric):
     """A metric with a prompt of its own, which a pack may replace; the mode is then verbatim."""
 
     def __init__(
-        self, name: str, scale: Scale, schema: ResponseSchema, scoring_version: str, pack: PromptPack | None
+        self,
+        name: str,
+        scale: Scale,
+        schema: ResponseSchema,
+        scoring_version: str,
+        pack: PromptPack | None = None,
+        *,
+        instructions: str | None = None,
     ) -> None:
         self.pack = pack
-        self.instructions = load_prompt(f"{name}.evidence")
+        self.instructions = instructions or load_prompt(f"{name}.evidence")
         self.response_schema = schema if pack is None else pack.response_schema
         super().__init__(
             name=name,
@@ -134,5 +141,5 @@ class Findings:
         self.missing_quotations.append(
             f"{where}: no words of {text} are given"
             if quotation is None
-            else f"{where} {quoted(quotation)} is not in {text}"
+            else f"{where} {quoted(str(quotation))} is not in {text}"
         )

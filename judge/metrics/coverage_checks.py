@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.metrics.base import Findings
-from judge.metrics.coverage_words import AnswerWords, has_facts_for, left_out
 from judge.metrics.replies import MAX_ITEMS
+from judge.metrics.words import AnswerWords, has_facts_for, left_out
 from judge.text.citations import without_tags
 from judge.text.contradictions import Passage, contradiction_between
 from judge.text.normal import neutralize, normalise, quoted

@@ -11,7 +11,7 @@ import math
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -20,22 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from judge.errors import EventError, JudgeConfigurationError
-from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Outcome, OwnProcess, UnscoredOutcome
+from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Outcome, OwnProcess, UnscoredOutcome
 from judge.metrics.base import BaseMetric
 from judge.metrics.prompting import short_hash
 from judge.metrics.scale import ResultType, Scale, outcome_on, read_scale
 from schemas import JudgeTask, QAEvent
 
-TEXTS: Final = (
-    "question",
-    "answer",
-    "reference",
-    "context",
-    "messages",
-    "tool_calls",
-    "other_answer",
-    "fields",
-)
+TEXTS: Final = tuple(one.name for one in fields(Inputs))
 """The texts that a function receives, besides labels and ids."""
 
 
@@ -87,8 +78,7 @@ class FunctionMetric(BaseMetric):
         """Call the function.
 
         Raises:
-            EventError: `metric_error`: it cannot be imported, raised an exception, or returned an invalid
-                value.
+            EventError: It cannot be imported, raised an exception, or returned an invalid value.
         """
         score = self._call(task)
         if score.value is None:
@@ -102,7 +92,8 @@ class FunctionMetric(BaseMetric):
         # Even if the waiting process is gone, this one ends at its limit.
         signal.alarm(math.ceil(self.process.seconds if self.process else DEFAULT_SECONDS) + 1)
         try:
-            value = load(self.target)(_event(task))
+            shared = QAEvent.model_fields.keys() & JudgeTask.model_fields.keys()
+            value = load(self.target)(QAEvent(**{name: getattr(task, name) for name in shared}))
             if inspect.isawaitable(value):
                 value = asyncio.run(_awaited(value))
             score = value if isinstance(value, Score) else Score(value)
@@ -145,11 +136,7 @@ def python_metric(
 
 
 def load(target: str) -> Callable[[QAEvent], Any]:
-    """Import a function; this runs its module's code.
-
-    Raises:
-        EventError: It cannot be imported.
-    """
+    """Import a function; this runs its module's code. EventError if it cannot be imported."""
     module, _, name = target.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -172,12 +159,6 @@ def _plain(value: Any) -> Any:
 
 async def _awaited(value: Any) -> Any:
     return await value
-
-
-def _event(task: JudgeTask) -> QAEvent:
-    """Rebuild the event from the texts in the task."""
-    shared = QAEvent.model_fields.keys() & JudgeTask.model_fields.keys()
-    return QAEvent(**{name: getattr(task, name) for name in shared})
 
 
 def _reason(error: Exception) -> str:
@@ -215,12 +196,9 @@ def _spec(module: str) -> ModuleSpec | None:
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
         name = ".".join(parts[:count])
-        finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-        specs = (find(name, path, None) for find in finders if find is not None)
+        specs = (finder.find_spec(name, path, None) for finder in sys.meta_path)
         spec = next((one for one in specs if one is not None), None)
-        if spec is None:
-            return None
-        path = spec.submodule_search_locations
+        path = None if spec is None else spec.submodule_search_locations
         if path is None and count < len(parts):
             return None
     return spec

@@ -16,17 +16,10 @@ from pydantic import BaseModel, ConfigDict
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Outcome, UnscoredOutcome
-from judge.metrics.base import BaseMetric, Findings
+from judge.metrics.base import BuiltInMetric, Findings
 from judge.metrics.packs.metric import QuoteCheck
 from judge.metrics.packs.templates import render_context, split_front_matter
-from judge.metrics.prompting import (
-    array_of,
-    built_in_hash,
-    built_in_messages,
-    load_prompt,
-    object_schema,
-    schema_hash,
-)
+from judge.metrics.prompting import array_of, load_prompt, object_schema
 from judge.metrics.replies import MAX_ITEMS, extract_object, extract_verdict
 from judge.metrics.scale import Scale, read_scale
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
@@ -116,20 +109,13 @@ def library_prompt(name: str) -> LibraryPrompt:
     return LibraryPrompt(name=name, instructions=instructions.strip() + "\n", **given)
 
 
-class LibraryMetric(BaseMetric):
+class LibraryMetric(BuiltInMetric):
     """A metric of the library, by its name."""
 
     def __init__(self, name: str) -> None:
-        self.prompt = library_prompt(name)
-        self.instructions = self.prompt.instructions
-        self.response_schema = self.prompt.schema_of_reply
+        prompt = self.prompt = library_prompt(name)
         super().__init__(
-            name=name,
-            mode="evidence",
-            scale=self.prompt.scale,
-            scoring_version="library-1",
-            prompt_hash=built_in_hash(self.instructions),
-            schema_hash=schema_hash(self.response_schema),
+            name, prompt.scale, prompt.schema_of_reply, "library-1", instructions=prompt.instructions
         )
 
     def select(self, event: QAEvent) -> Inputs:
@@ -155,27 +141,19 @@ class LibraryMetric(BaseMetric):
         sections: dict[str, str] = {name: texts[name] for name in self.prompt.uses}
         if any(is_blank(text) for text in sections.values()):
             return UnscoredOutcome("missing_input")
-        return ChatRequest(built_in_messages(self.instructions, sections), self.response_schema)
+        return self.request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a verdict.
-
-        Raises:
-            InvalidVerdictError: The reply is invalid; the detail says what to repair.
-        """
+        """Return the share of valid items, or the judge's decision, whose quotations must be in the text."""
         if self.prompt.counts is not None:
             return _Count(self.prompt, self.prompt.counts, Inputs.of(task)).outcome(reply)
-        return self._decided(Inputs.of(task), extract_verdict(reply))
-
-    def _decided(self, inputs: Inputs, verdict: dict[str, Any]) -> Outcome:
-        """Return the judge's decision; its quotations must be in the text."""
-        quotes = self.prompt.quotes
+        verdict = extract_verdict(reply)
         justification = verdict.get("justification")
         if not isinstance(justification, str):
             raise InvalidVerdictError("justification must be a string")
         value = self.score_of(verdict["score"])
-        QuoteCheck(quotes, inputs).check(verdict)
-        evidence = {key: verdict.get(key) for key in quotes}
+        QuoteCheck(self.prompt.quotes, Inputs.of(task)).check(verdict)
+        evidence = {key: verdict.get(key) for key in self.prompt.quotes}
         return self.scale.outcome(value, {"score": value, "justification": justification}, evidence=evidence)
 
 
@@ -187,18 +165,19 @@ class _Count:
         self._inputs = inputs
         self._context = inputs.context or {}
         self._findings = Findings()
-        keys = list(prompt.quotes)
-        self._own = "name" if counts.every else keys.pop(0)
         self._texts = prompt.quotes
-        self._support_keys = keys
+        self._own, *self._support_keys = ["name", *prompt.quotes] if counts.every else prompt.quotes
 
     def outcome(self, reply: str) -> Outcome:
         """Return the outcome for the share of valid items."""
         counts, findings = self._counts, self._findings
-        checked = [
-            self._checked(f"{counts.list}[{number}]", item) for number, item in enumerate(self._listed(reply))
-        ]
-        items = self._distinct([item for item in checked if item is not None])
+        items = self._distinct(
+            [
+                checked
+                for number, item in enumerate(self._listed(reply))
+                if (checked := self._checked(f"{counts.list}[{number}]", item)) is not None
+            ]
+        )
         if counts.every:
             items += self._omitted({item["name"] for item in items})
         evidence = {counts.list: items}
@@ -253,9 +232,9 @@ class _Count:
                 )
                 # An invented quotation proves neither that a rule is followed nor that it is broken.
                 return {**item, counts.holds: False} if item[counts.holds] else None
-            against = None
-            if counts.compare:
-                against = contradiction_between(Passage(str(own), str(own)), Passage(str(span), str(span)))
+            if not counts.compare:
+                continue
+            against = contradiction_between(Passage(str(own), str(own)), Passage(str(span), str(span)))
             if against is not None:
                 findings.correct(
                     against.kind,

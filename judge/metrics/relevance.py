@@ -15,6 +15,7 @@ from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.base import BuiltInMetric, Findings
+from judge.metrics.claims import claiming_parts
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema, short_hash
 from judge.metrics.relevance_checks import (
@@ -24,7 +25,6 @@ from judge.metrics.relevance_checks import (
     format_pages,
     unsupported_claim,
 )
-from judge.metrics.relevance_words import claiming_parts
 from judge.metrics.replies import extract_verdict, read_evidence
 from judge.metrics.scale import Scale
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap

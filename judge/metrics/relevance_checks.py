@@ -16,8 +16,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.metrics.base import Findings
-from judge.metrics.relevance_words import Stretches, SupportWords, claiming_parts
+from judge.metrics.claims import Stretches, claiming_parts
 from judge.metrics.replies import MAX_ITEMS
+from judge.metrics.words import Place, SupportWords
 from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
 from judge.text.contradictions import Passage, contradiction_between
 from judge.text.normal import neutralize, quoted
@@ -25,14 +26,12 @@ from judge.text.quotations import Quotable, Quotation
 from judge.text.sentences import sentences
 from judge.text.tags import MAX_PAGE, USUAL, Citing
 from judge.text.words import has_content, has_words
+from schemas import CorrectionKind
 
 MAX_PLACES = 100
 """Limit of examined occurrences of one claim in the answer."""
 MAX_NAMED_PAGES = 20
 """Limit of pages listed in one message."""
-
-Place = tuple[int, int]
-
 
 PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
 
@@ -106,15 +105,8 @@ class CheckedClaim:
 
 def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
     """Return a claim of the answer as unsupported, with the reason."""
-    return CheckedClaim(
-        claim_span=neutralize(claim.text),
-        place=(claim.start, claim.end),
-        pages=claim.pages,
-        supported=False,
-        relevant=False,
-        justification=justification,
-        added=True,
-    )
+    span, place = neutralize(claim.text), (claim.start, claim.end)
+    return CheckedClaim(span, place, claim.pages, False, False, justification, added=True)  # noqa: FBT003
 
 
 def format_pages(pages: Sequence[int]) -> str:
@@ -124,14 +116,7 @@ def format_pages(pages: Sequence[int]) -> str:
 
 
 class RelevanceChecks:
-    """Verifies the claims of one verdict.
-
-    Args:
-        answer: The judged answer.
-        pages: The text of each existing page, by number.
-        question: The question; its words are no evidence of support.
-        citing: Citation syntax of the answer.
-    """
+    """Verifies the claims of one verdict against the answer and the text of each existing page, by number."""
 
     def __init__(
         self, answer: str, pages: Mapping[int, str], *, question: str = "", citing: Citing = USUAL
@@ -240,7 +225,7 @@ class RelevanceChecks:
         Of several places, prefers an unused one in a tagged claim with the pages that the judge names.
         """
         best: tuple[Quotation, int | None] | None = None
-        best_rank = (False, False, False, False)
+        best_rank = (False,) * 4
         span = given.claim_span
         if span not in self._places:
             self._places[span] = list(islice(self._answer.find_all(span), MAX_PLACES))
@@ -307,27 +292,22 @@ class RelevanceChecks:
                 if found is not None:
                     holds = self._holds(where, tagged, stated, page, found)
                     return (page, found) if holds else (None, None)
+        kind: CorrectionKind = "page_missing"
         if not cited:
-            self.findings.correct("no_page_cited", f"{where}: supported, but the answer cites no page for it")
+            kind, problem = "no_page_cited", "supported, but the answer cites no page for it"
         elif not existing:
-            self.findings.correct(
-                "page_missing", f"{where}: supported, but {format_pages(cited)} is not in the context"
-            )
+            problem = f"supported, but {format_pages(cited)} is not in the context"
         elif given.page is not None and given.page not in cited:
-            self.findings.correct(
-                "page_not_cited",
-                f"{where}: the judge relies on {page_key(given.page)}, which it does not cite",
-            )
+            kind = "page_not_cited"
+            problem = f"the judge relies on {page_key(given.page)}, which it does not cite"
         elif given.page is not None and given.page not in self._pages:
-            self.findings.correct("page_missing", f"{where}: {page_key(given.page)} is not in the context")
+            problem = f"{page_key(given.page)} is not in the context"
         else:
             self.findings.not_found(f"{where}.page_span", span, format_pages(existing))
-            problem = (
-                "supported, but no words of a page are given"
-                if span is None
-                else f"{quoted(span)} is not on {format_pages(existing)}"
-            )
-            self.findings.correct("span_not_in_page", f"{where}: {problem}")
+            kind, problem = "span_not_in_page", "supported, but no words of a page are given"
+            if span is not None:
+                problem = f"{quoted(span)} is not on {format_pages(existing)}"
+        self.findings.correct(kind, f"{where}: {problem}")
         return None, None
 
     def _holds(self, where: str, tagged: Claim, stated: Quotation, page: int, found: Quotation) -> bool:

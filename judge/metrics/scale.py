@@ -154,10 +154,8 @@ def _numbered(result: Any) -> dict[Any, Any]:
             "or write result: boolean"
         )
     labels = result
-    if isinstance(result, list):
-        labels = {
-            label: len(result) - 1 - place for place, label in enumerate(result) if isinstance(label, str)
-        }
+    if isinstance(result, list) and all(isinstance(label, str) for label in result):
+        labels = dict(zip(result, reversed(range(len(result))), strict=True))
     if not isinstance(labels, dict) or not 2 <= len(labels) <= MAX_LABELS or len(labels) != len(result):
         raise PromptPackError(
             f"result must be number, boolean, pairwise, or 2 to {MAX_LABELS} different "
@@ -176,21 +174,16 @@ def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, flo
         PromptPackError: It is invalid or too wide.
     """
     ends: Any = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
-    is_pair = isinstance(ends, list | tuple) and len(ends) == 2
-    if is_number:
-        is_valid = is_pair and all(type(end) in {int, float} for end in ends)
-        if not is_valid or not 0 <= ends[0] < ends[1] <= MAX_NUMBER:
-            raise PromptPackError(
-                f"score_range must go from a lower to a higher number within 0..{MAX_NUMBER:g}, "
-                f"got {ends!r:.80}"
-            )
-        return float(ends[0]), float(ends[1])
-    if not is_pair or not all(type(end) is int for end in ends):
-        raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
-    low, high = ends
-    if not 0 <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
+    kinds, word = ((int, float), "numbers") if is_number else ((int,), "whole numbers")
+    if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) in kinds for end in ends)):
         raise PromptPackError(
-            f"score_range must go from a lower to a higher number within 0..{MAX_SCORE} "
-            f"and contain at most {MAX_SCORES} scores, got {list(ends)}"
+            f"score_range must be two {word} such as [1, 5], from a lower to a higher, got {value!r:.80}"
         )
-    return low, high
+    low, high = ends
+    most, bound = (MAX_NUMBER, "") if is_number else (MAX_SCORE, f" and contain at most {MAX_SCORES} scores")
+    if not 0 <= low < high <= most or (not is_number and high - low >= MAX_SCORES):
+        raise PromptPackError(
+            f"score_range must go from a lower to a higher number within 0..{most:g}{bound}, "
+            f"got {list(ends)!r:.80}"
+        )
+    return (float(low), float(high)) if is_number else (low, high)

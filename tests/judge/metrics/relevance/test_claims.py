@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.metrics.relevance_words import claiming_parts, claims_nothing, claims_surely
+from judge.metrics.claims import claiming_parts, claims_nothing, claims_surely
 
 
 @pytest.mark.parametrize(

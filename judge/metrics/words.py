@@ -1,10 +1,14 @@
-"""Word checks of coverage: does the answer state what the reference states, and do items account for it?"""
+"""Word checks: does an answer state what the reference states, does a page state a claim? Pure.
+
+They only mark a result. Words of the question do not count. If the answer and the question are certainly in
+another language than the reference or page, nothing is doubted.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from judge.text.citations import without_tags
 from judge.text.normal import TextIndex, normalise
@@ -21,13 +25,15 @@ from judge.text.support import (
 )
 from judge.text.words import Word, content_words, is_content, word_texts, words
 
+Place = tuple[int, int]
+"""Start and end (exclusive) in a text."""
 QUESTION_SHARE = 4
-"""An answer with less than one in this many of the question's words is off topic, if the reference has more.
-This holds for 1 in 1,390 accepted human answers (NQ), for none of 219 model answers to experts' questions
-(ExpertQA), and for two in three pages retrieved for other questions."""
+"""An answer with less than one in this many of the question's words is off topic, if the reference has more:
+1 in 1,390 accepted human answers (NQ), none of 219 model answers to experts' questions (ExpertQA), two in
+three pages retrieved for other questions. So is an answer together with its supporting pages: 1 in 200 model
+answers (ExpertQA), 9 in 10 pages retrieved for other questions."""
 LONG_ANSWER = 6
-"""Distinct content words from which an answer is checked for being off topic; a short one need not repeat the
-question."""
+"""Distinct content words from which an answer itself is checked; a short one need not repeat the question."""
 MIN_SENTENCE_WORDS = 3
 """Sentences of the reference with at least this many content words must be half covered."""
 MIN_UNTOUCHED_WORDS = 2
@@ -37,10 +43,7 @@ FACTS_SHARE = 4
 
 
 class AnswerWords:
-    """Compares an answer with a reference's statements; words of the question do not count.
-
-    If the answer and the question are certainly in another language than the reference, nothing is doubted.
-    """
+    """Compares an answer with a reference's statements."""
 
     def __init__(self, reference: TextIndex, answer: TextIndex, question: str) -> None:
         self._reference = Surroundings(reference)
@@ -55,26 +58,20 @@ class AnswerWords:
         self._starts = [word.start for word in self.own]
         self._comparable = not cannot_be_compared(reference.text, answer.text, question=question)
 
-    def reference_sentences(self, place: tuple[int, int]) -> str:
+    def reference_sentences(self, place: Place) -> str:
         """Return the sentences of the reference that overlap a span."""
         return self._reference.told(place)
 
-    def answer_sentences(self, place: tuple[int, int]) -> str:
+    def answer_sentences(self, place: Place) -> str:
         """Return the sentences of the answer that overlap a span, without tags."""
         return self._answer.told(place)
 
-    def repeats_question(self, stated: tuple[int, int]) -> bool:
+    def repeats_question(self, stated: Place) -> bool:
         """Return whether an item only repeats the question, while the reference says more."""
         return self._comparable and bool(self.own) and not self._within(*stated)
 
-    def doubt(self, item: str, stated: tuple[int, int], found: tuple[int, int]) -> str | None:
-        """Return why a span of the answer does not state an item; None if it may.
-
-        Args:
-            item: The item in the judge's words.
-            stated: The item's span in the reference.
-            found: The quoted span in the answer.
-        """
+    def doubt(self, item: str, stated: Place, found: Place) -> str | None:
+        """Return why a span of the answer does not state an item of the reference; None if it may."""
         if not self._comparable:
             return None
         vocabulary, text = self._answer.said(found), self._answer.told(found)
@@ -113,7 +110,7 @@ class AnswerWords:
     def _within(self, start: int, end: int) -> list[Word]:
         return self.own[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
 
-    def _doubt_of_repetition(self, stated: tuple[int, int], vocabulary: Vocabulary, text: str) -> str | None:
+    def _doubt_of_repetition(self, stated: Place, vocabulary: Vocabulary, text: str) -> str | None:
         """Return a doubt if less than half of an item that repeats the question is in the answer."""
         if text.rstrip().endswith(("?", "\uff1f")):
             return "it is a question"
@@ -151,15 +148,11 @@ def has_facts_for(
     return FACTS_SHARE * len(of_facts) >= len(of_facts | _covered(reference, conclusions, telling))
 
 
-def left_out(reference: TextIndex, own: Sequence[Word], spans: Collection[str]) -> list[tuple[int, int]]:
-    """Return the sentences of the reference of which less than half is covered by spans, in order.
+def left_out(reference: TextIndex, own: Sequence[Word], spans: Collection[str]) -> list[Place]:
+    """Return the sentences of the reference of which less than half is covered by the spans of items.
 
-    For a short sentence one covered word is enough; the shortest are only checked together.
-
-    Args:
-        reference: The reference.
-        own: Its words that are not in the question. A sentence with any is judged by these alone.
-        spans: The spans of all items.
+    A sentence with words that are not in the question is judged by these alone. For a short sentence one
+    covered word is enough; the shortest are only checked together.
     """
     if not words(reference):
         # No words, only signs: left out only if there is no item at all.
@@ -168,8 +161,8 @@ def left_out(reference: TextIndex, own: Sequence[Word], spans: Collection[str]) 
     covered = _covered(reference, spans, counted)
     enough = min(MIN_SENTENCE_WORDS, len(counted))
     own_set = set(own)
-    missed: list[tuple[int, int]] = []
-    short: dict[tuple[int, int], list[Word]] = {}
+    missed: list[Place] = []
+    short: dict[Place, list[Word]] = {}
     short_words = 0
     for place, inside in _sentences(reference, counted).items():
         telling = [word for word in inside if word in own_set] or inside
@@ -201,11 +194,96 @@ def _covered(reference: TextIndex, spans: Iterable[str], counted: Sequence[Word]
     return covered
 
 
-def _sentences(reference: TextIndex, counted: Sequence[Word]) -> dict[tuple[int, int], list[Word]]:
+def _sentences(reference: TextIndex, counted: Sequence[Word]) -> dict[Place, list[Word]]:
     """Return the places of the reference's distinct sentences, with their words."""
     starts = [word.start for word in counted]
-    distinct: dict[tuple[str, ...], tuple[tuple[int, int], list[Word]]] = {}
+    distinct: dict[tuple[str, ...], tuple[Place, list[Word]]] = {}
     for start, end in sentences(reference.text):
         inside = list(counted[bisect_left(starts, start) : bisect_left(starts, end)])
         distinct.setdefault(tuple(word.text for word in inside), ((start, end), inside))
     return dict(distinct.values())
+
+
+class SupportWords:
+    """Compares claims with the pages that should support them; `untagged` is the answer without its tags."""
+
+    def __init__(self, question: str, answer: str, untagged: str) -> None:
+        self._question = question
+        self._answer = answer
+        self._asked_text = f" {' '.join(word_texts(question))} "
+        self._asked_words = {word.text for word in content_words(question)}
+        self._asked = Vocabulary(self._asked_words)
+        self._answer_words = Vocabulary(word_texts(untagged))
+        self._is_long = len({word.text for word in content_words(untagged)}) >= LONG_ANSWER
+        self._pages: dict[int, Surroundings] = {}
+        # Cached, because claims share sentences.
+        self._own = cache(lambda text: own_words(text, self._asked))
+        self._count = cache(lambda text: len(content_words(text)))
+        self._emptiness = cache(self._find_emptiness)
+
+    def doubt(self, claim: str, page: int, index: TextIndex, place: Place, *, part_of: str) -> str | None:
+        """Return why a span of a page does not support a claim; None if it may.
+
+        A claim of less than half of its sentence `part_of`, or that says no more than the question, is
+        compared as the whole sentence.
+        """
+        empty = self._emptiness(claim) or (self._emptiness(part_of) if part_of not in {"", claim} else None)
+        if empty is not None:
+            return empty
+        around = self._around(page, index)
+        if cannot_be_compared(index.text, self._answer, question=self._question):
+            return None
+        vocabulary = around.said(place, neighbours=1)
+        if 2 * self._count(claim) < self._count(part_of):
+            claim = part_of  # one word of a sentence is not its claim
+        whole: Sequence[Word] = self._own(part_of)
+        own: Sequence[Word] = self._own(claim)
+        if not own and part_of:
+            claim, own = part_of, whole
+        if not own:
+            return _doubt_of_repetition(claim, vocabulary)
+        numbers = {significant(word.text) for word in own} - {None}
+        if numbers and vocabulary.numbers and vocabulary.numbers.isdisjoint(numbers):
+            return "its numbers differ"
+        return shortfall(own, claim, vocabulary, around.told(place, neighbours=1), of=whole)
+
+    def page_sentences(self, page: int, index: TextIndex, place: Place) -> str:
+        """Return the sentences of a page that overlap a span."""
+        return self._around(page, index).told(place)
+
+    def is_about_question(self, places: Iterable[tuple[int, TextIndex, Place]]) -> bool:
+        """Return whether the answer and its supporting spans have enough of the question's words."""
+        if not self._asked_words:
+            return True
+        missing = {word for word in self._asked_words if word not in self._answer_words}
+        if self._is_long and len(missing) == len(self._asked_words):
+            return False
+        for page, index, place in places:
+            vocabulary = self._around(page, index).said(place, neighbours=1)
+            missing = {word for word in missing if word not in vocabulary}
+        return QUESTION_SHARE * (len(self._asked_words) - len(missing)) >= len(self._asked_words)
+
+    def _around(self, page: int, index: TextIndex) -> Surroundings:
+        around = self._pages.get(page)
+        if around is None:
+            around = self._pages[page] = Surroundings(index)
+        return around
+
+    def _find_emptiness(self, claim: str) -> str | None:
+        """Return why a claim has no content of its own; None if it has."""
+        if not content_words(claim):
+            return "the claim says nothing"
+        if is_refusal(claim, self._asked):
+            return "the claim refuses an answer or announces one"
+        normalised = f" {' '.join(word_texts(claim))} "
+        return "the claim repeats the question" if normalised in self._asked_text else None
+
+
+def _doubt_of_repetition(claim: str, vocabulary: Vocabulary) -> str | None:
+    """Return a doubt if less than half of a claim that repeats the question is on the page."""
+    if claim.rstrip(" *_\"'").endswith(("?", "\uff1f")):
+        return "the claim is a question"
+    wanted = {word.text for word in content_words(claim)}
+    shared = sum(word in vocabulary for word in wanted)
+    few = 2 * shared < len(wanted)
+    return f"it has {shared} of its {len(wanted)} words (at least half needed)" if few else None
