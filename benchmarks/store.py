@@ -215,7 +215,7 @@ def _questions() -> Sequence[tuple[str, Callable[[Snapshot], int]]]:
         ("chart of 5 days", drawn(Filter(), 5)),
         ("chart of 6 hours", drawn(Filter(), 0.25)),
         ("chart of 7 days", drawn(Filter(), 7)),
-        ("count of all", lambda snapshot: charts.count(snapshot, Filter())),
+        ("count of all", lambda snapshot: verdicts.count(snapshot, Filter())),
         ("choices", lambda snapshot: len(charts.choices(snapshot))),
         ("list, costly", listed(Filter(), "costly")),
         ("one verdict with its texts", _first_verdict),

@@ -12,7 +12,7 @@ from judge.metrics.registry import score_ranges
 from streams.demo.accounting import Accounts
 from streams.errors import StoreError
 from streams.settings import StoreSettings
-from streams.store import charts
+from streams.store import verdicts
 from streams.store.database import Reader
 from streams.store.query import Filter
 from streams.store.views.card import card
@@ -74,7 +74,7 @@ class Incidents:
         """Report on incidents; return False if the store cannot be read or has fewer results."""
         try:
             with Reader(self.store.path).snapshot() as snapshot:
-                if results and charts.count(snapshot, Filter()) < results:
+                if results and verdicts.count(snapshot, Filter()) < results:
                     return False
                 for one in incidents:
                     self.reports[one.incident_id] = report_on(

@@ -43,21 +43,17 @@ class Series:
 
 @dataclass(slots=True)
 class Charts:
-    """The sums of a filter's verdicts.
+    """The sums of a filter's verdicts."""
 
-    Attributes:
-        firsts: Time of the first answer with each label and value.
-        costs: By day, in milliseconds since 1970: US dollars and number of verdicts.
-    """
-
-    lines: defaultdict[tuple[str, str, str], defaultdict[int, Scores]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(Counter))
-    )
-    labels: defaultdict[tuple[str, str, str], Scores] = field(default_factory=lambda: defaultdict(Counter))
-    scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Counter))
-    statuses: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    lines: dict[tuple[str, str, str], dict[int, Scores]] = field(default_factory=dict)
+    """By metric, fingerprint and model, then by time."""
+    labels: dict[tuple[str, str, str], Scores] = field(default_factory=dict)
+    scores: dict[str, Scores] = field(default_factory=dict)
+    statuses: dict[str, Counter[str]] = field(default_factory=dict)
     firsts: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Time of the first answer with each label and value."""
     costs: dict[int, tuple[float, int]] = field(default_factory=dict)
+    """By day, in milliseconds since 1970: US dollars and number of verdicts."""
 
 
 def extent(snapshot: Snapshot) -> tuple[int, int] | None:
@@ -95,11 +91,12 @@ def charts(snapshot: Snapshot, wanted: Filter, step: int) -> Charts:
     )
     for place, evaluator, status, score, probability, count, cost in by_time:
         one, at = known[evaluator], place * min(step, DAY_MS)
-        found.statuses[one.metric][status] += count
+        found.statuses.setdefault(one.metric, Counter())[status] += count
+        scores = found.scores.setdefault(one.metric, Counter())
         if status == "scored":
-            line = found.lines[one.metric, one.fingerprint, one.model]
-            line[at - at % step][score, probability] += count
-            found.scores[one.metric][score, probability] += count
+            line = found.lines.setdefault((one.metric, one.fingerprint, one.model), {})
+            line.setdefault(at - at % step, Counter())[score, probability] += count
+            scores[score, probability] += count
         if wanted.status in {None, status}:
             day = at - at % DAY_MS
             spent, judged = found.costs.get(day, (0.0, 0))
@@ -113,7 +110,7 @@ def charts(snapshot: Snapshot, wanted: Filter, step: int) -> Charts:
         one = known[number]
         for name, value in one.labels.items():
             found.firsts[name, value] = min(found.firsts.get((name, value), at), at)
-            found.labels[one.metric, name, value][score, probability] += count
+            found.labels.setdefault((one.metric, name, value), Counter())[score, probability] += count
     return found
 
 
@@ -122,8 +119,7 @@ def changes(
 ) -> list[tuple[str, str, int]]:
     """Return the values of some labels that came up within the charts' time: label, value and first time.
 
-    Args:
-        step: Length of a step of the charts; values that come up together are none of them new.
+    Values that come up within one step of the charts are none of them new.
     """
     came = [(name, value, at) for (name, value), at in found.firsts.items() if name in names]
     first = {name: min(at for other, _, at in came if other == name) for name, _, _ in came}
@@ -140,15 +136,6 @@ def _any(snapshot: Snapshot, wanted: Filter) -> bool:
     some = conditions(snapshot, wanted)
     source = some.source("results_series")
     return snapshot.row(f"SELECT 1 FROM {source} WHERE {some.where} LIMIT 1", some.parameters) is not None
-
-
-def count(snapshot: Snapshot, wanted: Filter) -> int:
-    """Count verdicts."""
-    some = conditions(snapshot, wanted)
-    rows = snapshot.rows(
-        f"SELECT count(*) FROM {some.source('results_sums')} WHERE {some.where}", some.parameters
-    )
-    return int(rows[0][0])
 
 
 def all_series(snapshot: Snapshot) -> dict[int, Series]:

@@ -141,10 +141,8 @@ def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     if tables and application != APPLICATION_ID:
         raise StoreError(f"store.path: {path} is another program's database; choose another path")
     if tables and version != VERSION:
-        raise StoreDamagedError(
-            f"store.path: {path} has version {version} of the tables, expected {VERSION}; it is rebuilt "
-            "from the topics"
-        )
+        what = f"has version {version} of the tables, expected {VERSION}; it is rebuilt from the topics"
+        raise StoreDamagedError(f"store.path: {path} {what}")
     if not tables:
         connection.executescript(
             f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; "
@@ -189,10 +187,8 @@ def store_error(error: Exception, path: Path) -> StoreError:
     if out_of_descriptors():
         return StoreError(f"store.path: {path} cannot be opened, {NO_DESCRIPTORS}")
     if code == sqlite3.SQLITE_FULL:
-        return StoreFullError(
-            f"store.path: the disk of {path} is full; free some space, or lower store.keep_days or "
-            "store.max_gigabytes"
-        )
+        remedy = "free some space, or lower store.keep_days or store.max_gigabytes"
+        return StoreFullError(f"store.path: the disk of {path} is full; {remedy}")
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreDamagedError(f"store.path: {path} is damaged ({error}); it is rebuilt from the topics")
     if code == sqlite3.SQLITE_INTERRUPT:
@@ -218,10 +214,8 @@ class Reader:
     def snapshot(self) -> Iterator[Snapshot]:
         """Open a consistent snapshot for queries by one thread."""
         if not self.path.is_file():
-            raise StoreMissingError(
-                f"there is no store at {self.path}; run a worker with --agents store, or judgestream "
-                "explore --follow"
-            )
+            remedy = "run a worker with --agents store, or judgestream explore --follow"
+            raise StoreMissingError(f"there is no store at {self.path}; {remedy}")
         try:
             # A connection for each snapshot: opening takes 0.1 ms, and a rebuilt file is noticed at once.
             uri = f"{self.path.absolute().as_uri()}?mode=ro"
@@ -234,10 +228,9 @@ class Reader:
                 connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 if version != VERSION:
-                    raise StoreError(
-                        f"the store at {self.path} has version {version} of the tables, expected {VERSION}; "
-                        "start its worker with this release once, which rebuilds it"
-                    )
+                    what = f"has version {version} of the tables, expected {VERSION}"
+                    remedy = "start its worker with this release once, which rebuilds it"
+                    raise StoreError(f"the store at {self.path} {what}; {remedy}")
                 deadline = time.monotonic() + self._longest_seconds
                 connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
                 connection.execute("BEGIN")
@@ -256,16 +249,7 @@ class Snapshot:
         self._connection = connection
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Return all rows."""
         return self._connection.execute(sql, parameters).fetchall()
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
-        """Return the first row."""
-        found: sqlite3.Row | None = self._connection.execute(sql, parameters).fetchone()
-        return found
-
-    def each(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
-        """Iterate over the rows, for results that exceed memory."""
-        # Not delegated: a delegated cursor would be closed after its database.
-        for row in self._connection.execute(sql, parameters):  # noqa: UP028
-            yield row
+        return next(iter(self.rows(sql, parameters)), None)

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -25,43 +25,12 @@ _ALERT = TypeAdapter(Alert)
 _LABEL = TypeAdapter(Label)
 
 
-class ResultRow(NamedTuple):
-    """The columns of a result, with those of its series."""
-
-    result_id: bytes
-    event_id: str
-    replay: bool
-    metric: str
-    fingerprint: str
-    model: str
-    labels: Mapping[str, str]
-    status: str
-    score: float | None
-    at: int
-    judged: int
-    probability: float
-    cost: float | None
-    marks: str
-    partition: int
-    offset: int
-    body: bytes
-
-
-class TextRow(NamedTuple):
-    """The texts of a task, and their searchable words."""
-
-    result_id: bytes
-    at: int
-    body: bytes
-    words: str
-
-
 @dataclass(slots=True)
 class Batch:
-    """The rows of one transaction."""
+    """The rows of one transaction; results by column, with the columns of their series and body."""
 
-    results: list[ResultRow] = field(default_factory=list)
-    texts: list[TextRow] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[tuple[bytes, int, bytes, str]] = field(default_factory=list)
     alerts: list[tuple[str, int, bytes]] = field(default_factory=list)
     labels: list[tuple[str, bytes, int, str, bytes]] = field(default_factory=list)
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -104,10 +73,10 @@ class Decoder:
         value: bytes = record.value
         if record.topic == self._topics.scores:
             result = result_row(value, partition=record.partition, offset=record.offset)
-            batch.results += [result] if result.at >= oldest else []
+            batch.results += [result] if result["at"] >= oldest else []
         elif record.topic in self._tasks:
             text = text_row(_TASK.validate_json(value), self._texts)
-            batch.texts += [text] if text.at >= oldest else []
+            batch.texts += [text] if text[1] >= oldest else []
         elif record.topic == self._topics.alerts:
             alert = _ALERT.validate_json(value)
             batch.alerts.append((alert.alert_id, milliseconds(alert.raised_at), pack(value)))
@@ -117,28 +86,30 @@ class Decoder:
             batch.labels.append((label.label_id, result_id, at, label.who, pack(value)))
 
 
-def result_row(raw: bytes, *, partition: int, offset: int) -> ResultRow:
-    """Return a result's row."""
+def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
+    """Return a result's columns."""
     result = RESULT.validate_json(raw)
-    return ResultRow(
-        result_id=bytes.fromhex(result.result_id),
-        event_id=clean(result.event_id),
-        replay=result.replay_id is not None,
-        metric=result.metric,
-        fingerprint=result.evaluator.fingerprint,
-        model=result.evaluator.model,
-        labels={clean(name): clean(value) for name, value in sorted(result.labels.items())},
-        status=result.status,
-        score=_score(result),
-        at=milliseconds(result.times.occurred_at),
-        judged=milliseconds(result.times.judged_at),
-        probability=result.sampling.probability,
-        cost=result.cost_usd,
-        marks=_marks(result),
-        partition=partition,
-        offset=offset,
-        body=pack(raw),
-    )
+    at = milliseconds(result.times.occurred_at)
+    return {
+        "result_id": bytes.fromhex(result.result_id),
+        "event_id": clean(result.event_id),
+        "replay": result.replay_id is not None,
+        "metric": result.metric,
+        "fingerprint": result.evaluator.fingerprint,
+        "model": result.evaluator.model,
+        "labels": {clean(name): clean(value) for name, value in sorted(result.labels.items())},
+        "status": result.status,
+        "score": _score(result),
+        "at": at,
+        "day": day_of(at),
+        "judged": milliseconds(result.times.judged_at),
+        "probability": result.sampling.probability,
+        "cost": result.cost_usd,
+        "marks": _marks(result),
+        "partition": partition,
+        "offset": offset,
+        "body": pack(raw),
+    }
 
 
 def _score(result: Scored | Unscored | Failed) -> float | None:
@@ -158,8 +129,8 @@ def _marks(result: Scored | Unscored | Failed) -> str:
     return f" {' '.join(sorted(set(kinds)))} " if kinds else ""
 
 
-def text_row(task: JudgeTask, kept: TextsKept) -> TextRow:
-    """Return the texts of a task, which are already redacted."""
+def text_row(task: JudgeTask, kept: TextsKept) -> tuple[bytes, int, bytes, str]:
+    """Return result id, time, packed texts, which are already redacted, and searchable words."""
     cut = EXCERPT_CHARS if kept == "excerpt" else None
     context = None if task.context is None else {name: text[:cut] for name, text in task.context.items()}
     texts: dict[str, Any] = {
@@ -170,12 +141,8 @@ def text_row(task: JudgeTask, kept: TextsKept) -> TextRow:
         "further": {name: text[:cut] for name, text in _further(task).items()},
         "excerpt": cut is not None,
     }
-    return TextRow(
-        result_id=bytes.fromhex(task.result_id),
-        at=milliseconds(task.sampled_at),
-        body=pack(orjson.dumps(texts)),
-        words=searched(texts),
-    )
+    at, packed = milliseconds(task.sampled_at), pack(orjson.dumps(texts))
+    return bytes.fromhex(task.result_id), at, packed, searched(texts)
 
 
 def _further(task: JudgeTask) -> dict[str, str]:
@@ -198,12 +165,12 @@ def clean(text: str) -> str:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Return a time as milliseconds since 1970."""
+    """Return milliseconds since 1970."""
     return round(moment.timestamp() * 1000)
 
 
 def day_of(at: int) -> int:
-    """Return the day of a time, since 1970 (UTC)."""
+    """Return the day of a time in milliseconds, since 1970 (UTC)."""
     return at // DAY_MS
 
 

@@ -21,7 +21,7 @@ from streams.monitoring.keeper import Keeper
 from streams.settings import EndpointSettings
 from streams.sinks.delivery import SinkAgent, open_sinks
 from streams.sinks.incidents import IncidentAgent
-from streams.store.agent import open_agent
+from streams.store.agent import StoreAgent
 from streams.worker.intake import make_intake
 from streams.worker.notices import IncidentLog, tell_judge
 from streams.worker.worker import Worker
@@ -145,7 +145,7 @@ def _add_sinks(worker: Worker) -> None:
 
 def _add_store(worker: Worker) -> None:
     """Add the agent that writes the verdict store; it reads without the consumer group."""
-    worker.store = open_agent(worker.settings)
+    worker.store = StoreAgent(worker.settings)
     worker.beside.append(worker.store.run)
 
 

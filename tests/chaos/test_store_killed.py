@@ -18,19 +18,13 @@ RESULTS = 4_000
 KILLS = 3
 _KEEP = """
 import asyncio, sys
-from pathlib import Path
-from streams.kafka import following
-from streams.settings import KafkaSettings, TopicSettings
-from streams.store.agent import Keeping, StoreAgent
-from streams.store.records import Decoder
+from streams.kafka import reader
+from streams.settings import Settings
+from streams.store.agent import StoreAgent
 
-following.MAX_RECORDS = 50  # many transactions, so that one is open at the kill
-agent = StoreAgent(
-    Path(sys.argv[1]),
-    kafka=KafkaSettings(bootstrap_servers=sys.argv[2]),
-    decoder=Decoder(TopicSettings(), ("coverage", "relevance"), "full"),
-    keeping=Keeping(days=3_650, bytes=10**9),
-)
+reader.MAX_RECORDS = 50  # many transactions, so that one is open at the kill
+kept = {"path": sys.argv[1], "keep_days": 3_650, "max_gigabytes": 1}
+agent = StoreAgent(Settings.model_validate({"kafka": {"bootstrap_servers": sys.argv[2]}, "store": kept}))
 asyncio.run(agent.run())
 """
 

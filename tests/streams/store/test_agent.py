@@ -17,11 +17,11 @@ from aiokafka import AIOKafkaProducer
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import StoreDamagedError, StoreFullError
 from streams.kafka import reader
-from streams.settings import KafkaSettings
+from streams.settings import Settings
 from streams.store import agent as agent_module
-from streams.store.agent import Keeping, StoreAgent
+from streams.store.agent import StoreAgent
 from streams.store.database import Reader, check
-from streams.store.records import Batch, Decoder
+from streams.store.records import Batch
 from streams.store.writer import Writer
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
@@ -57,13 +57,9 @@ async def _send(producer: AIOKafkaProducer, records: Sequence[Record]) -> None:
 
 
 def _agent(path: Path, broker: EmbeddedBroker, *, days: int = 3_650, **clocks: Any) -> StoreAgent:
-    return StoreAgent(
-        path,
-        kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
-        decoder=Decoder(TOPICS, ("coverage", "relevance"), "full"),
-        keeping=Keeping(days=days, bytes=10**9),
-        **clocks,
-    )
+    kept = {"path": path, "keep_days": days, "max_gigabytes": 1}
+    settings = {"kafka": {"bootstrap_servers": broker.bootstrap_servers}, "store": kept}
+    return StoreAgent(Settings.model_validate(settings), **clocks)
 
 
 @asynccontextmanager

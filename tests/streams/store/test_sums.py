@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
 
@@ -10,7 +10,7 @@ import pytest
 
 from schemas import Scored
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.store import charts
+from streams.store import charts, verdicts
 from streams.store.charts import HOUR_MS
 from streams.store.database import Reader
 from streams.store.query import Filter
@@ -72,10 +72,10 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     with Reader(tmp_path / "s").snapshot() as snapshot:
         for wanted in _FILTERS:
             fitting = [one for one in results if _fits(one, wanted)]
-            assert charts.count(snapshot, wanted) == len(fitting), wanted
+            assert verdicts.count(snapshot, wanted) == len(fitting), wanted
             for step in (HOUR_MS, DAY_MS):
                 found = charts.charts(snapshot, wanted, step)
-                assert found.scores["relevance"].total() == len(fitting), wanted
+                assert sum(map(Counter.total, found.scores.values())) == len(fitting), wanted
                 lines = [scores for line in found.lines.values() for scores in line.values()]
                 assert sum(scores.total() for scores in lines) == len(fitting)
                 parts: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)

@@ -52,7 +52,7 @@ def test_a_repeated_result_is_stored_once(path: Path) -> None:
         rows = verdicts.page(snapshot, Filter(), order="newest", limit=10).rows
         assert [(row["event_id"], row["score"]) for row in rows] == [("e1", 4)]
         # The sums count it once too.
-        assert charts.count(snapshot, Filter()) == 1
+        assert verdicts.count(snapshot, Filter()) == 1
 
 
 def test_positions_are_those_of_the_last_batch(path: Path) -> None:
@@ -124,12 +124,12 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -
     writer.write(batch_of(result_record(scored(1, 4))))
     reader = Reader(path)
     with reader.snapshot() as snapshot:
-        assert charts.count(snapshot, Filter()) == 1
+        assert verdicts.count(snapshot, Filter()) == 1
     writer.close()
     set_aside(path)
     Writer(path).close()
     with reader.snapshot() as snapshot:
-        assert charts.count(snapshot, Filter()) == 0
+        assert verdicts.count(snapshot, Filter()) == 0
 
 
 def test_too_few_file_descriptors_are_named(path: Path, request: pytest.FixtureRequest) -> None:
@@ -161,9 +161,9 @@ def test_any_words_can_be_searched(text: str) -> None:
         writer.close()
         with Reader(Path(folder) / "s").snapshot() as snapshot:
             for query, found in (("prompt_version", 1), ("_private", 1), ("prompt_none", 0), ("_", 1)):
-                assert charts.count(snapshot, parse({"q": query}, [], START)) == found, query
+                assert verdicts.count(snapshot, parse({"q": query}, [], START)) == found, query
             with contextlib.suppress(BadFilterError):
-                charts.count(snapshot, parse({"q": text}, [], START))
+                verdicts.count(snapshot, parse({"q": text}, [], START))
 
 
 def test_a_slow_query_is_interrupted(path: Path) -> None:
@@ -238,13 +238,13 @@ def test_retention_deletes_verdicts_texts_and_sums(path: Path) -> None:
     assert writer.delete_before(start + 5 * charts.HOUR_MS) == 1
     with Reader(path).snapshot() as snapshot:
         assert charts.charts(snapshot, Filter(), DAY_MS).scores == {"relevance": {(5, 1.0): 1}}
-        assert charts.count(snapshot, Filter()) == 1
+        assert verdicts.count(snapshot, Filter()) == 1
         assert verdicts.one(snapshot, old.result_id) is None
-        assert charts.count(snapshot, Filter(correction="x")) == 0
+        assert verdicts.count(snapshot, Filter(correction="x")) == 0
     # Texts are deleted by their sampling time, which is START in these tests.
     assert writer.delete_before(milliseconds(at(0)) + 2 * charts.HOUR_MS) == 3  # with two texts
     with Reader(path).snapshot() as snapshot:
-        assert charts.count(snapshot, Filter(words=("vanished",))) == 0
+        assert verdicts.count(snapshot, Filter(words=("vanished",))) == 0
     assert _count(path, "texts") == 0
 
 
@@ -299,9 +299,9 @@ def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(path:
     results = [scored(number, 3, labels={"app": "a", "user": f"u{number}"}) for number in range(users)]
     writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
     with Reader(path).snapshot() as snapshot:
-        assert charts.count(snapshot, Filter(labels=(("app", "a"),))) == users
-        assert charts.count(snapshot, Filter(labels=(("user", f"u{users - 1}"),))) == 1
-        assert charts.count(snapshot, Filter(labels=(("user", "u0"), ("app", "a")))) == 1
+        assert verdicts.count(snapshot, Filter(labels=(("app", "a"),))) == users
+        assert verdicts.count(snapshot, Filter(labels=(("user", f"u{users - 1}"),))) == 1
+        assert verdicts.count(snapshot, Filter(labels=(("user", "u0"), ("app", "a")))) == 1
         assert len(charts.choices(snapshot)["labels"]["user"]) == MAX_LABEL_VALUES
 
 
@@ -336,7 +336,7 @@ def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
         other_answer="x" * 5_000,
         fields={"policy": "Be brief."},
     )
-    further = unpacked(text_row(JudgeTask.model_validate(task.model_dump()), "excerpt").body)["further"]
+    further = unpacked(text_row(JudgeTask.model_validate(task.model_dump()), "excerpt")[2])["further"]
     assert further["messages"] == "user  Hello\nassistant  Hi"
     assert further["tool calls"] == "search  {}  none"
     assert further["policy"] == "Be brief."

@@ -68,7 +68,7 @@ def settings_with_store(settings: Settings, store: Path | None) -> Settings:
 async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: bool) -> None:
     from contextlib import AsyncExitStack
 
-    from streams.store.agent import open_agent
+    from streams.store.agent import StoreAgent
     from streams.store.views.explorer import open_explorer
     from streams.web.access import open_access
     from streams.web.port import Port
@@ -93,7 +93,7 @@ async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: 
         await listening.start(app)
         stack.push_async_callback(listening.stop)
         if follow:
-            following = asyncio.create_task(open_agent(settings).run())
+            following = asyncio.create_task(StoreAgent(settings).run())
             stack.push_async_callback(_ended, following)
         typer.echo(f"answers: {listening.url}/explore (stop with Ctrl-C)")
         await stop.wait()

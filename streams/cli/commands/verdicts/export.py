@@ -122,9 +122,9 @@ def _source(settings: Settings, *, from_topics: bool) -> Iterator[Path]:
 async def _filled(settings: Settings, stop: asyncio.Event) -> None:
     import asyncio
 
-    from streams.store.agent import open_agent
+    from streams.store.agent import StoreAgent
 
-    agent = open_agent(settings)
+    agent = StoreAgent(settings)
     task = asyncio.create_task(agent.run())
     try:
         while not stop.is_set() and agent.behind != 0:
