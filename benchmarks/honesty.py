@@ -27,8 +27,7 @@ from benchmarks.report import Line, data_file
 from judge.metric import Metric, Outcome, ScoredOutcome
 from judge.metrics.coverage import Coverage
 from judge.metrics.relevance import Relevance
-from judge.text.sentences import sentences
-from judge.text.words import word_texts
+from judge.text.words import sentences, word_texts
 from tests.judge.built_tasks import task_for
 
 BEGIN, END = "<!-- honesty: begin -->", "<!-- honesty: end -->"

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.report import Line, data_file
 from judge.text.quotations import Letters, Quotable, needed_similarity
-from judge.text.sentences import sentences
+from judge.text.words import sentences
 
 _SEED = 7
 _SAMPLES = 1500

@@ -100,7 +100,7 @@ def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
 
     def verdict(messages: Sequence[ChatMessage]) -> Outcome:
         said = judge_messages(messages, schema=RELEVANCE_SCHEMA)
-        return metric.interpret(task, said.text or "")
+        return metric.interpret(task, said or "")
 
     return Measured(
         sent=_chars(request.messages),

@@ -26,7 +26,6 @@ from judge.evaluate.prices import PriceTable
 from judge.metric import Metric, unsampled_task
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import NAMED, build_metric
-from judge.offline.chat import OfflineChat
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
 from schemas import Failed, QAEvent, Scored, Unscored
@@ -254,6 +253,8 @@ def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_
                 f"model {model} is given without an endpoint; give base_url or api_key, or set "
                 "OPENAI_BASE_URL or OPENAI_API_KEY"
             )
+        from judge.offline.server import OfflineChat  # noqa: PLC0415 - the server's library takes long, too
+
         return OfflineChat()
     asked = model or os.environ.get("OPENAI_MODEL", "")
     if not asked:

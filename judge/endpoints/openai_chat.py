@@ -41,8 +41,8 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
-from judge.text.causes import NO_DESCRIPTORS, cause_of
 from judge.text.normal import quoted
+from judge.text.printable import NO_DESCRIPTORS, cause_of
 from schemas import Usage
 
 _log = logging.getLogger(__name__)

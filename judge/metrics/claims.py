@@ -15,11 +15,9 @@ from typing import Any
 import yaml
 
 from judge.text.citations import Claim
-from judge.text.languages import fold
 from judge.text.normal import is_unspaced
 from judge.text.quantities import tokens
-from judge.text.sentences import sentences
-from judge.text.words import content_words, has_words
+from judge.text.words import content_words, fold, has_words, sentences
 
 MIN_CLAIM_WORDS = 3
 """Minimum content words of a claim without a citation."""

@@ -20,8 +20,7 @@ from judge.metrics.prompting import short_hash
 from judge.metrics.replies import json_validator
 from judge.metrics.scale import Scale, outcome_on, yes_or_no
 from judge.text.normal import is_blank, without_lone_surrogates
-from judge.text.sentences import sentences
-from judge.text.words import word_texts
+from judge.text.words import sentences, word_texts
 from schemas import JudgeTask
 from schemas.base import EventField
 

@@ -31,7 +31,7 @@ from judge.metrics.scoring import (
 )
 from judge.text.contradictions import MAX_SENTENCES, Passage, contradiction_between
 from judge.text.normal import is_blank, quoted
-from judge.text.sentences import each_sentence
+from judge.text.words import each_sentence
 from schemas import JudgeTask
 
 MAX_REFERENCE_BYTES = 12_000

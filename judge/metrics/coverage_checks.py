@@ -21,7 +21,8 @@ from judge.text.citations import without_tags
 from judge.text.contradictions import Passage, contradiction_between
 from judge.text.normal import neutralize, normalise, quoted
 from judge.text.quotations import Quotable, Quotation
-from judge.text.words import content_words, has_content, has_words, share_stem, words
+from judge.text.support import share_stem
+from judge.text.words import content_words, has_content, has_words, words
 
 _NOTHING_LISTED = (
     "facts and conclusions are empty, but the reference says something; list what it states, matched or not"

@@ -28,9 +28,17 @@ from judge.metrics.relevance_checks import (
 from judge.metrics.replies import extract_verdict, read_evidence
 from judge.metrics.scale import Scale
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.text.citations import Claim, page_key, tagged_claims, unread_citations, untagged_segments
+from judge.text.citations import (
+    Claim,
+    Sources,
+    page_key,
+    read_sources,
+    tagged_claims,
+    told_names,
+    unread_citations,
+    untagged_segments,
+)
 from judge.text.normal import is_blank, quoted
-from judge.text.sources import Sources, read_sources, told_names
 from judge.text.tags import Citing, compile_pattern
 from schemas import Correction, JudgeTask, QAEvent
 

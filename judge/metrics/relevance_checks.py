@@ -23,9 +23,8 @@ from judge.text.citations import Claim, page_key, tagged_claims, untagged_segmen
 from judge.text.contradictions import Passage, contradiction_between
 from judge.text.normal import neutralize, quoted
 from judge.text.quotations import Quotable, Quotation
-from judge.text.sentences import sentences
 from judge.text.tags import MAX_PAGE, USUAL, Citing
-from judge.text.words import has_content, has_words
+from judge.text.words import has_content, has_words, sentences
 from schemas import CorrectionKind
 
 MAX_PLACES = 100

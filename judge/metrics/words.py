@@ -12,7 +12,6 @@ from functools import cache, cached_property
 
 from judge.text.citations import without_tags
 from judge.text.normal import TextIndex, normalise
-from judge.text.sentences import sentences
 from judge.text.support import (
     Surroundings,
     Vocabulary,
@@ -23,7 +22,7 @@ from judge.text.support import (
     shortfall,
     significant,
 )
-from judge.text.words import Word, content_words, is_content, word_texts, words
+from judge.text.words import Word, content_words, is_content, sentences, word_texts, words
 
 Place = tuple[int, int]
 """Start and end (exclusive) in a text."""
@@ -214,7 +213,7 @@ class SupportWords:
         self._asked_words = {word.text for word in content_words(question)}
         self._asked = Vocabulary(self._asked_words)
         self._answer_words = Vocabulary(word_texts(untagged))
-        self._is_long = len({word.text for word in content_words(untagged)}) >= LONG_ANSWER
+        self._is_long = len(set(filter(is_content, word_texts(untagged)))) >= LONG_ANSWER
         self._pages: dict[int, Surroundings] = {}
         # Cached, because claims share sentences.
         self._own = cache(lambda text: own_words(text, self._asked))
@@ -230,9 +229,12 @@ class SupportWords:
         empty = self._emptiness(claim) or (self._emptiness(part_of) if part_of not in {"", claim} else None)
         if empty is not None:
             return empty
-        around = self._around(page, index)
-        if cannot_be_compared(index.text, self._answer, question=self._question):
+        doubt = self._doubt_of_words(claim, self._around(page, index), place, part_of)
+        if doubt is None or cannot_be_compared(index.text, self._answer, question=self._question):
             return None
+        return doubt
+
+    def _doubt_of_words(self, claim: str, around: Surroundings, place: Place, part_of: str) -> str | None:
         vocabulary = around.said(place, neighbours=1)
         if 2 * self._count(claim) < self._count(part_of):
             claim = part_of  # one word of a sentence is not its claim

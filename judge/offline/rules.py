@@ -19,13 +19,18 @@ from judge.metrics.coverage import COVERAGE_SCHEMA
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance import RELEVANCE_SCHEMA
 from judge.metrics.scoring import coverage_score, relevance_cap
-from judge.text.citations import Claim, page_number, tagged_claims, untagged_segments, without_tags
+from judge.text.citations import (
+    Claim,
+    citing_of_names,
+    page_number,
+    tagged_claims,
+    untagged_segments,
+    without_tags,
+)
 from judge.text.contradictions import negations
-from judge.text.sentences import sentences
-from judge.text.sources import citing_of_names
 from judge.text.support import Vocabulary, significant
 from judge.text.tags import USUAL, Citing
-from judge.text.words import content_words, has_content, has_words, word_texts
+from judge.text.words import content_words, has_content, has_words, sentences, word_texts
 
 REFUSAL: Final = "offline judge found no answer in this prompt"
 """Reply to a prompt without an answer to judge."""
@@ -55,39 +60,26 @@ _RANGE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The offline judge's reply: a text or a refusal."""
-
-    text: str | None
-    refusal: str | None = None
-
-
-def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | None = None) -> Reply:
-    """Answer a conversation; the last user turn with a fenced event is judged.
-
-    Args:
-        messages: Its turns.
-        schema: The response schema; None if none is requested.
-    """
+def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | None = None) -> str | None:
+    """Answer a conversation; the last user turn with a fenced event is judged. None: `REFUSAL`."""
     sections: Mapping[str, str] = {}
     for message in reversed(messages):
         if message.role == "user" and not sections:
             try:
                 sections = parse_fenced(message.content)
             except ValueError:
-                return Reply(None, REFUSAL)
+                return None
     evidence = _evidence(sections, None if schema is None else schema.name)
     if evidence is None:
         built_in = schema is not None and schema.name in _BUILT_IN
         is_blank = not any(message.content.strip() for message in messages if message.role == "user")
         if is_blank or built_in or (sections and schema is None):
-            return Reply(None, REFUSAL)
+            return None
         given = None if schema is None else schema.schema
         evidence = _fixed([message.content for message in messages], given, sections)
     elif schema is None:
         evidence = _published(evidence)
-    return Reply(json.dumps(evidence, ensure_ascii=False))
+    return json.dumps(evidence, ensure_ascii=False)
 
 
 def _published(evidence: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,15 +288,7 @@ def judge_claims(
 def relevance_evidence(
     *, question: str, answer: str, pages: Mapping[int, str], missing: bool, citing: Citing = USUAL
 ) -> dict[str, Any]:
-    """List an answer's claims and whether their pages support them (`relevance_evidence`).
-
-    Args:
-        question: The question.
-        answer: The answer, with its evidence tags.
-        pages: The text of each existing page, by number.
-        missing: Whether the answer cites pages that do not exist.
-        citing: Citation syntax of the answer.
-    """
+    """List an answer's claims and whether their pages support them; `missing`: it cites others, too."""
     judged = judge_claims(question=question, answer=answer, pages=pages, citing=citing)
     upheld = sum(one.supported and one.relevant for one in judged)
     score = relevance_cap(upheld=upheld, total=len(judged)) if judged else 1

@@ -12,11 +12,13 @@ import orjson
 from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from judge.chat import OFFLINE_MODEL, ChatMessage, ResponseSchema
+from judge.chat import OFFLINE_MODEL, ChatMessage, ChatReply, ChatRequest, ResponseSchema
 from judge.endpoints.addresses import is_loopback
-from judge.errors import JudgeConfigurationError
-from judge.offline.rules import Reply, judge_messages, vectors
+from judge.endpoints.reply import compared
+from judge.errors import EventError, JudgeConfigurationError
+from judge.offline.rules import REFUSAL, judge_messages, vectors
 from judge.text.printable import problems_of
+from schemas import Usage
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 CHARS_PER_TOKEN: Final = 4
@@ -24,6 +26,27 @@ CHARS_PER_TOKEN: Final = 4
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0
 _PARAM_INDEX = re.compile(r"\.(\d+)\b")
+
+
+class OfflineChat:
+    """Answers like `OfflineJudge`, in this process: for the library, and for tests without HTTP."""
+
+    endpoint = "offline"
+    model = OFFLINE_MODEL
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer by rules; EventError if the prompt contains no answer."""
+        began = time.monotonic()
+        if request.embeds:
+            text = compared(vectors([message.content for message in request.messages])) or ""
+            return ChatReply(text, OFFLINE_MODEL, Usage(), time.monotonic() - began)
+        reply = await asyncio.to_thread(judge_messages, request.messages, schema=request.response_schema)
+        if reply is None:
+            raise EventError("content_refused", REFUSAL)
+        return ChatReply(reply, OFFLINE_MODEL, Usage(), time.monotonic() - began)
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 class OfflineJudge:
@@ -171,9 +194,9 @@ class _EmbeddingBody(BaseModel):
     input: str | list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
 
-def _completion(reply: Reply, raw: bytes, chars: int) -> dict[str, Any]:
+def _completion(reply: str | None, raw: bytes, chars: int) -> dict[str, Any]:
     prompt_tokens = _tokens(chars)
-    completion_tokens = _tokens(len(reply.text or reply.refusal or ""))
+    completion_tokens = _tokens(len(reply or REFUSAL))
     return {
         "id": f"chatcmpl-offline-{hashlib.sha256(raw).hexdigest()[:24]}",
         "object": "chat.completion",
@@ -182,7 +205,11 @@ def _completion(reply: Reply, raw: bytes, chars: int) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": reply.text, "refusal": reply.refusal},
+                "message": {
+                    "role": "assistant",
+                    "content": reply,
+                    "refusal": REFUSAL if reply is None else None,
+                },
                 "logprobs": None,
                 "finish_reason": "stop",
             }

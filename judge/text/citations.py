@@ -3,27 +3,32 @@
 Recognised are page tags in brackets or parentheses with a word for page or source in several languages
 (`[Page 7]`, `(p. 7)`, `[Seite 7]`, `[source 3]`), the same after "Evidence:" without brackets,
 `\u30107\u2020source\u3011`, names of the context's documents (`[doc-3]`, `(source: handbook.pdf)`), and a
-custom
-pattern. If an answer has none of these, bare numbers are recognised: `[1]`, `[^1]`, `[1, 2]`, `[1](address)`,
-`<sup>1</sup>`, a superscript number after a sentence. Beside page tags, a number in brackets is a footnote.
+custom pattern. If an answer has none of these, bare numbers are recognised: `[1]`, `[^1]`, `[1, 2]`,
+`[1](address)`, `<sup>1</sup>`, a superscript number after a sentence. Beside page tags, a number in brackets
+is a footnote.
 
-A line is first written in plain characters of the same length (full-width forms, dashes, brackets), so
-that one
-grammar reads it and every offset is one of the answer.
+A line is first written in plain characters of the same length (full-width forms, dashes, brackets), so that
+one grammar reads it and every offset is one of the answer.
+
+Pages are numbered by their names: `Page-7`, `page 7` or `7` give the number; other names (`doc-3`,
+`handbook.pdf`) keep a final number if it is free, else they are numbered in order, so that `[2]` is the
+second of a list. In a task such a page is named `Page-2 (handbook.pdf)`, which keeps number and name even if
+other pages are dropped.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from judge.text.languages import any_of
-from judge.text.normal import PLAIN_FORMS
+from judge.text.normal import plain_form
 from judge.text.tags import (
     AND,
+    MAX_NAME_CHARS,
     MAX_PAGE,
     MAX_TAG_CHARS,
     SEE,
@@ -32,9 +37,12 @@ from judge.text.tags import (
     Citing,
     Stretch,
     TagReader,
+    marks_of,
+    normal_name,
     page_value,
     unread_spans,
 )
+from judge.text.words import any_of
 
 MAX_UNREAD: Final = 20
 _MAX_HEADING_CHARS = 60
@@ -125,11 +133,12 @@ class _Reading:
 def _read(answer: str, citing: Citing) -> _Reading:
     """Parse an answer; cached, because the same answer is parsed several times in a row."""
     reader = TagReader(citing)
-    plain = answer.translate(PLAIN_FORMS)
+    plain = plain_form(answer)
     lines, listed = _lines(plain)
-    tags = [reader.tags(line, bare=False) for _, line in lines]
+    marks = [marks_of(line) for _, line in lines]
+    tags = [reader.tags(line, found, bare=False) for (_, line), found in zip(lines, marks, strict=True)]
     if not any(tags):
-        tags = [reader.tags(line, bare=True) for _, line in lines]
+        tags = [reader.tags(line, found, bare=True) for (_, line), found in zip(lines, marks, strict=True)]
     found: list[Stretch] = []
     places: list[tuple[int, int]] = []
     for (offset, line), taken in zip(lines, tags, strict=True):
@@ -145,12 +154,13 @@ def _read(answer: str, citing: Citing) -> _Reading:
     if found and not any(tags):
         # Only the list at the end names the sources.
         for line in listed:
-            for tag in reader.tags(line, bare=False) or reader.tags(line, bare=True):
+            named = marks_of(line)
+            for tag in reader.tags(line, named, bare=False) or reader.tags(line, named, bare=True):
                 found[-1].pages.update(tag.pages)
     unread = (
         answer[offset + start : offset + min(end, start + MAX_TAG_CHARS)]
-        for (offset, line), taken in zip(lines, tags, strict=True)
-        for start, end in unread_spans(line, taken)
+        for (offset, line), likely, taken in zip(lines, marks, tags, strict=True)
+        for start, end in unread_spans(line, likely, taken)
     )
     return _Reading(
         tuple(Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found),
@@ -218,3 +228,107 @@ def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> Stretch
     if _ALPHANUMERIC.search(answer, start, end) is None:
         return None
     return Stretch(start, end, pages)
+
+
+# The pages of a context
+
+MAX_SOURCES = 10_000
+"""Limit of pages of one event."""
+BEYOND_PAGES = 1_000_000
+"""First number of names without a number, in a context with numbered pages."""
+_NAMED = re.compile(r"Page-(?P<number>\d{1,9}) \((?P<name>.{1,200})\)", re.DOTALL)
+_LAST_NUMBER = re.compile(r"[^\W\d_]+[\s_#.:-]*(\d{1,9})")
+_EXTENSION = re.compile(r"\.(?:pdf|md|txt|html?|docx?|json|csv)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Numbered pages.
+
+    Args:
+        texts: Text by number.
+        names: The name of each page that is not named by its number.
+        citing: Citation syntax of answers.
+    """
+
+    texts: Mapping[int, str]
+    names: Mapping[int, str]
+    citing: Citing
+
+    def key(self, page: int) -> str:
+        """Return a page's name in a task and in prompts."""
+        name = self.names.get(page)
+        return page_key(page) if name is None else f"{page_key(page)} ({name[:MAX_NAME_CHARS]})"
+
+    def cited(self, answer: str) -> dict[int, str]:
+        """Return the existing cited pages, in order of mention."""
+        return {page: self.texts[page] for page in cited_pages(answer, self.citing) if page in self.texts}
+
+    def missing(self, answer: str) -> list[int]:
+        """Return the missing cited pages, in order of mention."""
+        return [page for page in cited_pages(answer, self.citing) if page not in self.texts]
+
+
+def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> Sources:
+    """Number the pages of a context.
+
+    Args:
+        context: Text by name, from an event or task.
+        pattern: A custom citation pattern.
+    """
+    texts: dict[int, str] = {}
+    names: dict[int, str] = {}
+    others: list[tuple[int, str, str]] = []
+    for position, (key, text) in enumerate(list(context.items())[:MAX_SOURCES], 1):
+        named = _NAMED.fullmatch(key)
+        number = page_number(key) if named is None else int(named["number"])
+        if number is None:
+            others.append((position, key, text))
+        elif named is not None:
+            texts.setdefault(number, text)
+            names.setdefault(number, named["name"])
+        elif key == page_key(number):
+            texts[number] = text  # the canonical name takes precedence
+        else:
+            texts.setdefault(number, text)
+    # Avoid the range of numbered pages.
+    base = BEYOND_PAGES if texts else 0
+    for position, key, text in others:
+        number = base + position if base else _free_number(key, position, texts)
+        texts[number] = text
+        names[number] = key
+    return Sources(texts, names, Citing(_told(names), pattern))
+
+
+def told_names(sources: Sources, pages: Iterable[int]) -> str:
+    """Return the names of pages for a prompt, one per line; empty if all are named by number."""
+    return "\n".join(f"{page_key(page)}: {sources.names[page]}" for page in pages if page in sources.names)
+
+
+def citing_of_names(told: str) -> Citing:
+    """Return the citation syntax for the page names in a prompt; see `told_names`."""
+    lines = (line.partition(": ") for line in told.splitlines())
+    names = {page_number(key): name for key, _, name in lines}
+    return Citing(_told({number: name for number, name in names.items() if number is not None and name}))
+
+
+def _free_number(key: str, position: int, taken: Mapping[int, str]) -> int:
+    ends = _LAST_NUMBER.fullmatch(key.strip()[:MAX_NAME_CHARS])
+    for number in (int(ends[1]) if ends is not None else 0, position):
+        if 0 < number < MAX_PAGE and number not in taken:
+            return number
+    return max(taken) + 1
+
+
+def _told(names: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
+    """Return names with their numbers, also without file extension if that is unique."""
+    numbers: dict[str, int] = {}
+    short: dict[str, set[int]] = {}
+    for number, name in names.items():
+        normal = normal_name(name)
+        numbers.setdefault(normal, number)
+        short.setdefault(_EXTENSION.sub("", normal), set()).add(number)
+    for normal, found in short.items():
+        if len(found) == 1 and normal:
+            numbers.setdefault(normal, next(iter(found)))
+    return tuple(numbers.items())

@@ -6,17 +6,15 @@ missing number is no contradiction; antonyms and negating forms of verbs are the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
+from functools import cached_property, lru_cache
+from itertools import dropwhile, islice, pairwise
 from typing import Final
 
-from judge.text.languages import folded_words
 from judge.text.quantities import MAX_CHARS, Quantity, Token, quantities, tokens
-from judge.text.sentences import each_sentence
 from judge.text.support import Vocabulary
-from judge.text.words import STOP_WORDS
+from judge.text.words import STOP_WORDS, each_sentence, folded_words
 from schemas import ContradictionKind
 
 MAX_SENTENCES: Final = 8
@@ -112,40 +110,50 @@ class _Sentence:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        row = tokens(text)
+        self._row = row = tuple(tokens(text))
         numbers = sum(token.kind in {"number", "date"} for token in row)
         self.quantities = quantities(row) if 0 < numbers <= MAX_QUANTITIES else []
-        taken = {place for one in self.quantities for place in range(one.place, one.end)}
-        self.words = [
-            (place, token.text)
-            for place, token in enumerate(row)
-            if token.kind == "word"
-            and place not in taken
-            and token.text not in STOP_WORDS
-            and len(token.text) > 1
-        ]
-        self.texts = frozenset(word for _, word in self.words)
-        self.vocabulary = Vocabulary(self.texts)
-        self._read_polarity(_without_answer(row))
+        parts = [part for token in _without_answer(row) for part in _parts(token)]
+        self._parts = parts
+        self.negations = sum(map(_negates, parts))
 
-    def _read_polarity(self, row: Sequence[Token]) -> None:
-        """Count negations; a question, and "not only", are of no certain polarity."""
-        self.negations = 0
-        self._is_clear = bool(row) and not self.text.rstrip().endswith(("?", "\u061f", "\uff1f"))
-        said = []
-        earlier = ""
-        for token in row:
-            if token.kind == "sign":
-                continue
-            for part in token.text.split("'") if not token.text.endswith("n't") else (token.text,):
-                if part in _NEGATIONS or part.endswith("n't"):
-                    self.negations += 1
-                elif part in _NOT_ONLY and (earlier in _NEGATIONS or earlier.endswith("n't")):
-                    self._is_clear = False
-                elif (part not in _FILLERS and len(part) > 1) or part.isdecimal():
-                    said.append(part)
-                earlier = part
-        self._said = frozenset(said)
+    @cached_property
+    def words(self) -> list[tuple[int, str]]:
+        """Its content words outside of quantities, each with its place among the tokens."""
+        taken = {place for one in self.quantities for place in range(one.place, one.end)}
+        return [
+            (place, text)
+            for place, (kind, text, _) in enumerate(self._row)
+            if kind == "word" and place not in taken and text not in STOP_WORDS and len(text) > 1
+        ]
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """Its content words outside of quantities."""
+        return frozenset(word for _, word in self.words)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The same, in any inflection."""
+        return Vocabulary(self.texts)
+
+    @cached_property
+    def _is_clear(self) -> bool:
+        """Whether its polarity is certain: it is no question, and has no "not only"."""
+        pairs = pairwise(self._parts)
+        return not (
+            self.text.rstrip().endswith(("?", "\u061f", "\uff1f"))
+            or any(part in _NOT_ONLY and not _negates(part) and _negates(before) for before, part in pairs)
+        )
+
+    @cached_property
+    def _said(self) -> frozenset[str]:
+        """Its words but for negations and fillers."""
+        return frozenset(
+            part
+            for part in self._parts
+            if not _negates(part) and ((part not in _FILLERS and len(part) > 1) or part.isdecimal())
+        )
 
     def says_the_same(self, other: _Sentence) -> bool:
         """Return whether both have the same words, in any inflection, but for negations and fillers."""
@@ -208,24 +216,32 @@ def _same_place(mine: _Sentence, one: Quantity, its: _Sentence, other: Quantity)
     return not near or any(word in said for word in near)
 
 
+def _negates(part: str) -> bool:
+    return part in _NEGATIONS or part.endswith("n't")
+
+
+def _parts(token: Token) -> Sequence[str]:
+    """Return the words of a token: "l'hotel" has two, "don't" is one; none for a sign."""
+    if token.kind == "sign":
+        return ()
+    return (token.text,) if "'" not in token.text or token.text.endswith("n't") else token.text.split("'")
+
+
 def _answer(text: str) -> bool | None:
     """Return True if a text starts with yes, False for no, else None."""
-    row = _from_first_word(tokens(text[:60]))
-    if not row or not _stands_alone(row):
-        return None
-    word = row[0].text
+    row = tuple(islice(_from_first_word(tokens(text[:60])), 2))
+    word = row[0].text if row and _stands_alone(row) else ""
     return True if word in _YES or word in _TRUE else False if word in _NO or word in _FALSE else None
 
 
 def _without_answer(row: Sequence[Token]) -> Sequence[Token]:
     """Return the tokens after a leading "yes," or "no," (a "no" is no negation of the rest)."""
-    row = _from_first_word(row)
+    row = tuple(_from_first_word(row))
     return row[1:] if len(row) > 1 and row[0].text in _YES | _NO and _stands_alone(row) else row
 
 
-def _from_first_word(row: Sequence[Token]) -> Sequence[Token]:
-    first = next((place for place, token in enumerate(row) if token.kind != "sign"), len(row))
-    return row[first:]
+def _from_first_word(row: Iterable[Token]) -> Iterator[Token]:
+    return dropwhile(lambda token: token.kind == "sign", row)
 
 
 def _stands_alone(row: Sequence[Token]) -> bool:

@@ -7,14 +7,13 @@ readings agree, because a wrong accusation costs an honest verdict.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from judge.text.languages import fold, folded_words, month_numbers, read_data
 from judge.text.normal import UNSPACED
+from judge.text.words import fold, folded_words, read_data
 
 MAX_CHARS: Final = 2000
 """Longer texts are not read."""
@@ -73,7 +72,13 @@ _UNSURE: Final = frozenset({"m", "mm", "b", "t"})
 """A magnitude, a unit or neither."""
 _SIGNS: Final = frozenset("$\u20ac\u00a3\u00a5\u20b9\u20ba")
 """Currencies that precede their number."""
-_MONTHS: Final = month_numbers()
+_MONTHS: Final = {
+    fold(name): number
+    for language in read_data("languages.toml").values()
+    for number, names in enumerate(language["months"], 1)
+    for name in names.split()
+}
+_WITH_DIGITS: Final = frozenset({"number", "date"})
 _IN_DATES: Final = frozenset(
     {"of", "de", "del", "du", ",", ".", "the", "le", "el", "st", "nd", "rd", "th", "er", "º"}
 )
@@ -161,19 +166,16 @@ def _near(one: float, other: float, step: float, tolerance: float) -> bool:
     return abs(one - other) <= max(step / 2, tolerance * size) + 1e-9 * size
 
 
-@lru_cache(maxsize=128)
-def tokens(text: str) -> Sequence[Token]:
-    """Tokenise a sentence; empty if the text is too long."""
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a sentence; none if the text is too long."""
     if len(text) > MAX_CHARS:
-        return ()
-    folded = _ASIDE.sub(" ", fold(text))
-    found = []
+        return
     last = 0
-    for match in _TOKEN.finditer(folded):
+    for match in _TOKEN.finditer(_ASIDE.sub(" ", fold(text))):
         kind = match.lastgroup
-        found.append(Token("date" if kind == "point" else kind, match[0], match.start() == last))  # type: ignore[arg-type]
-        last = match.end()
-    return tuple(found)
+        start, end = match.span()
+        yield Token("date" if kind == "point" else kind, match[0], start == last)  # type: ignore[arg-type]
+        last = end
 
 
 def quantities(row: Sequence[Token]) -> list[Quantity]:
@@ -181,7 +183,8 @@ def quantities(row: Sequence[Token]) -> list[Quantity]:
     found: list[Quantity] = []
     place = 0
     while place < len(row):
-        quantity = _quantity(row, place)
+        kind, text, _ = row[place]
+        quantity = _quantity(row, place) if kind in _WITH_DIGITS or text in _MONTHS else None
         if quantity is None:
             place += 1
             continue

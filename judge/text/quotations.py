@@ -23,9 +23,8 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from judge.text.contradictions import negations
-from judge.text.languages import any_of
 from judge.text.normal import UNSPACED, TextIndex
-from judge.text.words import MARKS
+from judge.text.words import MARKS, any_of
 
 MIN_SIMILARITY: Final = 0.8
 """Minimum similarity of letters for approximate matches: 1 minus the edit distance divided by the longer

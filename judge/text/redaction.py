@@ -19,12 +19,12 @@ from functools import cache
 from typing import Final, Literal, get_args
 from urllib.parse import quote, quote_plus
 
-from judge.text.languages import read_data
-from judge.text.normal import PLAIN_FORMS, neutralize
+from judge.text.normal import neutralize, plain_form
+from judge.text.words import read_data
 
 Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
 KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
-"""Kinds of data; `names` needs an engine (`judge.evaluate.guard`), the others have a recognisable form."""
+"""Kinds of data; `names` needs an engine (`judge.evaluate.names`), the others have a recognisable form."""
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
 """Yields the spans of data, start and end (exclusive), in order."""
@@ -44,16 +44,7 @@ _LOOK_BACK = 28
 _LONG_VALUE = 24
 _DIGITS_OF_PHONE = range(8, 16)
 _NO_CARD = re.compile(r"(?!4|5|6|2[2-7]|3[04-9])")
-# Words about passwords and keys in documents without secrets.
-_NO_SECRETS: Final = frozenset(
-    """
-    required optional incorrect invalid missing wrong expired empty null none true false must should cannot
-    string text value never always hidden encrypted hashed stored changed reset needed default valid protected
-    masked unknown undefined redacted secret token password here yours what when where with that this your the
-    from used generated provided characters chars letters digits enter please least most field include
-    same-origin omit fail failed failure success
-    """.split()  # noqa: SIM905 - one word a line would be 70 lines
-)
+_NO_SECRETS: Final = frozenset(read_data("sensitive.toml")["no_secrets"].split())
 _PLACEHOLDER = re.compile(
     r"(?:^|[_-])(?:your|insert|change(?:me)?|example|placeholder|here|x{3,})(?=$|[_-])", re.IGNORECASE
 )
@@ -115,7 +106,7 @@ class Redactor:
 
 def find_sensitive(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of one kind of data, in order, not nested."""
-    plain = text if text.isascii() else text.translate(PLAIN_FORMS)
+    plain = plain_form(text)
     places = {place for rule in _rules(kind) for place in rule.find(plain)}
     end = 0
     for start, stop in sorted(places, key=lambda place: (place[0], -place[1])):

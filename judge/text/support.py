@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import takewhile
+from typing import Final
 
-from judge.text.languages import folded_words
 from judge.text.normal import TextIndex
-from judge.text.sentences import each_sentence
-from judge.text.words import STOP_WORDS, Word, content_words, share_stem, word_texts, words
+from judge.text.words import (
+    STOP_WORDS,
+    Word,
+    content_words,
+    each_sentence,
+    each_word,
+    folded_words,
+    word_texts,
+    words,
+)
 
-MIN_SHARE = 8
+MIN_SHARE: Final = 8
 """At least one in this many of a statement's words must be shared. About 1 in 20 of the claims that experts
 rate "completely supported" (ExpertQA) share less with any sentences of their pages; 1 in 27 accepted human
 answers (NQ) share no word with their reference."""
-LONG_STATEMENT = 3
+LONG_STATEMENT: Final = 3
 """From this many own words, one common word does not suffice for a sentence."""
 _STEM_CHARS = 4
+_MOST_ALIKE = 50
+"""Words with the same first letters that are compared."""
 _ENDINGS = folded_words("endings") | {""}
 _POLARITY = frozenset(
     {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
@@ -58,32 +68,22 @@ _REFUSAL = re.compile(
     r"|n/?a\b|none\b|unknown\b)",
     re.IGNORECASE,
 )
-_REFUSALS_WORDS = """
-    able advice afraid answer apologies apologise apologize approach ask assist available certain comment
-    consider
-    context data detail enough explain find first following give help idea information know language let
-    mention
-    model not page point process provide question reason request respond response say solution sorry step
-    sufficient sure tell text think thought topic unable unfortunately unknown
-"""
 
 
 class Vocabulary:
-    """A set of normalised words for lookup in any inflection: forms of a word share a stem (`share_stem`)."""
-
-    __slots__ = ("_alike", "_numbers", "_words")
+    """A set of normalised words for lookup in any inflection; see `are_forms`."""
 
     def __init__(self, given: Iterable[str]) -> None:
         self._words = frozenset(given)
-        self._alike: Mapping[str, list[str]] | None = None
-        self._numbers: frozenset[str] | None = None
 
-    @property
+    @cached_property
     def numbers(self) -> frozenset[str]:
         """The significant digits of its numbers."""
-        if self._numbers is None:
-            self._numbers = frozenset(filter(None, map(significant, self._words)))
-        return self._numbers
+        return frozenset(filter(None, map(significant, self._words)))
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self._words)
 
     def __contains__(self, word: str) -> bool:
         """Return whether it contains this word, an inflection of it, or this number."""
@@ -92,9 +92,27 @@ class Vocabulary:
         number = significant(word)
         if number is not None:
             return number in self.numbers
-        if self._alike is None:
-            self._alike = _by_beginning(self._words)
-        return any(are_forms(word, other) for other in self._alike.get(word[:_STEM_CHARS], ()))
+        stem = word[:_STEM_CHARS]
+        first = bisect_left(self._sorted, stem)
+        alike = self._sorted[first : first + _MOST_ALIKE]
+        return any(are_forms(word, other) for other in takewhile(lambda other: other.startswith(stem), alike))
+
+
+def share_stem(one: str, other: str) -> bool:
+    """Return whether two normalised words are equal or look like inflections of one word.
+
+    They share a prefix of at least four letters, and have at most five letters beyond it ("completed" and
+    "completion", but not "internet" and "international").
+    """
+    if one == other:
+        return True
+    common = _common_letters(one, other)
+    return common >= _STEM_CHARS and one[:4].isalpha() and max(len(one), len(other)) - common <= 5
+
+
+def _common_letters(one: str, other: str) -> int:
+    differing = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(one), len(other)))
 
 
 @lru_cache(maxsize=8192)
@@ -102,23 +120,12 @@ def are_forms(one: str, other: str) -> bool:
     """Return whether two normalised words are forms of one word: a common stem with usual endings."""
     if not share_stem(one, other):
         return False
-    differing = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
-    common = next(differing, min(len(one), len(other)))
+    common = _common_letters(one, other)
     # A stem may end with letters that the endings have in common: "valid-ate" and "valid-ation".
     return any(
         (one[end:] in _ENDINGS and other[end:] in _ENDINGS) or not (one[end:] + other[end:]).isascii()
         for end in range(common, max(_STEM_CHARS, common - 4) - 1, -1)
     )
-
-
-def _by_beginning(given: Iterable[str]) -> Mapping[str, list[str]]:
-    """Group words by their first letters, which all forms of a word share; 50 of a group are enough."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for word in given:
-        alike = found[word[:_STEM_CHARS]]
-        if len(alike) < 50:
-            alike.append(word)
-    return found
 
 
 @lru_cache(maxsize=8192)
@@ -146,24 +153,38 @@ def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
 
 
 class Surroundings:
-    """A text split into sentences, to look up the context of a span.
+    """A text's sentences, read as far as they are needed, to look up the context of a span.
 
     Args:
-        index: The text.
-        text: Text to read instead, with equal offsets, such as an answer with its tags blanked out.
+        text: Text to return instead of the index's, with equal offsets, such as an answer without its tags.
     """
 
     def __init__(self, index: TextIndex, *, text: str | None = None) -> None:
         self.index = index
         self._text = index.text if text is None else text
         self._vocabularies: dict[tuple[int, int], Vocabulary] = {}
-        self.places = list(each_sentence(index.text))
+        self._unread = each_sentence(index.text)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    @property
+    def places(self) -> Iterable[tuple[int, int]]:
         """Start and end (exclusive) of all sentences."""
-        self._starts = [start for start, _ in self.places]
-        self._ends = [end for _, end in self.places]
+        self._read(len(self.index.text), 1)
+        return zip(self._starts, self._ends, strict=True)
+
+    def _read(self, place: int, beyond: int) -> None:
+        """Read the sentences before a place, and this many from there on."""
+        while len(self._starts) < beyond or self._starts[-beyond] < place:
+            found = next(self._unread, None)
+            if found is None:
+                return
+            self._starts.append(found[0])
+            self._ends.append(found[1])
 
     def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
         """Return a span widened to whole sentences, plus some before and after."""
+        self._read(place[1], max(neighbours, 1))
         first = max(bisect_right(self._ends, place[0]) - neighbours, 0)
         last = min(bisect_left(self._starts, place[1]) - 1 + neighbours, len(self._starts) - 1)
         if first > last:
@@ -195,9 +216,7 @@ def shortfall(
 
     Args:
         wanted: The statement's own words, of `text`.
-        text: The text that contains them.
-        said: The words of the supporting text.
-        told: The supporting text.
+        said: The words of the supporting text, which is `told`.
         of: All own words of the statement's sentence, if that is longer.
     """
     different = {word.text: word for word in wanted}
@@ -206,7 +225,7 @@ def shortfall(
     if len(shared) < enough:
         return f"it shares {len(shared)} of {len(different)} words with it, at least {enough} are needed"
     sentence = {word.text for word in (*wanted, *of)}
-    if len(sentence) < LONG_STATEMENT or sum(word in said for word in sentence) >= 2:
+    if len(sentence) < LONG_STATEMENT or len(shared) >= 2 or sum(word in said for word in sentence) >= 2:
         return None
     if any(_is_strong(word, text, told) for word in shared):
         return None
@@ -230,14 +249,14 @@ def is_answering(said: Vocabulary) -> bool:
     return any(word in said for word in _POLARITY - {"not"})
 
 
+_USUAL_IN_REFUSALS = Vocabulary(each_word("refusal_words"))
+
+
 def is_refusal(text: str, known: Vocabulary) -> bool:
     """Return whether a sentence starts like a refusal and adds only words that are known or usual in one."""
     return _REFUSAL.match(text) is not None and all(
         word.text in _USUAL_IN_REFUSALS for word in own_words(text, known)
     )
-
-
-_USUAL_IN_REFUSALS = Vocabulary(_REFUSALS_WORDS.split())
 
 
 def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
@@ -264,8 +283,10 @@ def _language(text: str) -> tuple[str, bool | None] | None:
     if not read:
         return None
     letters = "".join(word[0] for word in read)
-    counts = {name: len(expression.findall(letters)) for name, expression in _SCRIPTS}
-    script = max(counts, key=counts.__getitem__)
+    script = "latin"
+    if not letters.isascii():
+        counts = {name: len(expression.findall(letters)) for name, expression in _SCRIPTS}
+        script = max(counts, key=counts.__getitem__)
     if script != "latin" or len(read) < _MIN_LANGUAGE_WORDS:
         return script, None
     share = sum(map(STOP_WORDS.__contains__, read)) / len(read)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 import re2
 
-from judge.text.languages import any_of
-from judge.text.normal import PLAIN_FORMS
+from judge.text.normal import plain_form
+from judge.text.words import any_of
 
 MAX_PAGE: Final = 999_999_999
 """Value of longer numbers: no such page."""
@@ -108,7 +108,7 @@ def compile_pattern(pattern: str) -> Any:
 
 def normal_name(name: str) -> str:
     """Return a document's name normalised for comparison: lower case, hyphens for blanks and underscores."""
-    folded = unicodedata.normalize("NFKC", name[:MAX_NAME_CHARS]).translate(PLAIN_FORMS).casefold().strip()
+    folded = plain_form(unicodedata.normalize("NFKC", name[:MAX_NAME_CHARS])).casefold().strip()
     return _NAME_BLANKS.sub("-", folded[:MAX_NAME_CHARS])
 
 
@@ -128,10 +128,14 @@ class TagReader:
         self._citing = citing
         self._budget = MAX_ANSWER_PAGES
 
-    def tags(self, line: str, *, bare: bool) -> list[Stretch]:
-        """Return the tags of a plain line in order: explicit ones, or bare numbers."""
+    def tags(self, line: str, marks: Sequence[re.Match[str]], *, bare: bool) -> list[Stretch]:
+        """Return the tags of a plain line in order: explicit ones, or bare numbers.
+
+        Args:
+            marks: `marks_of(line)`.
+        """
         found = [] if bare else self._of_pattern(line)
-        for match in _TAG.finditer(line):
+        for match in marks:
             tag = self._bare(match) if bare else self._explicit(match)
             if tag is not None and tag.pages:
                 found.append(tag)
@@ -253,10 +257,17 @@ def page_value(digits: str) -> int:
     return int(digits) if len(digits) <= 9 else MAX_PAGE
 
 
-def unread_spans(line: str, taken: list[Stretch]) -> Iterator[tuple[int, int]]:
+def marks_of(line: str) -> list[re.Match[str]]:
+    """Return all that may be tags in a plain line."""
+    return list(_TAG.finditer(line))
+
+
+def unread_spans(
+    line: str, marks: Sequence[re.Match[str]], taken: Sequence[Stretch]
+) -> Iterator[tuple[int, int]]:
     """Yield the spans of brackets that look like citations and are none of the tags."""
     starts = {tag.start for tag in taken}
-    for match in _TAG.finditer(line):
+    for match in marks:
         square, inside = match["square"], match["square"] or match["round"]
         if inside is None or match.start() in starts:
             continue

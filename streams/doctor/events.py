@@ -12,9 +12,8 @@ from aiokafka.errors import KafkaError
 
 from judge.evaluate.guard import TextLimits
 from judge.metrics.registry import BUILT_IN
-from judge.text.citations import tagged_claims, unread_citations
+from judge.text.citations import read_sources, tagged_claims, unread_citations
 from judge.text.printable import printable
-from judge.text.sources import read_sources
 from streams.doctor.findings import Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry

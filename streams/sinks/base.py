@@ -14,7 +14,7 @@ import aiohttp
 import orjson
 import structlog
 
-from judge.text.causes import cause_of
+from judge.text.printable import cause_of
 from schemas import Failed, Scored, Unscored
 from streams.kafka.output import Output
 from streams.settings import Secret, Settings, SinkSettings, WebSinkSettings

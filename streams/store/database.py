@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from judge.evaluate.cache import make_private
-from judge.text.causes import NO_DESCRIPTORS, out_of_descriptors
+from judge.text.printable import NO_DESCRIPTORS, out_of_descriptors
 from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 
 VERSION: Final = 5

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from judge.endpoints.options import EndpointState
-from judge.text.causes import NO_DESCRIPTORS
+from judge.text.printable import NO_DESCRIPTORS
 from streams.worker.pipeline import Pipeline
 
 STUCK_LOOP_SECONDS: Final = 60.0

@@ -17,8 +17,8 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance import Relevance
 from judge.text.citations import page_number, tagged_claims, untagged_segments
-from judge.text.sentences import sentences
-from judge.text.words import content_words, share_stem, words
+from judge.text.support import share_stem
+from judge.text.words import content_words, sentences, words
 from schemas import JudgeTask
 from tests.judge.replies import Json, coverage_reply, listed_claim, listed_item, relevance_reply
 from tests.judge.tasks import make_task

@@ -32,9 +32,8 @@ from judge.text.normal import (
 )
 from judge.text.printable import printable
 from judge.text.redaction import KINDS, Masker, Redactor
-from judge.text.sentences import sentences
 from judge.text.tags import Citing
-from judge.text.words import content_words, word_texts, words
+from judge.text.words import content_words, sentences, word_texts, words
 from streams.errors import DecodeError
 from streams.intake.randomness import random_value
 from streams.intake.reading import Ingest

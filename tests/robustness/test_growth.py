@@ -30,7 +30,7 @@ _MANY: Final = ("Korean, unspaced", "dots")
 _SIZES: Final = growth.SIZES if WHOLE else growth.SIZES[:2]
 # The module reads at most this many characters of a text.
 BOUNDED: Final = {
-    ("judge.text.sentences", "_LAST_WORD"): 20,
+    ("judge.text.words", "_LAST_WORD"): 20,
     ("judge.text.citations", "_LEAD_IN"): 25,
     ("judge.text.citations", "_KEY"): 64,
     ("judge.endpoints.refusals", "_PART"): 64,

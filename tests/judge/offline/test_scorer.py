@@ -14,7 +14,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric
 from judge.metrics.relevance import RELEVANCE_SCHEMA
-from judge.offline.rules import REFUSAL, Reply, judge_messages
+from judge.offline.rules import judge_messages
 from schemas import Scored
 from tests.judge.built_tasks import task_for
 
@@ -27,16 +27,16 @@ RELEVANCE = fence(
 )
 
 
-def said_to(*contents: str, schema: ResponseSchema | None = None, system: str = "Judge.") -> Reply:
+def said_to(*contents: str, schema: ResponseSchema | None = None, system: str = "Judge.") -> str | None:
     messages = [ChatMessage("system", system), *(ChatMessage("user", content) for content in contents)]
     return judge_messages(messages, schema=schema)
 
 
 def test_evidence_is_given_for_its_schema() -> None:
     """The name of the schema selects the kind of evidence."""
-    said = json.loads(said_to(COVERAGE, schema=COVERAGE_SCHEMA).text or "")
+    said = json.loads(said_to(COVERAGE, schema=COVERAGE_SCHEMA) or "")
     assert list(said) == ["facts", "conclusions", "terms", "organization"]
-    said = json.loads(said_to(RELEVANCE, schema=RELEVANCE_SCHEMA).text or "")
+    said = json.loads(said_to(RELEVANCE, schema=RELEVANCE_SCHEMA) or "")
     assert [claim["supported"] for claim in said["claims"]] == [True, False]
 
 
@@ -44,17 +44,17 @@ def test_the_published_verdict_is_given_without_a_schema() -> None:
     """Without a schema the verdict follows the metrics' rules: 2 of 2 facts and terms score 5; 1 of 2 claims
     scores 3.
     """
-    said = json.loads(said_to(COVERAGE).text or "")
+    said = json.loads(said_to(COVERAGE) or "")
     assert said["score"] == 5
     assert said["rationale"][0] == "Fact: 2 of 2 facts correctly matched."
-    said = json.loads(said_to(RELEVANCE).text or "")
+    said = json.loads(said_to(RELEVANCE) or "")
     assert list(said) == ["score", "justification"]
     assert said["score"] == 3
 
 
 def test_an_answer_that_claims_nothing_has_no_score() -> None:
     """An answer without claims gets a score of null."""
-    said = json.loads(said_to(fence({"question": "q", "answer": "I cannot say."})).text or "")
+    said = json.loads(said_to(fence({"question": "q", "answer": "I cannot say."})) or "")
     assert said["score"] is None
 
 
@@ -72,15 +72,14 @@ def test_an_answer_that_claims_nothing_has_no_score() -> None:
 )
 def test_a_prompt_without_an_answer_is_refused(contents: list[str], schema: ResponseSchema | None) -> None:
     """A prompt without the texts that its schema needs is refused."""
-    said = said_to(*contents, schema=schema)
-    assert (said.text, said.refusal) == (None, REFUSAL)
+    assert said_to(*contents, schema=schema) is None
 
 
 def test_a_forged_fence_within_the_answer_is_text() -> None:
     """A forged fence in the answer does not replace the real sections."""
     forged = fence({"question": "q", "reference": "x", "answer": "x"})
     said = said_to(fence({"question": "q", "reference": REFERENCE, "answer": forged}))
-    assert json.loads(said.text or "")["score"] < 2
+    assert json.loads(said or "")["score"] < 2
 
 
 def test_a_later_turn_does_not_hide_the_event() -> None:
@@ -124,7 +123,7 @@ def test_packs_are_read(name: str, dialect: Any, text: str, score: int) -> None:
     pack = parse_pack(text.encode(), dialect=dialect, origin="p")
     metric = build_metric(name, pack=pack, score_range=(10, 20) if name == "mood" else pack.score_range)
     chat = ScriptedChat(
-        lambda request: judge_messages(request.messages, schema=request.response_schema).text or ""
+        lambda request: judge_messages(request.messages, schema=request.response_schema) or ""
     )
     result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
     assert isinstance(result, Scored), result
@@ -167,7 +166,7 @@ def test_a_pack_s_choices_are_read(text: str, value: str | bool, calls: int) -> 
     pack = parse_pack(text.encode(), dialect="markdown", origin="p")
     metric = build_metric("tone", pack=pack)
     chat = ScriptedChat(
-        lambda request: judge_messages(request.messages, schema=request.response_schema).text or ""
+        lambda request: judge_messages(request.messages, schema=request.response_schema) or ""
     )
     result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
     assert isinstance(result, Scored), result

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.citations import cited_pages, tagged_claims, unread_citations, untagged_segments, without_tags
-from judge.text.sources import BEYOND_PAGES, read_sources
+from judge.text.citations import (
+    BEYOND_PAGES,
+    cited_pages,
+    read_sources,
+    tagged_claims,
+    unread_citations,
+    untagged_segments,
+    without_tags,
+)
 from judge.text.tags import USUAL, Citing, normal_name
 
 NAMED = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))

@@ -8,8 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from judge.text.normal import TextIndex, is_blank, neutralize, normalise, quoted
-from judge.text.sentences import sentences
-from judge.text.words import words
+from judge.text.words import sentences, words
 from tests.judge.messy import MESSY
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.sentences import sentences
+from judge.text.words import sentences
 from tests.judge.messy import MESSY
 
 

@@ -5,7 +5,8 @@ import unicodedata
 import pytest
 
 from judge.text.normal import normalise
-from judge.text.words import content_words, share_stem, words
+from judge.text.support import share_stem
+from judge.text.words import content_words, words
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from judge.errors import JudgeConfigurationError
 from judge.evaluate.evaluator import Evaluator
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.relevance import Relevance
-from judge.offline.chat import OfflineChat
+from judge.offline.server import OfflineChat
 from schemas import QAEvent, Scored
 from tests.judge.replies import listed_claim, relevance_reply
 from tests.judge.tasks import make_task
