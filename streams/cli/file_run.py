@@ -1,5 +1,4 @@
-"""One run of `judgestream judge` over a file."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+"""One run of `judgestream judge` over a file: its metrics and judge, its results, its report."""
 
 from __future__ import annotations
 
@@ -7,30 +6,57 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
+from pydantic import ValidationError
 
+from judge.chat import OFFLINE_MODEL
+from judge.errors import JudgeConfigurationError
+from judge.metric import Metric
+from judge.metrics.registry import NAMED
+from judge.offline.server import OfflineJudge
 from judge.text.printable import printable
-from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.lines import progress
-
-if TYPE_CHECKING:
-    from judge.metric import Metric
-    from schemas import Result
-    from streams.batch.files import FileJudge, FileWork
-    from streams.batch.results import ResultFile, Texts
-    from streams.batch.sources import Format, Line
-    from streams.batch.tally import Tally
-    from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
+from schemas import Result
+from streams.batch.agreement import Agreement, agreements, read_human_labels
+from streams.batch.comparison import Comparison, compare
+from streams.batch.engine import Batch, Limits, Outcome
+from streams.batch.files import FileJudge, FileWork, open_file_judge
+from streams.batch.page import Row, page
+from streams.batch.results import ResultFile, Texts, open_results, read_results
+from streams.batch.sources import (
+    Format,
+    InvalidLine,
+    Line,
+    expressions,
+    misspelt,
+    names_of,
+    read_lines,
+    unmapped,
+)
+from streams.batch.tally import MetricTally, Tally
+from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
+from streams.cli.session import opened, progress
+from streams.errors import SettingsError
+from streams.intake.reading import Ingest
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.selector import Route, Selector
+from streams.judging.endpoints import chosen_endpoint, judge_endpoints
+from streams.judging.metrics import beyond_offline_rules, build_metric, guarded
+from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
 
 MAX_LINE_BYTES: Final = 100 * 1024 * 1024
 MOST_EXAMPLES: Final = 3
 """Limit of printed lines that are not events."""
+MOST_WARNINGS: Final = 20
+LOOKED_AT: Final = 1_000
+"""Lines whose names are checked for misspelt fields."""
+JUDGE_TIMEOUT_SECONDS: Final = 120.0
+"""Longer than a worker's: no consumer group waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,205 +69,209 @@ class FileCall:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of an event and their names in the file."""
     config: Path | None = None
+    settings: Settings | None = None
     prompt_pack: Path | None = None
     base_url: str | None = None
     model: str | None = None
     output: Path | None = None
+    written: Format = "jsonl"
+    overwrite: bool = False
+    resume: bool = False
     concurrency: int | None = None
     compare: Path | None = None
     labels: Path | None = None
     html: Path | None = None
     fail_under: tuple[tuple[str, float], ...] = ()
+    as_json: bool = False
 
 
 class FileRun:
-    """Judges the lines of a file, writes the results and summarises them.
+    """Judges the lines of a file, writes the results and reports them.
 
-    Args:
-        settings: The worker's settings; None without --config.
-        metrics: The metrics, in the order of the results of one event.
-        results: Where results go; None for standard output.
+    Raises:
+        BadUsageError: A metric cannot be used as asked.
     """
 
-    def __init__(
-        self,
-        call: FileCall,
-        settings: Settings | None,
-        judge: JudgeSettings,
-        metrics: Sequence[Metric],
-        results: ResultFile | None,
-        *,
-        is_table: bool,
-    ) -> None:
-        from streams.batch.tally import MetricTally, Tally
-
-        self.summary: Tally = Tally([MetricTally(one.name, one.score_range) for one in metrics])
-        self.kept: list[Result] = []
-        """All results, if a comparison, a page or labels need them."""
-        self.texts: dict[str, Texts] = {}
-        """The texts of each answer by result id, if a table or a page needs them."""
+    def __init__(self, call: FileCall) -> None:
+        settings = call.settings
         self._call = call
-        self._settings = settings
-        self._judge = judge
-        self._metrics = metrics
-        self._results = results
+        self._judge = (
+            JudgeSettings(timeout_seconds=JUDGE_TIMEOUT_SECONDS) if settings is None else settings.judge
+        )
+        if call.concurrency is not None:
+            self._judge = self._judge.model_copy(update={"max_in_flight": call.concurrency})
+        known = {} if settings is None else settings.metrics
+        self._named = {name: known.get(name) or MetricSettings() for name in call.metrics}
+        self.metrics = {name: self._metric(name, known) for name in call.metrics}
+        self._whole = [name for name, one in self._named.items() if one.unit == "conversation"]
+        self._mapped = settings is not None and bool(settings.ingest.mapping)
+        self._results: ResultFile | None = None
+        self._summary = Tally([MetricTally(one.name, one.score_range) for one in self.metrics.values()])
+        self._kept: list[Result] = []
+        """All results, if a comparison, a page or labels need them."""
+        self._texts: dict[str, Texts] = {}
+        """The texts of each answer by result id, if a table or a page needs them."""
+        is_table = call.output is not None and call.written in ("csv", "parquet")
         self._keeps = any(one is not None for one in (call.compare, call.html, call.labels))
         self._keeps_texts = is_table or call.html is not None
         self._warned: set[str] = set()
         self._hint = ""
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self._call.file.name
+    def _metric(self, name: str, known: Mapping[str, MetricSettings]) -> Metric:
+        call, named = self._call, known.get(name)
+        if call.prompt_pack is not None and len(call.metrics) > 1:
+            raise BadUsageError(
+                f"--prompt-pack belongs to one metric, got {len(call.metrics)}; name packs in the "
+                "metrics of --config"
+            )
+        pack = call.prompt_pack or (None if named is None else named.prompt_pack)
+        if pack is None and name not in NAMED and (named is None or not named.is_check):
+            names = ", ".join(dict.fromkeys((*NAMED, *known)))
+            raise BadUsageError(
+                f"--metric must be one of {names}, got {name!r}; any other name needs --prompt-pack"
+            )
+        wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
+        try:
+            settled = MetricSettings.model_validate({**dict(wanted), "prompt_pack": pack})
+            return guarded(build_metric(name, settled), self._judge)
+        except ValidationError as error:
+            raise BadUsageError(str(error)) from error
 
-    async def judge(self, lines: Iterable[Line], stop: asyncio.Event) -> Tally:
-        """Judge until the end of the lines, an outage of the judge, or a stop by the user.
+    def run(self) -> None:
+        """Judge until the end of the lines, an outage or a signal; report, and end with the exit code.
 
         Raises:
-            BadUsageError: An endpoint cannot work as configured.
-            CommandError: No endpoint answers.
+            BadUsageError: A file or an endpoint cannot be used.
+            CommandError: The run or its results call for exit code 1.
         """
-        from judge.errors import JudgeConfigurationError
-        from streams.batch.files import open_file_judge
-        from streams.errors import SettingsError
+        call = self._call
+        source = None if str(call.file) == "-" else call.file
+        earlier = [] if call.compare is None else list(read_results(call.compare))
+        labels = [] if call.labels is None else read_human_labels(call.labels)
+        if call.output is not None:
+            self._results = open_results(
+                call.output, call.written, source=source, overwrite=call.overwrite, resume=call.resume
+            )
+        with opened(call.file) as handle:
+            lines = read_lines(handle, call.form, str(call.file), None if self._mapped else call.fields)
+            run_until_stopped(lambda stop: self._judge_lines(lines, stop))
+        agreed = []
+        if call.labels is not None:
+            agreed = agreements(labels, [*earlier, *self._kept], self.metrics, call.labels)
+        compared = [] if call.compare is None else [compare(one, earlier, self._kept) for one in call.metrics]
+        self._tell(compared, agreed)
+        if call.html is not None:
+            self._write_page(call.html, earlier, compared, agreed)
+        self._end(compared)
 
+    async def _judge_lines(self, lines: Iterable[Line], stop: asyncio.Event) -> None:
         earlier = [] if self._results is None else self._results.earlier
         if earlier:
             typer.echo(f"{len(earlier)} results of an earlier run are kept", err=True)
         for result in earlier:
-            if result.metric in self._call.metrics:
+            if result.metric in self.metrics:
                 self._take(result)
         try:
             async with (
-                _endpoints(self._call, self._judge, self._named(), self._metrics) as (endpoints, wanted),
-                open_file_judge(self._metrics, self._judge, endpoints, wanted) as judge,
+                self._endpoints() as (endpoints, wanted),
+                open_file_judge(list(self.metrics.values()), self._judge, endpoints, wanted) as judge,
             ):
-                await self._write(judge, lines, stop)
+                await self._write(judge, iter(lines), stop)
         except (JudgeConfigurationError, SettingsError) as error:
             kept = None if self._results is None else self._results.leave()
             raise BadUsageError(str(error) + (f"\n{kept}" if kept else "")) from error
         self._warn_of_mixture(earlier)
-        return self.summary
 
-    def _named(self) -> Mapping[str, MetricSettings]:
-        """Return the settings of each requested metric, or defaults."""
-        from streams.settings import MetricSettings
-
-        known = {} if self._settings is None else self._settings.metrics
-        return {name: known.get(name) or MetricSettings() for name in self._call.metrics}
-
-    async def _write(self, judge: FileJudge, lines: Iterable[Line], stop: asyncio.Event) -> None:
-        """Write results until the end of the lines, an outage of the judge, or a stop by the user."""
-        from streams.batch.engine import Batch, Limits
-
-        lines = iter(lines)
+    async def _write(self, judge: FileJudge, lines: Iterator[Line], stop: asyncio.Event) -> None:
         first = next(lines, None)
-        whole = [name for name, metric in self._named().items() if metric.unit == "conversation"]
-        work = self._work(() if first is None else (first,), whole)
-        self.texts = work.texts
+        work = self._work(() if first is None else names_of(first.value))
+        self._texts = work.texts
         batch = Batch(judge.judges, judge.pool, Limits(at_once=self._judge.max_in_flight), stop=stop)
         try:
-            with progress(self._call.file, each=len(self._metrics)) as advance:
+            with progress(self._call.file, each=len(self.metrics)) as advance:
                 found = self._counted(lines if first is None else chain([first], lines))
                 async with contextlib.aclosing(batch.run(work.of(found))) as outcomes:
                     async for outcome in outcomes:
-                        self._handle(outcome, advance)
-            self.summary.outage, self.summary.interrupted = batch.trouble, batch.end == "stopped"
-            for one in self.summary.metrics if batch.end == "done" else ():
-                if one.metric in whole and not one.results:
-                    typer.echo(
-                        f"left out: {one.metric} judges conversations, and no event has a conversation_id",
-                        err=True,
-                    )
+                        self._handle(outcome)
+                        advance()
+            self._summary.outage, self._summary.interrupted = batch.trouble, batch.end == "stopped"
+            for one in self._summary.metrics if batch.end == "done" else ():
+                if one.metric in self._whole and not one.results:
+                    why = "judges conversations, and no event has a conversation_id"
+                    typer.echo(f"left out: {one.metric} {why}", err=True)
         finally:
             sys.stdout.flush()
-            if self._hint and 2 * self.summary.invalid.total() > self.summary.lines:
+            if self._hint and 2 * self._summary.invalid.total() > self._summary.lines:
                 typer.echo(f"hint: {self._hint}", err=True)
             for usage, cost_usd in judge.checks.used_up:
-                self.summary.checks.add(usage, cost_usd)
+                self._summary.checks.add(usage, cost_usd)
 
-    def _work(self, first: Sequence[Line], whole: Sequence[str]) -> FileWork:
-        from streams.batch.files import FileWork
-        from streams.batch.sources import expressions, names_of
-        from streams.intake.reading import Ingest
-        from streams.intake.sampling import SamplingPolicy
-        from streams.intake.selector import Route, Selector
-
-        names = [name for line in first for name in names_of(line.value)]
-        ingest = None if self._settings is None else self._settings.ingest
-        mapping = {} if ingest is None else dict(ingest.mapping)
+    def _work(self, names: Sequence[str]) -> FileWork:
+        call, settings = self._call, self._call.settings
         # The reader of a table takes the columns itself.
-        fields = self._call.fields if self._call.form in ("jsonl", "json") else {}
-        metrics = {metric.name: metric for metric in self._metrics}
+        fields = call.fields if call.form in ("jsonl", "json") else {}
         single, conversations = (
-            Selector(SamplingPolicy(), [Route(name) for name in metrics if (name in whole) == joins], metrics)
+            Selector(
+                SamplingPolicy(),
+                [Route(name) for name in self.metrics if (name in self._whole) == joins],
+                self.metrics,
+            )
             for joins in (False, True)
         )
         return FileWork(
             single,
             conversations,
             Ingest(
-                max_event_bytes=MAX_LINE_BYTES if ingest is None else ingest.max_event_bytes,
-                mapping=mapping | expressions(fields, names),
+                max_event_bytes=MAX_LINE_BYTES if settings is None else settings.ingest.max_event_bytes,
+                mapping=({} if settings is None else dict(settings.ingest.mapping))
+                | expressions(fields, names),
             ),
-            source="stdin" if str(self._call.file) == "-" else self._call.file.name,
+            source="stdin" if str(call.file) == "-" else call.file.name,
             done=frozenset() if self._results is None else self._results.done,
-            texts_kept="full" if self._settings is None else self._settings.store.texts,
+            texts_kept="full" if settings is None else settings.store.texts,
         )
 
-    def _handle(self, outcome: object, advance: Callable[[], None]) -> None:
-        from streams.batch.sources import InvalidLine
-
-        if isinstance(outcome, InvalidLine):
-            count = self.summary.invalid.total()
-            if count < MOST_EXAMPLES:
-                typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
-            elif count == MOST_EXAMPLES:
-                typer.echo("error: further lines that are not events are counted below", err=True)
-            self.summary.invalid[outcome.problem.partition(":")[0][:60]] += 1
-            advance()
+    def _handle(self, outcome: Outcome) -> None:
+        if not isinstance(outcome, InvalidLine):
+            if self._results is None:
+                sys.stdout.write(outcome.model_dump_json() + "\n")
+            else:
+                self._results.write(outcome)
+            self._take(outcome)
             return
-        result: Result = outcome  # type: ignore[assignment] # the other kinds of outcome
-        if self._results is None:
-            sys.stdout.write(result.model_dump_json() + "\n")
-        else:
-            self._results.write(result)
-        self._take(result)
-        advance()
+        count = self._summary.invalid.total()
+        if count < MOST_EXAMPLES:
+            typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
+        elif count == MOST_EXAMPLES:
+            typer.echo("error: further lines that are not events are counted below", err=True)
+        self._summary.invalid[outcome.problem.partition(":")[0][:60]] += 1
 
     def _take(self, result: Result) -> None:
-        texts = self.texts.get(result.result_id)
+        texts = self._texts.get(result.result_id)
         if not self._keeps_texts:
-            self.texts.pop(result.result_id, None)
-        self.summary.add(result, ("", "") if texts is None else (texts.question, texts.answer))
+            self._texts.pop(result.result_id, None)
+        self._summary.add(result, ("", "") if texts is None else (texts.question, texts.answer))
         if self._keeps:
-            self.kept.append(result)
+            self._kept.append(result)
 
     def _counted(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Count the lines as they are read, and warn of names that resemble a field or lack one."""
-        from streams.batch.sources import misspelt, names_of, unmapped
-
-        mapped = self._settings is not None and self._settings.ingest.mapping
         for line in lines:
-            self.summary.lines += 1
-            names = () if mapped or line.number > 1_000 else names_of(line.value)
+            self._summary.lines += 1
+            names = () if self._mapped or line.number > LOOKED_AT else names_of(line.value)
             if names and not self._hint:
                 self._hint = unmapped(names, self._call.fields)
-            for name, meant in misspelt(names) if len(self._warned) < 20 and not self._call.fields else ():
-                if name not in self._warned:
+            for name, meant in () if self._call.fields else misspelt(names):
+                if name not in self._warned and len(self._warned) < MOST_WARNINGS:
                     self._warned.add(name)
-                    typer.echo(
-                        f"warning: line {line.number}: {printable(name)!r} is not a field; did you mean "
-                        f"{meant}?",
-                        err=True,
-                    )
+                    what = f"{printable(name)!r} is not a field; did you mean {meant}?"
+                    typer.echo(f"warning: line {line.number}: {what}", err=True)
             yield line
 
     def _warn_of_mixture(self, earlier: Sequence[Result]) -> None:
         """Warn if earlier results are of another evaluator than all new ones."""
         before = {(one.metric, one.evaluator.fingerprint): one.evaluator.model for one in earlier}
-        for metric in self.summary.metrics:
+        for metric in self._summary.metrics:
             now = metric.fingerprints - {key[1] for key in before if key[0] == metric.metric}
             models = sorted({model for key, model in before.items() if key[0] == metric.metric})
             if now and models:
@@ -251,64 +281,119 @@ class FileRun:
                     err=True,
                 )
 
-
-@contextlib.asynccontextmanager
-async def _endpoints(
-    call: FileCall,
-    settings: JudgeSettings,
-    named: Mapping[str, MetricSettings],
-    metrics: Sequence[Metric],
-) -> AsyncIterator[tuple[tuple[EndpointSettings, ...], Mapping[str, MetricSettings]]]:
-    """Yield the endpoints, and the metrics' settings; none if the settings do not name the endpoints."""
-    from streams.judging.endpoints import judge_endpoints
-
-    free = all(metric.is_code for metric in named.values())
-    if call.config is not None and call.base_url is None and (settings.endpoints or free):
+    @contextlib.asynccontextmanager
+    async def _endpoints(
+        self,
+    ) -> AsyncIterator[tuple[tuple[EndpointSettings, ...], Mapping[str, MetricSettings]]]:
+        """Yield the endpoints, and the metrics' settings; none if the settings do not name the endpoints."""
+        call = self._call
+        named = self._judge.endpoints or all(metric.is_code for metric in self._named.values())
+        if call.config is not None and call.base_url is None and named:
+            if call.model is not None:
+                raise BadUsageError(
+                    f"--model {call.model} with --config needs --base-url; or name it in {call.config}"
+                )
+            endpoints = judge_endpoints(self._judge, os.environ, self._named)
+            for endpoint in endpoints:
+                typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
+            yield endpoints, self._named
+            return
+        try:
+            chosen = await chosen_endpoint(os.environ, base_url=call.base_url, model=call.model)
+        except SettingsError as error:
+            # Name the option instead of the variable.
+            name = "OPENAI_BASE_URL" if call.base_url is None else "--base-url"
+            raise BadUsageError(str(error).replace("OPENAI_BASE_URL", name)) from error
+        if chosen is not None:
+            typer.echo(f"judge: {printable(chosen.model)} at {chosen.base_url}", err=True)
+            yield (chosen,), {}
+            return
+        remedy = "set --base-url, OPENAI_BASE_URL or OPENAI_API_KEY"
         if call.model is not None:
             raise BadUsageError(
-                f"--model {call.model} with --config needs --base-url; or name it in {call.config}"
+                f"--model {call.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or "
+                "OPENAI_BASE_URL"
             )
-        endpoints = judge_endpoints(settings, os.environ, named)
-        for endpoint in endpoints:
-            typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
-        yield endpoints, named
-        return
-    async with _endpoint(call, metrics) as endpoint:
-        yield (endpoint,), {}
+        for problem in beyond_offline_rules(self.metrics):
+            raise BadUsageError(f"--metric {problem}; {remedy}")
+        rules = f"{OFFLINE_MODEL}, offline rules without a language model"
+        typer.echo(f"judge: {rules} ({remedy} for a real one)", err=True)
+        async with OfflineJudge() as server:
+            yield (EndpointSettings(name="offline", base_url=server.base_url, model=OFFLINE_MODEL),), {}
 
+    def _tell(self, compared: Sequence[Comparison], agreed: Sequence[Agreement]) -> None:
+        """Print the summary."""
+        call = self._call
+        if call.as_json:
+            told = self._summary.as_json()
+            if compared:
+                told["comparisons"] = [one.as_json() for one in compared]
+            if call.labels is not None:
+                told["agreement"] = [one.as_json() for one in agreed]
+            text = json_text(told)
+        else:
+            lines = [self._summary.text(), *(one.text() for one in compared)]
+            lines += [line for one in agreed for line in one.lines()]
+            if call.labels is not None and not agreed:
+                lines.append(f"--labels {call.labels}: no label is of a scored answer; compare the event ids")
+            text = "\n".join(lines)
+        typer.echo(text, err=not (call.as_json and call.output is not None))
 
-@contextlib.asynccontextmanager
-async def _endpoint(call: FileCall, metrics: Sequence[Metric]) -> AsyncIterator[EndpointSettings]:
-    from judge.chat import OFFLINE_MODEL
-    from judge.errors import JudgeUnavailableError
-    from judge.offline.server import OfflineJudge
-    from streams.errors import SettingsError
-    from streams.judging.endpoints import chosen_endpoint
-    from streams.judging.metrics import beyond_offline_rules
-    from streams.settings import EndpointSettings
+    def _write_page(
+        self,
+        html: Path,
+        earlier: Sequence[Result],
+        compared: Sequence[Comparison],
+        agreed: Sequence[Agreement],
+    ) -> None:
+        before = {(one.event_id, one.metric): one for one in earlier}
+        people = {(key, one.metric): scores for one in agreed for key, scores in one.people.items()}
+        rows = [
+            Row(
+                one,
+                self._texts.get(one.result_id),
+                before.get((one.event_id, one.metric)),
+                people.get((one.event_id, one.metric), ()),
+            )
+            for one in self._kept
+        ]
+        text = page(self._call.file.name, self._summary, rows, compared, agreed)
+        try:
+            html.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
 
-    try:
-        endpoint = await chosen_endpoint(os.environ, base_url=call.base_url, model=call.model)
-    except SettingsError as error:
-        # Name the option instead of the variable.
-        text = str(error) if call.base_url is None else str(error).replace("OPENAI_BASE_URL", "--base-url")
-        raise BadUsageError(text) from error
-    except JudgeUnavailableError as error:
-        raise CommandError(str(error)) from error
-    if endpoint is not None:
-        typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
-        yield endpoint
-        return
-    remedy = "set --base-url, OPENAI_BASE_URL or OPENAI_API_KEY"
-    if call.model is not None:
-        raise BadUsageError(
-            f"--model {call.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or "
-            "OPENAI_BASE_URL"
-        )
-    for problem in beyond_offline_rules({metric.name: metric for metric in metrics}):
-        raise BadUsageError(f"--metric {problem}; {remedy}")
-    typer.echo(
-        f"judge: {OFFLINE_MODEL}, offline rules without a language model ({remedy} for a real one)", err=True
-    )
-    async with OfflineJudge() as server:
-        yield EndpointSettings(name="offline", base_url=server.base_url, model=OFFLINE_MODEL)
+    def _end(self, compared: Sequence[Comparison]) -> None:
+        """Move the results to --output, or print where they are; set the exit code."""
+        summary, results = self._summary, self._results
+        if summary.interrupted or summary.outage is not None:
+            kept = None if results is None else results.leave()
+            if summary.outage is not None:
+                written = f"{summary.results} results were written before" if results is None else kept
+                raise CommandError("; ".join(part for part in (summary.outage, written) if part))
+            if kept is not None:
+                typer.echo(kept, err=True)
+            raise typer.Exit(130)
+        if results is not None and summary.all_failed:
+            results.leave()
+        elif results is not None and summary.results:
+            results.finish(self._texts)
+        problems = [*self._problems()]
+        problems += [f"--compare {self._call.compare}: {one.text()}" for one in compared if one.is_worse]
+        if problems:
+            raise CommandError("; ".join(problems))
+
+    def _problems(self) -> Iterator[str]:
+        summary = self._summary
+        if summary.invalid:
+            yield f"{summary.invalid.total()} of {summary.lines} lines are not events"
+        if summary.all_failed:
+            reasons = ", ".join(
+                f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3)
+            )
+            yield f"judging failed for all events ({reasons})"
+        for name, least in self._call.fail_under:
+            mean = next(one for one in summary.metrics if one.metric == name).scored.mean
+            if mean is None or mean < least:
+                shown = "nothing was scored" if mean is None else f"the mean is {mean:.2f}"
+                yield f"--fail-under {name}={least:g}: {shown}"

@@ -11,26 +11,19 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from streams.cli.commands.broker import broker, offline_judge
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
-from streams.cli.commands.doctor import doctor
-from streams.cli.commands.health import health
+from streams.cli.commands.doctor import doctor, topics
 from streams.cli.commands.init import init
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.produce import produce
 from streams.cli.commands.replay import replay
+from streams.cli.commands.review import labels_app, review
+from streams.cli.commands.servers import broker, health, offline_judge, worker
 from streams.cli.commands.tail import tail
-from streams.cli.commands.topics import topics
-from streams.cli.commands.verdicts.explore import explore
-from streams.cli.commands.verdicts.export import export
-from streams.cli.commands.verdicts.incident import incident
-from streams.cli.commands.verdicts.review import labels_app, review
-from streams.cli.commands.verdicts.show import show
-from streams.cli.commands.worker import worker
-from streams.cli.errors import CommandError
-from streams.cli.session import help_without_command
+from streams.cli.commands.verdicts import explore, export, incident, show
+from streams.cli.running import CommandError, help_without_command
 from streams.cli.settings import DEBUG_VARIABLE
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -134,8 +127,23 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
             place = "standard output or a temporary file" if error.filename is None else error.filename
             code = report(f"cannot write {place}: the disk is full ({error.strerror}); free some space", 1)
     except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
-        code = report(f"{type(error).__name__}: {error}", 1, hint=True)
+        code = _fail(error)
     raise SystemExit(code or 0)
+
+
+def _fail(error: Exception) -> int:
+    """Report an error by its kind: those of our packages have a message for people."""
+    from judge.errors import JudgeConfigurationError, JudgeUnavailableError  # noqa: PLC0415 - heavy
+    from streams.errors import BadFilterError, SettingsError, StreamsError  # noqa: PLC0415 - as above
+
+    match error:
+        case BadFilterError():
+            return report(f"--{error}", 2)
+        case SettingsError() | JudgeConfigurationError():
+            return report(error, 2)
+        case StreamsError() | JudgeUnavailableError():
+            return report(error, 1)
+    return report(f"{type(error).__name__}: {error}", 1, hint=True)
 
 
 def _refuse_call(error: Any) -> int:

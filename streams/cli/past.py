@@ -1,51 +1,45 @@
-"""Judging past events again, for `judgestream replay`."""
-# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+"""`judgestream replay`: judge past events again, or resend dead letters; prompt first, report at the end."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import typer
+from aiokafka.errors import KafkaError
 
-from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.lines import opened
-from streams.cli.session import Session
+from judge.text.printable import printable
+from streams.batch.plan import Plan, begun_at, new_id
+from streams.batch.replay import Replay, Report
+from streams.batch.sources import Line, format_of, read_lines
+from streams.cli.running import BadUsageError, CommandError, emit
+from streams.cli.session import Session, opened
+from streams.errors import SettingsError, StreamsError
+from streams.kafka.dead_letters import Matches, Query, select, send_again
+from streams.kafka.topics.grants import produce_grants, tail_grants
+from streams.store.views.incidents import known_incidents
 
-if TYPE_CHECKING:
-    from streams.batch.plan import Plan
-    from streams.batch.replay import Report
-    from streams.batch.sources import Line
-    from streams.settings import Settings
+MAX_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class PastCall:
-    """The command's options."""
-
-    plan: Plan
-    resume: str | None
-    yes: bool
-    as_json: bool
-
-
-class _Person:
+class Person:
     """The user at the terminal; with --yes there is no prompt."""
 
-    def __init__(self, *, yes: bool) -> None:
-        self._yes = yes
+    yes: bool
 
     def tell(self, text: str) -> None:
+        """Print a message."""
         typer.echo(text, err=True)
 
     def agrees(self, question: str) -> bool:
-        if self._yes:
+        """Ask whether to continue."""
+        if self.yes:
             self.tell(question.removesuffix("?"))
             return True
         if not sys.stdin.isatty():
@@ -53,25 +47,16 @@ class _Person:
         return typer.confirm(question, err=True)
 
 
-def plan_of(plan: Plan, settings: Settings) -> Plan:
+def plan_of(plan: Plan, call: Session) -> Plan:
     """Add an incident's time, metrics and parts from the verdict store.
 
     Raises:
         BadUsageError: The incident does not exist.
-        CommandError: The store cannot be read.
     """
     if plan.incident is None:
         return plan
-    from streams.errors import StoreError
-    from streams.store.database import Reader
-    from streams.store.views.incidents import known_incidents
-
-    reader = Reader(settings.store.path)
-    try:
-        with reader.snapshot() as snapshot:
-            known = {one.incident_id: one for one in known_incidents(snapshot)}
-    except StoreError as error:
-        raise CommandError(str(error)) from error
+    with call.snapshot() as snapshot:
+        known = {one.incident_id: one for one in known_incidents(snapshot)}
     found = known.get(plan.incident)
     if found is None:
         ids = ", ".join(list(known)[:10]) or "none"
@@ -86,68 +71,112 @@ def plan_of(plan: Plan, settings: Settings) -> Plan:
     )
 
 
-async def judge_past(where: Session, call: PastCall, stop: asyncio.Event) -> None:
+async def judge_past(
+    call: Session, plan: Plan, stop: asyncio.Event, *, resume: str | None, yes: bool, as_json: bool
+) -> None:
     """Estimate, prompt, judge and report.
 
     Raises:
         BadUsageError: The settings or the options are invalid.
         CommandError: It ended early.
     """
-    from aiokafka.errors import KafkaError
-
-    from streams.batch.plan import begun_at, new_id
-    from streams.batch.replay import Replay
-    from streams.errors import SettingsError, StreamsError
-    from streams.kafka.topics.grants import produce_grants, tail_grants
-
-    topics = where.settings.topics
+    topics = call.settings.topics
     rights = [*produce_grants(topics.scores), *tail_grants(topics.scores), *tail_grants(topics.events)]
-    replay_id = call.resume
+    again = ""
     try:
-        begun = datetime.now(UTC) if call.resume is None else begun_at(call.resume, call.plan)
-        replay_id = call.resume or new_id(call.plan, begun)
-        async with where.producer(rights) as producer:
+        begun = datetime.now(UTC) if resume is None else begun_at(resume, plan)
+        replay_id = resume or new_id(plan, begun)
+        again = f"continue with --resume {replay_id} and the same options"
+        async with call.producer(rights) as producer:
             run = Replay(
-                call.plan,
+                plan,
                 replay_id,
                 begun,
-                where.settings,
+                call.settings,
                 producer=producer,
-                lines=lambda: _lines(call.plan),
+                lines=lambda: _lines(plan),
                 env=os.environ,
             )
-            report = await run.run(_Person(yes=call.yes), stop)
+            report = await run.run(Person(yes), stop)
     except SettingsError as error:
         if all(one.startswith("--") for one in error.problems):  # an option's
             raise BadUsageError("\n".join(error.problems)) from error
         raise
     except (KafkaError, StreamsError) as error:
-        raise CommandError(f"{error}; continue with --resume {replay_id} and the same options") from error
-    _tell(report, call)
+        raise CommandError(f"{error}; {again}") from error
+    emit(report.as_json(), report.lines(), as_json=as_json)
+    _end(report, plan, again)
 
 
 def _lines(plan: Plan) -> Iterator[Line]:
-    from streams.batch.sources import format_of, read_lines
-
     assert plan.file is not None  # noqa: S101 - called for files only
     with opened(plan.file) as handle:
         yield from read_lines(handle, format_of(plan.file, None), plan.file.name)
 
 
-def _tell(report: Report, call: PastCall) -> None:
-    if call.as_json:
-        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
-    else:
-        for line in report.lines():
-            typer.echo(line)
-    again = f"continue with --resume {report.replay_id} and the same options"
+def _end(report: Report, plan: Plan, again: str) -> None:
     match report.end:
         case "stopped":
             typer.echo(f"stopped; {again}", err=True)
             raise typer.Exit(130)
         case "max_usd":
-            raise CommandError(f"--max-usd {call.plan.max_usd:g} is spent; {again}, and a higher --max-usd")
+            raise CommandError(f"--max-usd {plan.max_usd:g} is spent; {again}, and a higher --max-usd")
         case "outage":
             raise CommandError(f"{report.trouble}; {again}")
         case _:
             pass
+
+
+async def send_dead_letters(
+    call: Session, wanted: Query, stop: asyncio.Event, *, rate: float | None, yes: bool, as_json: bool
+) -> None:
+    """Print the dead letters found, prompt, and resend them."""
+    source, found, sent = call.settings.topics.dead_letters, Matches(), 0
+    problems: list[str] = []
+    reader = call.reader(tail_grants(source))
+    ranges = await reader.between(source, wanted.since)
+    if not ranges and source not in (known := await reader.topics()):
+        raise call.no_topic(source, known)
+    async for _ in select(reader.read(source, ranges), wanted, found):
+        pass
+    _ask(found, yes=yes)
+    topics = sorted({name for name, _ in found.by_topic})
+    if found.count:
+        rights = [grant for name in topics for grant in produce_grants(name)]
+        async with call.producer(rights) as producer, aclosing(reader.read(source, ranges)) as records:
+            originals = select(records, wanted, Matches())
+            sent, problems = await send_again(producer, originals, rate=rate, stop=stop)
+    summary = {
+        "found": found.count,
+        "sent": sent,
+        "refused": len(problems),
+        "cut": found.cut,
+        "unreadable": found.unreadable,
+        "by_topic": [
+            {"topic": name, "reason": reason, "count": count}
+            for (name, reason), count in sorted(found.by_topic.items())
+        ],
+    }
+    line = f"{sent} of {found.count} records sent again" if found.count else "nothing to send"
+    emit(summary, [line], as_json=as_json)
+    if problems:
+        shown = "\n".join(f"  {printable(one, 300)}" for one in problems[:MAX_PROBLEMS_SHOWN])
+        raise CommandError(f"the broker refused {len(problems)} records:\n{shown}")
+    if stop.is_set():
+        raise typer.Exit(130)
+
+
+def _ask(found: Matches, *, yes: bool) -> None:
+    for (name, reason), count in sorted(found.by_topic.items()):
+        typer.echo(f"{count} records of {printable(name)}, set aside as {reason}", err=True)
+    if found.cut:
+        typer.echo(f"{found.cut} are truncated and cannot be sent", err=True)
+    if found.unreadable:
+        typer.echo(f"{found.unreadable} records of the topic are not dead letters", err=True)
+    if not found.count or yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadUsageError(
+            f"{found.count} records would be sent again; add --yes to send them without a prompt"
+        )
+    typer.confirm(f"Send {found.count} records again?", abort=True, err=True)

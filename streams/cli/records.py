@@ -1,4 +1,4 @@
-"""The records that `judgestream tail` shows, a line each: for people by topic, for programs as JSON."""
+"""`judgestream tail`: which records of a topic are shown, a line each, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import base64
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+import typer
 from pydantic import ValidationError
 
 from judge.text.printable import printable, reason_of
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
+from streams.cli.running import json_text
+from streams.cli.session import Session
+from streams.kafka.offsets import Start
 from streams.kafka.reader import Batch
 from streams.kafka.record import Record
+from streams.kafka.topics.grants import tail_grants
 from streams.kafka.topics.table import message_of
 from streams.settings import TopicSettings
 from streams.store.views.card import Folding
@@ -81,7 +87,7 @@ def record_json(record: Record) -> str:
         fields["value"] = None if record.value is None else json.loads(record.value)
     except (ValueError, RecursionError):
         _put_bytes(fields, "value", record.value)
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return json_text(fields)
 
 
 def _put_bytes(fields: dict[str, Any], name: str, value: bytes | None) -> None:
@@ -129,15 +135,10 @@ class RecordLines:
 
 def _event(value: bytes) -> str:
     event = QAEvent.model_validate_json(value)
-    return " ".join(
-        (
-            printable(event.event_id, MAX_TEXT_CHARS),
-            _labels(event.labels) + "Q:",
-            printable(event.question, MAX_TEXT_CHARS),
-            "A:",
-            printable(event.answer, MAX_TEXT_CHARS),
-        )
+    event_id, question, answer = (
+        printable(text, MAX_TEXT_CHARS) for text in (event.event_id, event.question, event.answer)
     )
+    return f"{event_id} {_labels(event.labels)}Q: {question} A: {answer}"
 
 
 def _task(value: bytes) -> str:
@@ -166,13 +167,8 @@ def _dead_letter(value: bytes) -> str:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    return (
-        "["
-        + " ".join(f"{printable(name, 24)}={printable(value, 24)}" for name, value in labels.items())
-        + "] "
-    )
+    shown = " ".join(f"{printable(name, 24)}={printable(value, 24)}" for name, value in labels.items())
+    return f"[{shown}] " if shown else ""
 
 
 def _bytes_text(value: bytes | None) -> str:
@@ -194,6 +190,8 @@ _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
 """The formatter of each topic's message."""
 
 
+EARLIER: Final = timedelta(minutes=10)
+"""How much earlier than its result a task is looked for."""
 REMEMBERED: Final = 20_000
 TEXT_CHARS: Final = 160
 TEXT_NOT_KEPT: Final = "    text not kept"
@@ -225,3 +223,33 @@ class TaskTexts:
         self._lines[task.result_id] = f"    Q: {question}\n    A: {answer}"
         if len(self._lines) > REMEMBERED:
             self._lines.popitem(last=False)
+
+
+async def follow(
+    call: Session,
+    topic: str,
+    wanted: RecordFilter,
+    start: Start,
+    show: Callable[[Record], str],
+    *,
+    texts: bool,
+) -> None:
+    """Print the matching records of a topic without an end, with their texts if wanted."""
+    reader = call.reader(tail_grants(topic))
+    known = await reader.topics()
+    if topic not in known:
+        raise call.no_topic(topic, known)
+    tasks = sorted(one for one in known if texts and message_of(call.settings.topics, one) == "judge_task")
+    beside = call.reader([grant for task in tasks for grant in tail_grants(task)])
+    earlier = start if start == "earliest" else (datetime.now(UTC) if start == "latest" else start) - EARLIER
+    async with (
+        aclosing(reader.follow([topic], start=start)) as batches,
+        aclosing(beside.follow(tasks, start=earlier)) as task_batches,
+    ):
+        found = TaskTexts(task_batches) if tasks else None
+        async for batch in batches:
+            for record in filter(wanted.fits, batch.records):
+                typer.echo(show(record))
+                if texts:
+                    result_id = (dict(record.headers).get("result_id") or b"").decode(errors="replace")
+                    typer.echo(TEXT_NOT_KEPT if found is None else await found.lines(result_id))

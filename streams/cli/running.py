@@ -1,16 +1,18 @@
-"""The event loop of a command, with a clean stop on SIGINT and SIGTERM."""
+"""How a command runs and ends: its errors, its event loop with a clean stop, its output."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import gc
+import json
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal, TypeVar
 
-from streams.cli.errors import BadUsageError
+import typer
 
 T = TypeVar("T")
 EventLoop = Literal["asyncio", "uvloop"]
@@ -19,6 +21,18 @@ STDERR = 2
 SWITCH_SECONDS = 0.0005
 """Python's thread switch interval. With the default 5 ms, a worker's fetching thread and its event loop spend
 more time waiting for each other than working."""
+
+
+class CommandError(Exception):
+    """The command failed; the message is printed after `error:`."""
+
+    exit_code = 1
+
+
+class BadUsageError(CommandError):
+    """Nothing was tried: an argument or the configuration is invalid."""
+
+    exit_code = 2
 
 
 class Stop(asyncio.Event):
@@ -75,3 +89,41 @@ def _loop_factory(loop: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | 
             "judge.event_loop: uvloop is not installed; pip install 'judgestream[uvloop]', or asyncio"
         ) from error
     return uvloop.new_event_loop
+
+
+async def until(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return a coroutine's result; None if a signal came first, which cancels it."""
+    running, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else None
+    finally:
+        await cancel(running, stopping)
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def emit(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a result: as one JSON document, or as lines for people."""
+    for line in [json_text(value)] if as_json else lines:
+        typer.echo(line)
+
+
+def json_text(value: Any) -> str:
+    """Return JSON as text that standard output can encode, also with lone surrogates."""
+    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
+
+
+def help_without_command(context: typer.Context) -> None:
+    """Print the help of a group to standard error and exit with 2 if no command of it is named."""
+    if context.invoked_subcommand is None:
+        with contextlib.redirect_stdout(sys.stderr):
+            text = context.get_help()  # where Typer formats it with Rich, it is printed already
+        if text.strip():
+            typer.echo(text, err=True)
+        raise typer.Exit(2)

@@ -1,24 +1,21 @@
-"""How a command opens settings, a broker, a consumer or a producer, runs, fails and prints."""
+"""How a command opens settings, a broker, a store or a file; the options that several commands have."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the functions, so that --help is quick
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-import typer
+from typer import Option
 
-from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.running import EventLoop, run_until_stopped
+from streams.cli.running import BadUsageError, CommandError, EventLoop, run_until_stopped
 from streams.cli.settings import bad_settings, settings_for_command
 
 if TYPE_CHECKING:
@@ -27,32 +24,39 @@ if TYPE_CHECKING:
     from streams.kafka.reader import TopicReader
     from streams.kafka.topics.grants import Grant
     from streams.settings import Settings
+    from streams.store.database import Snapshot
 
 T = TypeVar("T")
+Name = TypeVar("Name", bound=str)
 START_TIMEOUT_SECONDS = 20.0
 """How long to try before reporting that no broker answers."""
 MAX_TOPICS_SHOWN = 50
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Records up to this size are read and sent; a broker's default limit is far lower."""
+COUNT_BYTES = 1024 * 1024
 
-BootstrapOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help="Brokers; default: those of the settings."
-    ),
-]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")
-]
-RequiredConfig = Annotated[
-    Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SETTINGS_FILE = "The settings file (YAML)."
+CONFIG = Option(None, "--config", "-c", metavar="FILE", help=SETTINGS_FILE)
+REQUIRED_CONFIG = Option(..., "--config", "-c", metavar="FILE", help=SETTINGS_FILE)
+STORE_CONFIG = Option(None, "--config", "-c", metavar="FILE", help="Settings file: store and access.")
+STORE = Option(
+    None, "--store", "-s", metavar="FILE", help="The store's file; default: store.path of the settings."
+)
+BROKERS = Option(
+    None,
+    "--bootstrap-servers",
+    "-b",
+    metavar="HOST:PORT,...",
+    help="Brokers; default: those of the settings.",
+)
+JSON = Option(False, "--json", help="Print the result as JSON.")
+ONLY_METRIC = Option(None, "--metric", "-m", metavar="NAME", help="Only this metric.")
+ONLY_LABEL = Option(None, metavar="NAME=VALUE", help="Only with this label; repeatable.")
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One call of a command: its settings, with the broker of the call, and where they are from."""
+    """One call of a command: its settings, with the broker and store of the call, and where they are from."""
 
     settings: Settings
     config: Path | None = None
@@ -60,7 +64,7 @@ class Session:
     def run(
         self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, loop: EventLoop = "asyncio"
     ) -> T:
-        """Run a coroutine until it ends or a signal stops it; turn its errors into the command's.
+        """Run a coroutine until it ends or a signal stops it.
 
         Raises:
             BadUsageError: The settings or the rights must change first.
@@ -68,7 +72,6 @@ class Session:
         """
         from aiokafka.errors import KafkaError
 
-        from judge.errors import JudgeConfigurationError
         from streams.errors import SettingsError, StreamsError
         from streams.kafka.access.errors import explain
 
@@ -76,8 +79,6 @@ class Session:
             return run_until_stopped(work, loop=loop)
         except SettingsError as error:
             raise bad_settings(error, self.config) from error
-        except JudgeConfigurationError as error:
-            raise BadUsageError(str(error)) from error
         except (StreamsError, KafkaError) as error:
             known = explain(error, self.settings.kafka)
             if known is not None and known.lasting:
@@ -157,45 +158,130 @@ class Session:
         servers = self.settings.kafka.bootstrap_servers
         return CommandError(f"there is no topic {topic!r} at {servers}; it has {names}")
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Open the verdict store for reading."""
+        from streams.store.database import Reader
 
-def session(config: Path | None, bootstrap_servers: str | None = None) -> Session:
+        with Reader(self.settings.store.path).snapshot() as snapshot:
+            yield snapshot
+
+    def require_store(self, remedy: str) -> None:
+        """Refuse to start without a store."""
+        path = self.settings.store.path
+        if not path.is_file():
+            raise BadUsageError(f"there is no store at {path}; run a worker with --agents store, {remedy}")
+
+    def log_as_worker(self) -> None:
+        """Log as the settings say, for a command that runs until it is stopped."""
+        from streams.telemetry.logs import set_up_logs
+        from streams.telemetry.masking import settings_masker
+
+        set_up_logs(self.settings.telemetry, masker=settings_masker(self.settings, os.environ))
+
+
+def session(config: Path | None, brokers: str | None = None, store: Path | None = None) -> Session:
     """Load the settings, and log warnings to standard error: standard output may be JSON.
 
     Raises:
         BadUsageError: The settings or the addresses are invalid.
     """
-    from streams.settings import TelemetrySettings
-    from streams.telemetry.logs import set_up_logs
     from streams.telemetry.masking import settings_masker
 
     settings = settings_for_command(config)
-    set_up_logs(TelemetrySettings(log_level="warning"), masker=settings_masker(settings, os.environ))
+    log_to_stderr("warning", settings_masker(settings, os.environ))
     # The client logs each refused connection; the command's one error is enough.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    if bootstrap_servers is not None:
-        for server in bootstrap_servers.split(","):
+    changes: dict[str, Any] = {}
+    if brokers is not None:
+        for server in brokers.split(","):
             host, _, port = server.strip().rpartition(":")
             if not host or not port.isascii() or not port.isdigit():
                 raise BadUsageError(
-                    f"--bootstrap-servers must be HOST:PORT, several separated by commas, got "
-                    f"{bootstrap_servers!r}"
+                    f"--bootstrap-servers must be HOST:PORT, several separated by commas, got {brokers!r}"
                 )
-        kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
-        settings = settings.model_copy(update={"kafka": kafka})
-    return Session(settings, config)
+        changes["kafka"] = settings.kafka.model_copy(update={"bootstrap_servers": brokers})
+    if store is not None:
+        changes["store"] = settings.store.model_copy(update={"path": store})
+    return Session(settings.model_copy(update=changes), config)
 
 
-def emit(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a result: as one JSON document, or as lines for people."""
-    for line in [json.dumps(value, ensure_ascii=False)] if as_json else lines:
-        typer.echo(line)
+def log_to_stderr(level: Any, masker: Any = None) -> None:
+    """Log from a level on to standard error, such as a prompt pack's warnings."""
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
+
+    set_up_logs(TelemetrySettings(log_level=level), masker=masker)
 
 
-def help_without_command(context: typer.Context) -> None:
-    """Print the help of a group to standard error and exit with 2 if no command of it is named."""
-    if context.invoked_subcommand is None:
-        with contextlib.redirect_stdout(sys.stderr):
-            text = context.get_help()  # where Typer formats it with Rich, it is printed already
-        if text.strip():
-            typer.echo(text, err=True)
-        raise typer.Exit(2)
+def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
+    """Return the names that an option gives, in the order of all known ones."""
+    given = {name.strip() for name in names if name.strip()}
+    if not given or given.difference(known):
+        got = ", ".join(sorted(given.difference(known))) or "none"
+        raise BadUsageError(f"{option} must name one or more of {', '.join(known)}, got {got!r}")
+    return tuple(name for name in known if name in given)
+
+
+def field_names(given: Sequence[str]) -> dict[str, str]:
+    """Read `--map FIELD=NAME`.
+
+    Raises:
+        BadUsageError: One has another form, names no field, or a field twice.
+    """
+    from streams.settings.mapping import mapping_problems
+
+    found: dict[str, str] = {}
+    for one in given:
+        field, _, name = one.partition("=")
+        if not (field and name) or field in found:
+            what = "names a field twice" if field in found else "must be FIELD=NAME"
+            raise BadUsageError(f"--map {what}, got {one!r}; write --map question=prompt")
+        found[field] = name
+    for target, what in mapping_problems(dict.fromkeys(found, "name")):
+        raise BadUsageError(f"--map: {target} {what}")
+    return found
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; `-` is standard input.
+
+    Raises:
+        BadUsageError: The file cannot be read.
+    """
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        handle = file.open("rb")
+    except OSError as error:
+        raise BadUsageError(f"cannot read {file}: {error.strerror}") from error
+    with handle:
+        yield handle
+
+
+@contextmanager
+def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
+    """Show a progress bar on standard error while it is a terminal.
+
+    Args:
+        file: The file; its lines are counted for the bar's length if possible.
+
+    Yields:
+        A function to call once per step.
+    """
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    lines = 0
+    if file.is_file():
+        with file.open("rb") as handle:
+            lines = sum(block.count(b"\n") for block in iter(lambda: handle.read(COUNT_BYTES), b""))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=lines * each or None)
+        yield lambda: bar.advance(task)

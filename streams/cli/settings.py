@@ -1,4 +1,5 @@
 """Loads settings for a command; all problems become one `BadUsageError`."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the functions, so that --help is quick
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streams.cli.errors import BadUsageError
+from streams.cli.running import BadUsageError
 from streams.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
 
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
-_WITHOUT_KAFKA: Final = {
-    "JUDGESTREAM_SAMPLING__KEY": "record_key",
-}
-"""Values that meet each condition which other settings put on Kafka's."""
+WITHOUT_KAFKA: Final = {"JUDGESTREAM_SAMPLING__KEY": "record_key"}
+"""With which a file is judged: values that meet each condition which other settings put on Kafka's."""
 
 
-def settings_for_command(path: Path | None) -> Settings:
+def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
     """Load the settings.
 
     Args:
@@ -33,19 +32,7 @@ def settings_for_command(path: Path | None) -> Settings:
         BadUsageError: They are invalid; the message lists every problem.
     """
     try:
-        return _load(path)
-    except SettingsError as error:
-        raise bad_settings(error, path) from error
-
-
-def settings_for_file(path: Path) -> Settings:
-    """Load the settings with which a file is judged: conditions of Kafka alone do not apply.
-
-    Raises:
-        BadUsageError: They are invalid; the message lists every problem.
-    """
-    try:
-        return _load(path, _WITHOUT_KAFKA)
+        return _load(path, overrides)
     except SettingsError as error:
         raise bad_settings(error, path) from error
 
@@ -62,27 +49,31 @@ def runnable_settings(path: Path) -> Settings:
         problems = _obstacles(settings)
     except SettingsError as error:
         further = [] if error.rest is None else error.rest.own(_obstacles(error.rest.settings))
-        every = SettingsError([*error.problems, *further])
-        raise bad_settings(every, path) from every
+        problems = [*error.problems, *further]
     if problems:
-        raise bad_settings(SettingsError(problems), path) from SettingsError(problems)
+        every = SettingsError(problems)
+        raise bad_settings(every, path) from every
     return settings
 
 
+def environment() -> dict[str, str]:
+    """Return the variables that settings read."""
+    return {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
+
+
 def _load(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
-    from streams.settings import load_settings  # noqa: PLC0415 - heavy; --help does not need it
+    from streams.settings import load_settings
 
     if path is not None and (folder := str(path.parent.resolve())) not in sys.path:
         sys.path.append(folder)  # the module of a metric in Python may be beside the settings file
-    variables = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
-    return load_settings(path, variables | dict(overrides or {}))
+    return load_settings(path, environment() | dict(overrides or {}))
 
 
 def _obstacles(settings: Settings) -> list[str]:
-    from judge.chat import OFFLINE_MODEL  # noqa: PLC0415 - heavy; --help does not need it
-    from streams.intake.from_settings import open_registry  # noqa: PLC0415 - heavy; --help does not need it
-    from streams.judging.endpoints import check_prices, judge_endpoints  # noqa: PLC0415 - as above
-    from streams.judging.metrics import beyond_offline_rules, build_metrics  # noqa: PLC0415 - as above
+    from judge.chat import OFFLINE_MODEL
+    from streams.intake.from_settings import open_registry
+    from streams.judging.endpoints import check_prices, judge_endpoints
+    from streams.judging.metrics import beyond_offline_rules, build_metrics
 
     problems: list[str] = []
     if "metrics" not in settings.model_fields_set:

@@ -22,8 +22,8 @@ from aiokafka import AIOKafkaProducer
 
 from schemas import RESULT, QAEvent, Scored
 from streams.batch.plan import Plan
-from streams.cli.errors import BadUsageError
-from streams.cli.past import PastCall, judge_past, plan_of
+from streams.cli.past import judge_past, plan_of
+from streams.cli.running import BadUsageError
 from streams.cli.session import Session
 from streams.intake.from_settings import sampling_policy
 from streams.store.writer import Writer
@@ -316,11 +316,11 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     pack.write_text(PACK.replace("Score the tone.", "Score how kind it is."), encoding="utf-8")
     where = Session(stage.settings)
 
-    known = plan_of(Plan(incident="100000000000"), where.settings)
+    known = plan_of(Plan(incident="100000000000"), where)
     assert (known.since, known.until, known.metrics) == (at(10), at(30), ("tone",))
-    plan = plan_of(Plan(incident="100000000000", pack=pack, endpoint="new", per_second=20), where.settings)
+    plan = plan_of(Plan(incident="100000000000", pack=pack, endpoint="new", per_second=20), where)
     began = time.monotonic()
-    await judge_past(where, PastCall(plan, None, yes=True, as_json=True), asyncio.Event())
+    await judge_past(where, plan, asyncio.Event(), resume=None, yes=True, as_json=True)
     assert time.monotonic() - began >= 9 / 20  # ten results, the first at once
 
     report = json.loads(capsys.readouterr().out)
@@ -334,4 +334,4 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     (told,) = judges.told
     assert "Score how kind it is." in told
     with pytest.raises(BadUsageError, match="--incident must be one of 100000000000, got 'x'"):
-        plan_of(Plan(incident="x"), where.settings)
+        plan_of(Plan(incident="x"), where)

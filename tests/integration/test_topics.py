@@ -12,8 +12,8 @@ import pytest
 import yaml
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.main import app
+from streams.cli.running import BadUsageError, CommandError
 from streams.errors import TopicsError
 from streams.kafka.topics.admin import make_topics
 from streams.kafka.topics.broker_settings import shown_settings

@@ -4,38 +4,36 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer, echo
 
-from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.session import help_without_command
+from streams.cli.running import BadUsageError, CommandError, help_without_command, json_text
+from streams.cli.session import JSON, log_to_stderr
 
 if TYPE_CHECKING:
     from streams.settings import EndpointSettings, Settings
 
-app = typer.Typer(
+app = Typer(
     help="Check, show and describe settings files.",
     rich_markup_mode=None,
     add_completion=False,
 )
-
 app.callback(invoke_without_command=True)(help_without_command)
-
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The settings file (YAML).")]
+FILE = Argument(..., metavar="FILE", help="The settings file (YAML).")
 
 
 @app.command()
 def check(
-    file: FileArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    ask: Annotated[
-        bool,
-        typer.Option("--ask/--no-ask", help="Estimate a day's cost from the broker's topics, within 5 s."),
-    ] = True,
+    file: Path = FILE,
+    as_json: bool = JSON,
+    ask: bool = Option(
+        True, "--ask/--no-ask", help="Estimate a day's cost from the broker's topics, within 5 s."
+    ),
 ) -> None:
     """Validate a settings file and print a summary, or every problem (exit code 2).
 
@@ -43,43 +41,36 @@ def check(
     estimated from the records of the last 24 hours. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for
     the worker.
     """
-    from streams.cli.day import ask_day
-    from streams.cli.sample_prompts import sample_prompts
+    from streams.cli.preview import ask_day, prompt_lines, sample_prompts
     from streams.cli.settings import runnable_settings
     from streams.errors import SettingsError
-    from streams.settings import TelemetrySettings
-    from streams.telemetry.logs import set_up_logs
 
-    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
+    log_to_stderr("warning")  # a pack's warnings
     try:
         settings = runnable_settings(file)
     except CommandError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
-            typer.echo(
-                json.dumps({"ok": False, "problems": list(error.__cause__.problems)}, ensure_ascii=False)
-            )
-            raise typer.Exit(error.exit_code) from None
+            echo(json_text({"ok": False, "problems": error.__cause__.problems}))
+            raise Exit(error.exit_code) from None
         raise
     prompts = sample_prompts(settings)
     summary = _summary(settings)
     if ask:
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # the estimate says what failed
         summary["day"] = str(ask_day(settings, file))
     if as_json:
-        shown = [prompt.as_json() for prompt in prompts]
-        typer.echo(json.dumps({"ok": True, **summary, "prompts": shown}, ensure_ascii=False))
+        echo(json_text({"ok": True, **summary, "prompts": prompts}))
         return
-    summary["prompts"] = [line for prompt in prompts for line in prompt.lines()]
-    typer.echo(f"{file}: ok")
+    summary["prompts"] = [line for prompt in prompts for line in prompt_lines(prompt)]
+    echo(f"{file}: ok")
     for name, value in summary.items():
-        lines = value if isinstance(value, list) else [value]
-        for position, line in enumerate(lines):
-            typer.echo(f"  {name if position == 0 else '':<10} {line}")
+        for position, line in enumerate(value if isinstance(value, list) else [value]):
+            echo(f"  {name if position == 0 else '':<10} {line}")
 
 
 @app.command()
 def show(
-    file: FileArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")] = False,
+    file: Path = FILE, as_json: bool = Option(False, "--json", help="Print JSON instead of YAML.")
 ) -> None:
     """Print the effective settings, with defaults and environment, and with secrets masked."""
     import yaml
@@ -89,9 +80,9 @@ def show(
 
     values = mask(settings_for_command(file))
     if as_json:
-        typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+        echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
-        typer.echo(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), nl=False)
+        echo(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), nl=False)
 
 
 @app.command()
@@ -99,19 +90,16 @@ def schema() -> None:
     """Print the JSON Schema of the settings file, for editors and reviews."""
     from streams.settings import settings_schema
 
-    typer.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
+    echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()
 def prompts(
-    metric: Annotated[str | None, typer.Argument(help="A built-in metric; default: all.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, with response schemas and hashes.")
-    ] = False,
-    as_pack: Annotated[
-        bool,
-        typer.Option("--as-pack", help="Print a prompt pack of one metric, to save as .md and to change."),
-    ] = False,
+    metric: str | None = Argument(None, help="A built-in metric; default: all."),
+    as_json: bool = Option(False, "--json", help="Print JSON, with response schemas and hashes."),
+    as_pack: bool = Option(
+        False, "--as-pack", help="Print a prompt pack of one metric, to save as .md and to change."
+    ),
 ) -> None:
     """Print the built-in prompts: the constant instructions that precede each event.
 
@@ -124,9 +112,8 @@ def prompts(
     if as_pack:
         if metric is None:
             raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(NAMED)}; name it")
-        typer.echo(_pack(metric), nl=False)
+        echo(_pack(metric), nl=False)
         return
-    wanted = [build_prompted(name) for name in ([metric] if metric else NAMED)]
     shown = [
         {
             "metric": one.name,
@@ -134,13 +121,13 @@ def prompts(
             "prompt": one.instructions,
             "response_schema": None if one.response_schema is None else one.response_schema.schema,
         }
-        for one in wanted
+        for one in map(build_prompted, [metric] if metric else NAMED)
     ]
     if as_json:
-        typer.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        echo(json.dumps(shown, ensure_ascii=False, indent=2))
         return
     for one in shown:
-        typer.echo(f"# {one['metric']}, {one['hash']}\n\n{one['prompt']}")
+        echo(f"# {one['metric']}, {one['hash']}\n\n{one['prompt']}")
 
 
 _COUNTED = """
@@ -180,6 +167,7 @@ def _pack(name: str) -> str:
 
 def _summary(settings: Settings) -> dict[str, Any]:
     topics, sampling, registry = settings.topics, settings.sampling, settings.ingest.registry
+    others = "other" if sampling.rules else "all"
     return {
         "kafka": f"{settings.kafka.bootstrap_servers} ({settings.kafka.security.protocol}), "
         f"group {settings.kafka.group_id}",
@@ -193,7 +181,7 @@ def _summary(settings: Settings) -> dict[str, Any]:
                 f"{_share(rule.rate)} of events with {_conditions(rule.when)} ({rule.name})"
                 for rule in sampling.rules
             ),
-            f"{_share(sampling.default_rate)} of {'other' if sampling.rules else 'all'} events",
+            f"{_share(sampling.default_rate)} of {others} events",
         ],
         "metrics": [
             f"{name}: {_share(metric.rate)} of {'all' if metric.is_code else 'sampled'} events"

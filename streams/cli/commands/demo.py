@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Exit, Option, echo
 
-from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
+from streams.cli.session import log_to_stderr
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from streams.demo.run import Display, Ending
     from streams.demo.stage import Plan
     from streams.settings import EndpointSettings
@@ -28,50 +28,30 @@ MAX_EVENTS = 10_000_000
 
 
 def demo(
-    events: Annotated[
-        int | None,
-        typer.Option("--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="Stop after N events."),
-    ] = None,
-    events_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--events-file",
-            metavar="FILE",
-            help="Serve the events of this file once, one JSON object per line.",
-        ),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            "-m",
-            metavar="NAME",
-            help="A built-in or library metric; repeatable; default: coverage and relevance.",
-        ),
-    ] = None,
-    judge_latency_seconds: Annotated[
-        float,
-        typer.Option(
-            "--judge-latency-seconds", metavar="S", min=0, max=600, help="Latency of the offline judge."
-        ),
-    ] = 0.0,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME", help="Ask this model instead of the offline judge."),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--base-url", metavar="URL", help="The model's address; default: OPENAI_BASE_URL, else OpenAI's."
-        ),
-    ] = None,
-    max_usd: Annotated[
-        float,
-        typer.Option(
-            "--max-usd", metavar="USD", min=0.01, max=10_000, help="Stop when the judge has cost this."
-        ),
-    ] = 0.5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print only the summary, as JSON.")] = False,
+    events: int | None = Option(
+        None, "--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="Stop after N events."
+    ),
+    events_file: Path | None = Option(
+        None, metavar="FILE", help="Serve the events of this file once, one JSON object per line."
+    ),
+    metric: list[str] | None = Option(
+        None,
+        "--metric",
+        "-m",
+        metavar="NAME",
+        help="A built-in or library metric; repeatable; default: coverage and relevance.",
+    ),
+    judge_latency_seconds: float = Option(
+        0.0, metavar="S", min=0, max=600, help="Latency of the offline judge."
+    ),
+    model: str | None = Option(None, metavar="NAME", help="Ask this model instead of the offline judge."),
+    base_url: str | None = Option(
+        None, metavar="URL", help="The model's address; default: OPENAI_BASE_URL, else OpenAI's."
+    ),
+    max_usd: float = Option(
+        0.5, metavar="USD", min=0.01, max=10_000, help="Stop when the judge has cost this."
+    ),
+    as_json: bool = Option(False, "--json", help="Print only the summary, as JSON."),
 ) -> None:
     """Run the whole pipeline on this machine: broker, judge, worker, events and verdicts.
 
@@ -81,17 +61,16 @@ def demo(
     """
     started = time.monotonic()
     from judge.metrics.registry import NAMED
-    from streams.cli.running import run_until_stopped
     from streams.demo.stage import Plan
 
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
         if name not in NAMED:
             raise BadUsageError(f"--metric must be one of {', '.join(NAMED)}, got {name!r}")
-    lines = _lines(events_file, events)
+    lines = None if events_file is None else _lines(events_file, events)
     if lines is not None:
         if events is not None and events > len(lines):
-            typer.echo(f"{events_file} has {len(lines)} events: the demo ends after them", err=True)
+            echo(f"{events_file} has {len(lines)} events: the demo ends after them", err=True)
         events = len(lines)
     plan = Plan(
         events=events,
@@ -105,27 +84,21 @@ def demo(
     ending = run_until_stopped(lambda stop: _run(plan, base_url, model, stop, as_json=as_json))
     _show(ending, as_json=as_json)
     if ending.early == "limit":
-        typer.echo(f"the demo stopped at its limit: {ending.values['limit']}", err=True)
+        echo(f"the demo stopped at its limit: {ending.values['limit']}", err=True)
     elif events is not None and ending.early is not None:
-        raise typer.Exit(130)
+        raise Exit(130)
     elif events is not None and not ending.values["identity_holds"]:
         raise CommandError("some events are unaccounted for: the summary's numbers do not add up")
 
 
-def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
+def _lines(file: Path, events: int | None) -> list[bytes]:
     from streams.batch.sources import bounded_lines
     from streams.errors import SettingsError
 
-    if file is None:
-        return None
-    lines: list[bytes] = []
     try:
         with file.open("rb") as handle:
-            for line in bounded_lines(handle, str(file)):
-                if events is not None and len(lines) >= events:
-                    break
-                if text := line.rstrip(b"\r\n"):
-                    lines.append(text)
+            texts = (line.rstrip(b"\r\n") for line in bounded_lines(handle, str(file)))
+            lines = list(islice(filter(None, texts), events))
     except OSError as error:
         raise BadUsageError(f"--events-file: cannot read {file}: {error.strerror}; check the path") from error
     except SettingsError as error:
@@ -138,18 +111,11 @@ def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
 async def _run(
     plan: Plan, base_url: str | None, model: str | None, stop: asyncio.Event, *, as_json: bool
 ) -> Ending:
-    from judge.errors import JudgeConfigurationError, JudgeUnavailableError
     from streams.demo.run import run_demo
-    from streams.errors import SettingsError, StreamsError
 
-    try:
-        chosen = replace(plan, endpoint=await _endpoint(base_url, model))
-        with _display(as_json=as_json) as display:
-            return await run_demo(chosen, display, stop)
-    except (SettingsError, JudgeConfigurationError) as error:
-        raise BadUsageError(str(error)) from error
-    except (StreamsError, JudgeUnavailableError) as error:
-        raise CommandError(str(error)) from error
+    endpoint = await _endpoint(base_url, model)
+    with _display(as_json=as_json) as display:
+        return await run_demo(replace(plan, endpoint=endpoint), display, stop)
 
 
 async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings | None:
@@ -166,32 +132,28 @@ async def _endpoint(base_url: str | None, model: str | None) -> EndpointSettings
         raise BadUsageError(
             f"OPENAI_API_KEY: is required with {source}; set it, or name an address with --base-url"
         )
-    typer.echo(f"asking {endpoint.model} at {endpoint.base_url} once ...", err=True)
+    echo(f"asking {endpoint.model} at {endpoint.base_url} once ...", err=True)
     return endpoint
 
 
 def _display(*, as_json: bool) -> AbstractContextManager[Display]:
-    from contextlib import nullcontext
-
     from rich.console import Console
 
     from streams.demo.screen import PlainDisplay, live
-    from streams.settings import TelemetrySettings
-    from streams.telemetry.logs import set_up_logs
 
     console = Console()
     is_live = console.is_terminal and not as_json and not console.is_dumb_terminal
     # A log line would break the live view, which shows the problems that matter.
-    set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
+    log_to_stderr("error" if is_live else "warning")
     # The display shows alerts and outages; timers are often late because everything shares the event loop.
     for name in ("streams.monitoring", "streams.judging", "streams.worker.notices", "mode.timers"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    return live(console) if is_live else nullcontext(PlainDisplay(lambda line: typer.echo(line, err=as_json)))
+    return live(console) if is_live else nullcontext(PlainDisplay(lambda line: echo(line, err=as_json)))
 
 
 def _show(ending: Ending, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(ending.values, ensure_ascii=False))
+        echo(json_text(ending.values))
         return
     from rich.console import Console
 

@@ -1,132 +1,93 @@
-"""`judgestream doctor`: tests everything a worker needs and reports what fails."""
+"""`judgestream doctor`: test everything a worker needs; `judgestream topics`: create missing topics."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Exit, Option, echo, style
 
 from judge.text.printable import printable
-from streams.cli.errors import BadUsageError
-from streams.cli.running import run_until_stopped
+from streams.cli.running import CommandError, emit, run_until_stopped, until
+from streams.cli.session import JSON, REQUIRED_CONFIG, chosen, log_to_stderr, session
+from streams.cli.settings import environment
 
 if TYPE_CHECKING:
-    from streams.doctor.examination import Examination
     from streams.doctor.findings import Diagnosis
+    from streams.kafka.topics.admin import TopicsReport
 
 TELL_SECONDS = 10.0
 """How often the failures that are being retried are printed."""
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "not tried": "bright_black"}
 _WIDTH = 9
-Name = TypeVar("Name", bound=str)
 
 
 def doctor(
-    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
-    agents: Annotated[
-        str, typer.Option("--agents", metavar="NAMES", help="Agents to check for, separated by commas.")
-    ] = "intake,judge,monitor",
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            help="Number of workers that share the partitions; default: the group's current members.",
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None,
-        typer.Option("--skip", metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."),
-    ] = None,
-    timeout_seconds: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            min=0.1,
-            max=600,
-            metavar="SECONDS",
-            help="Time limit of each connection and reply; for verdicts, judge.timeout_seconds applies.",
-        ),
-    ] = 10.0,
-    wait_seconds: Annotated[
-        float,
-        typer.Option(
-            "--wait",
-            min=0,
-            max=86_400,
-            metavar="SECONDS",
-            help="Retry temporary failures for at most SECONDS.",
-        ),
-    ] = 0.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+    config: Path = REQUIRED_CONFIG,
+    agents: str = Option(
+        "intake,judge,monitor", metavar="NAMES", help="Agents to check for, separated by commas."
+    ),
+    workers: int | None = Option(
+        None, min=1, help="Number of workers that share the partitions; default: the group's current members."
+    ),
+    skip: list[str] | None = Option(
+        None, metavar="CHECK", help="Skip a check; repeatable (verdict costs money)."
+    ),
+    timeout_seconds: float = Option(
+        10.0,
+        "--timeout",
+        min=0.1,
+        max=600,
+        metavar="SECONDS",
+        help="Time limit of each connection and reply; for verdicts, judge.timeout_seconds applies.",
+    ),
+    wait_seconds: float = Option(
+        0.0,
+        "--wait",
+        min=0,
+        max=86_400,
+        metavar="SECONDS",
+        help="Retry temporary failures for at most SECONDS.",
+    ),
+    as_json: bool = Option(False, "--json", help="Print the diagnosis as JSON."),
 ) -> None:
     """Test everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
 
     Changes nothing and does not affect running workers. Exit code 0: a worker can run, possibly with
     warnings; 1: a check failed; 2: the settings are invalid.
     """
-    from streams.cli.settings import DEBUG_VARIABLE
     from streams.doctor.examination import Examination
     from streams.doctor.findings import CHECKS, Diagnosis, bad_settings
     from streams.errors import SettingsError
     from streams.kafka.topics.table import ALL_AGENTS
-    from streams.settings import TelemetrySettings, load_settings
-    from streams.telemetry.logs import set_up_logs
+    from streams.settings import load_settings
 
-    chosen = _chosen("--agents", agents.split(","), ALL_AGENTS)
-    skipped = _chosen("--skip", skip, CHECKS) if skip else ()
-    env = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
+    names = chosen("--agents", agents.split(","), ALL_AGENTS)
+    skipped = chosen("--skip", skip, CHECKS) if skip else ()
     # The findings report refused connections and unknown prices.
-    set_up_logs(TelemetrySettings(log_level="error"))
+    log_to_stderr("error")
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    env = environment()
     try:
         settings = load_settings(config, env)
     except SettingsError as error:
         diagnosis = Diagnosis(tuple(bad_settings("settings", "", problem) for problem in error.problems))
     else:
         examination = Examination(
-            settings,
-            env=env,
-            agents=chosen,
-            skip=skipped,
-            timeout_seconds=timeout_seconds,
-            workers=workers,
+            settings, env=env, agents=names, skip=skipped, timeout_seconds=timeout_seconds, workers=workers
         )
-        diagnosis = run_until_stopped(lambda stop: _examine(examination, wait_seconds, stop))
-    for line in (json.dumps(diagnosis.as_json(), ensure_ascii=False),) if as_json else _lines(diagnosis):
-        typer.echo(line)
-    raise typer.Exit(diagnosis.exit_code)
-
-
-def _chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
-    given = {name.strip() for name in names if name.strip()}
-    if not given or given.difference(known):
-        got = ", ".join(sorted(given.difference(known))) or "none"
-        raise BadUsageError(f"{option} must name one or more of {', '.join(known)}, got {got!r}")
-    return tuple(name for name in known if name in given)
-
-
-async def _examine(examination: Examination, wait_seconds: float, stop: asyncio.Event) -> Diagnosis:
-    running = asyncio.create_task(examination.run_until_well(wait_seconds, on_trouble=_teller()))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            raise typer.Exit(130)
-        return running.result()
-    finally:
-        running.cancel()
-        stopping.cancel()
-        await asyncio.gather(running, stopping, return_exceptions=True)
+        work = examination.run_until_well
+        found = run_until_stopped(lambda stop: until(stop, work(wait_seconds, on_trouble=_teller())))
+        if found is None:
+            raise Exit(130)
+        diagnosis = found
+    emit(diagnosis.as_json(), _lines(diagnosis), as_json=as_json)
+    raise Exit(diagnosis.exit_code)
 
 
 def _teller() -> Callable[[Diagnosis, float], None]:
@@ -139,7 +100,7 @@ def _teller() -> Callable[[Diagnosis, float], None]:
         what = "; ".join(text for outcome, text, _ in diagnosis.lines() if outcome == "failed")
         if what != last[1] or now - last[0] >= TELL_SECONDS:
             last = (now, what)
-            typer.echo(f"waiting, {left:.0f} s left: {printable(what, 500)}", err=True)
+            echo(f"waiting, {left:.0f} s left: {printable(what, 500)}", err=True)
 
     return tell
 
@@ -148,10 +109,10 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     paint = sys.stdout.isatty()
     for outcome, text, remedy in diagnosis.lines():
         word = f"{outcome:<{_WIDTH}}"
-        yield f"{typer.style(word, fg=_COLOURS[outcome]) if paint else word} {text}"
+        yield f"{style(word, fg=_COLOURS[outcome]) if paint else word} {text}"
         if remedy:
             hint = f"-> {remedy}"
-            yield f"{'':<{_WIDTH}} {typer.style(hint, fg='cyan') if paint else hint}"
+            yield f"{'':<{_WIDTH}} {style(hint, fg='cyan') if paint else hint}"
     counts = diagnosis.counts()
     parts = [f"{counts[name]} {name}" for name in ("failed", "warning", "ok", "not tried") if counts[name]]
     tokens = diagnosis.usage.input_tokens + diagnosis.usage.output_tokens
@@ -159,3 +120,55 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         cost = "no price known" if diagnosis.cost_usd is None else f"{diagnosis.cost_usd:.6f} USD"
         parts.append(f"verdicts took {tokens} tokens ({cost})")
     yield f"a worker can{'not do its work' if diagnosis.failures else ' run'}: {', '.join(parts)}"
+
+
+def topics(
+    config: Path = REQUIRED_CONFIG,
+    dry_run: bool = Option(False, "--dry-run", help="Only print what would be created."),
+    as_json: bool = JSON,
+) -> None:
+    """Create missing topics, with partitions, replicas and retention from section `topics`.
+
+    Existing topics are never changed; differences are reported. Exit code 1: a topic cannot be created, or an
+    existing topic's settings would lose records.
+    """
+    from streams.kafka.topics.admin import make_topics, would_lose
+
+    call = session(config)
+    report = call.run(lambda _: make_topics(call.settings, dry_run=dry_run))
+    emit(_topics_json(report, dry_run=dry_run), _topic_lines(report, dry_run=dry_run), as_json=as_json)
+    if report.problems:
+        if as_json:
+            raise Exit(1)
+        raise CommandError(would_lose(report.problems))
+
+
+def _topic_lines(report: TopicsReport, *, dry_run: bool) -> Iterator[str]:
+    for row in report.topics:
+        topic = row.wanted
+        if row.created:
+            settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
+            counts = f"{topic.partitions} partitions, {topic.replication_factor} copies"
+            yield f"{'would create' if dry_run else 'created'} {topic.name}: {counts}, {settings}"
+        else:
+            kept = f"kept {topic.name}: {'; '.join(row.differences)}"
+            yield kept if row.differences else f"ok {topic.name}"
+
+
+def _topics_json(report: TopicsReport, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "topics": [
+            {
+                "name": row.wanted.name,
+                "created": row.created and not dry_run,
+                "missing": row.created,
+                "partitions": row.wanted.partitions,
+                "replication_factor": row.wanted.replication_factor,
+                "config": dict(row.wanted.config),
+                "differences": list(row.differences),
+            }
+            for row in report.topics
+        ],
+        "problems": list(report.problems),
+    }

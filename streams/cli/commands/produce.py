@@ -9,38 +9,30 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO
 
-import typer
+from typer import Argument, Exit, Option
 
 from judge.text.printable import printable
-from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.lines import opened, progress
-from streams.cli.session import BootstrapOption, ConfigOption, JsonOption, Session, emit, session
+from streams.cli.running import BadUsageError, CommandError, emit
+from streams.cli.session import BROKERS, CONFIG, JSON, Session, opened, progress, session
 
 MAX_UNCONFIRMED = 2000
 MAX_PROBLEMS_SHOWN = 10
 
 
 def produce(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; `-` reads standard input.")],
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            "--topic", "-t", help="The topic; default: the events topic of --config, else qa.events."
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", "-r", metavar="R", help="Records per second; default: unlimited."),
-    ] = None,
-    key_field: Annotated[
-        str,
-        typer.Option("--key-field", metavar="NAME", help="The field to use as the record's key."),
-    ] = "event_id",
-    bootstrap_servers: BootstrapOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    file: Path = Argument(..., metavar="FILE", help="JSON lines; `-` reads standard input."),
+    topic: str | None = Option(
+        None, "--topic", "-t", help="The topic; default: the events topic of --config, else qa.events."
+    ),
+    rate: float | None = Option(
+        None, "--rate", "-r", metavar="R", help="Records per second; default: unlimited."
+    ),
+    key_field: str = Option("event_id", metavar="NAME", help="The field to use as the record's key."),
+    bootstrap_servers: str | None = BROKERS,
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
 ) -> None:
     """Send the lines of a file to a topic, unchanged.
 
@@ -51,11 +43,10 @@ def produce(
         raise BadUsageError(f"--rate must be above 0 records per second, got {rate:g}; omit it for no limit")
     call = session(config, bootstrap_servers)
     target = topic or call.settings.topics.events
-    sender = _Sender(target, rate=rate, key_field=key_field)
     started = time.monotonic()
     with opened(file) as lines, progress(file) as advance:
-        sender.on_confirmed = advance
-        call.run(lambda stop: sender.run(lines, call, stop))
+        sender = _Sender(target, key_field, rate, advance)
+        interrupted = call.run(lambda stop: sender.run(lines, call, stop))
     seconds = time.monotonic() - started
     counts = {"sent": sender.confirmed, "without_key": sender.without_key, "refused": sender.refused}
     records = "1 record" if sender.confirmed == 1 else f"{sender.confirmed} records"
@@ -63,30 +54,26 @@ def produce(
     line = f"{records} on {printable(target)} in {seconds:.1f} s{keyless}"
     emit({"topic": target, **counts, "seconds": round(seconds, 3)}, [line], as_json=as_json)
     if sender.refused:
-        raise CommandError(
-            f"the broker refused {sender.refused} of the records:\n"
-            + "\n".join(f"  {text}" for text in sender.problems)
-        )
-    if sender.interrupted:
-        raise typer.Exit(130)
+        problems = "\n".join(f"  {text}" for text in sender.problems)
+        raise CommandError(f"the broker refused {sender.refused} of the records:\n{problems}")
+    if interrupted:
+        raise Exit(130)
 
 
 class _Sender:
     """Sends lines and counts the outcomes."""
 
-    def __init__(self, topic: str, *, rate: float | None, key_field: str) -> None:
+    def __init__(self, topic: str, key_field: str, rate: float | None, advance: Callable[[], None]) -> None:
         self.confirmed = 0
         self.refused = 0
         self.without_key = 0
         self.problems: list[str] = []
-        self.interrupted = False
-        self.on_confirmed: Callable[[], None] = lambda: None
-        self._topic = topic
-        self._rate = rate
-        self._key_field = key_field
+        self._topic, self._key_field, self._rate = topic, key_field, rate
+        self._advance = advance
         self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
 
-    async def run(self, lines: BinaryIO, call: Session, stop: asyncio.Event) -> None:
+    async def run(self, lines: BinaryIO, call: Session, stop: asyncio.Event) -> bool:
+        """Send the lines, wait until every one is acknowledged, and return whether a signal ended it."""
         from streams.kafka.topics.grants import produce_grants
 
         async with call.producer(produce_grants(self._topic), linger_ms=5) as producer:
@@ -96,23 +83,21 @@ class _Sender:
             if self._topic not in known:
                 raise call.no_topic(self._topic, known)
             await self._send_all(producer, lines, stop)
-            self.interrupted = stop.is_set()
+            interrupted = stop.is_set()
             await producer.flush()
             for _ in range(MAX_UNCONFIRMED):  # wait until every acknowledgement is counted
                 await self._room.acquire()
+            return interrupted
 
     async def _send_all(self, producer: Any, lines: BinaryIO, stop: asyncio.Event) -> None:
-        started = time.monotonic()
-        sent = 0
-        number = 0
         from streams.batch.sources import bounded_lines
 
+        started, sent, number = time.monotonic(), 0, 0
         source = bounded_lines(lines, "the file")
         while not stop.is_set():
             # Read in a thread: standard input may block.
-            line = (
-                await asyncio.to_thread(next, source, b"") if lines is sys.stdin.buffer else next(source, b"")
-            )
+            blocks = lines is sys.stdin.buffer
+            line = await asyncio.to_thread(next, source, b"") if blocks else next(source, b"")
             if not line:
                 return
             number += 1
@@ -124,15 +109,15 @@ class _Sender:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), delay)
                     return
-            key = self._key(line)
-            self.without_key += key is None
             await self._room.acquire()
-            await self._send(producer, number, key, line)
+            await self._send(producer, number, line)
             sent += 1
 
-    async def _send(self, producer: Any, number: int, key: bytes | None, line: bytes) -> None:
+    async def _send(self, producer: Any, number: int, line: bytes) -> None:
         from aiokafka.errors import KafkaError
 
+        key = self._key(line)
+        self.without_key += key is None
         try:
             future = await producer.send(self._topic, line, key=key)
         except KafkaError as error:
@@ -144,7 +129,7 @@ class _Sender:
         self._room.release()
         if error is None:
             self.confirmed += 1
-            self.on_confirmed()
+            self._advance()
             return
         self.refused += 1
         if len(self.problems) < MAX_PROBLEMS_SHOWN:

@@ -5,86 +5,54 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
-from streams.cli.errors import BadUsageError
-from streams.cli.session import BootstrapOption, ConfigOption, session
+from streams.cli.running import BadUsageError
+from streams.cli.session import BROKERS, CONFIG, session
 
 
 def replay(
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="Start of the time range, by record timestamps (RFC 3339).",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="End of the time range; default: now.")
-    ] = None,
-    events: Annotated[
-        Path | None,
-        typer.Option("--events", metavar="FILE", help="Judge every event of a file (JSON lines, CSV, ...)."),
-    ] = None,
-    incident: Annotated[
-        str | None,
-        typer.Option(
-            "--incident",
-            metavar="ID",
-            help="Judge an incident's events again, with its metrics and parts, from the verdict store.",
-        ),
-    ] = None,
-    dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Resend the originals of dead letters to their topics.")
-    ] = False,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric", "-m", metavar="NAME", help="A metric of the settings; repeatable; default: all."
-        ),
-    ] = None,
-    pack: Annotated[
-        Path | None,
-        typer.Option("--pack", metavar="FILE", help="Prompts to use instead of the metric's own."),
-    ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option("--endpoint", metavar="NAME", help="The endpoint to use; default: as in the settings."),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", "-r", metavar="R", help="Maximum results (dead letters: records) per second."),
-    ] = None,
-    max_usd: Annotated[
-        float | None, typer.Option("--max-usd", metavar="USD", help="Stop before exceeding this cost.")
-    ] = None,
-    share: Annotated[
-        float,
-        typer.Option(
-            "--share",
-            metavar="S",
-            help="Share of the endpoints' limits and of judge.max_in_flight to use.",
-        ),
-    ] = 0.2,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="ID", help="Resume a replay; use the same options."),
-    ] = None,
-    reason: Annotated[
-        list[str] | None,
-        typer.Option("--reason", metavar="REASON", help="Only dead letters with this reason; repeatable."),
-    ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", "-t", metavar="NAME", help="Only dead letters from this topic; repeatable."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")] = False,
-    bootstrap_servers: BootstrapOption = None,
-    config: ConfigOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    from_: str | None = Option(
+        None, "--from", metavar="TIME", help="Start of the time range, by record timestamps (RFC 3339)."
+    ),
+    to: str | None = Option(None, metavar="TIME", help="End of the time range; default: now."),
+    events: Path | None = Option(
+        None, metavar="FILE", help="Judge every event of a file (JSON lines, CSV, ...)."
+    ),
+    incident: str | None = Option(
+        None,
+        metavar="ID",
+        help="Judge an incident's events again, with its metrics and parts, from the verdict store.",
+    ),
+    dead_letters: bool = Option(
+        False, "--dead-letters", help="Resend the originals of dead letters to their topics."
+    ),
+    metric: list[str] | None = Option(
+        None, "--metric", "-m", metavar="NAME", help="A metric of the settings; repeatable; default: all."
+    ),
+    pack: Path | None = Option(None, metavar="FILE", help="Prompts to use instead of the metric's own."),
+    endpoint: str | None = Option(
+        None, metavar="NAME", help="The endpoint to use; default: as in the settings."
+    ),
+    rate: float | None = Option(
+        None, "--rate", "-r", metavar="R", help="Maximum results (dead letters: records) per second."
+    ),
+    max_usd: float | None = Option(None, metavar="USD", help="Stop before exceeding this cost."),
+    share: float = Option(
+        0.2, metavar="S", help="Share of the endpoints' limits and of judge.max_in_flight to use."
+    ),
+    resume: str | None = Option(None, metavar="ID", help="Resume a replay; use the same options."),
+    reason: list[str] | None = Option(
+        None, metavar="REASON", help="Only dead letters with this reason; repeatable."
+    ),
+    topic: list[str] | None = Option(
+        None, "--topic", "-t", metavar="NAME", help="Only dead letters from this topic; repeatable."
+    ),
+    yes: bool = Option(False, "--yes", "-y", help="Do not prompt."),
+    bootstrap_servers: str | None = BROKERS,
+    config: Path | None = CONFIG,
+    as_json: bool = Option(False, "--json", help="Print the summary as JSON."),
 ) -> None:
     """Judge past events again, or resend dead letters.
 
@@ -112,18 +80,15 @@ def replay(
     if share > 1:
         raise BadUsageError(f"--share must be at most 1, got {share:g}")
     since, until = _moment("--from", from_), _moment("--to", to)
-    where = session(config, bootstrap_servers)
-    if dead_letters:
-        from streams.cli.dead_letters import DeadLetterCall, send_dead_letters
-        from streams.kafka.dead_letters import Query
-
-        wanted = Query(reasons=tuple(reason or ()), topics=tuple(topic or ()), since=since, until=until)
-        letters = DeadLetterCall(wanted, rate, yes, as_json)
-        where.run(lambda stop: send_dead_letters(where, letters, stop))
-        return
+    call = session(config, bootstrap_servers)
     from streams.batch.plan import Plan
-    from streams.cli.past import PastCall, judge_past, plan_of
+    from streams.cli.past import judge_past, plan_of, send_dead_letters
+    from streams.kafka.dead_letters import Query
 
+    if dead_letters:
+        wanted = Query(reasons=tuple(reason or ()), topics=tuple(topic or ()), since=since, until=until)
+        call.run(lambda stop: send_dead_letters(call, wanted, stop, rate=rate, yes=yes, as_json=as_json))
+        return
     plan = Plan(
         since=since,
         until=until,
@@ -136,8 +101,8 @@ def replay(
         max_usd=max_usd,
         share=share,
     )
-    call = PastCall(plan_of(plan, where.settings), resume, yes, as_json)
-    where.run(lambda stop: judge_past(where, call, stop))
+    plan = plan_of(plan, call)
+    call.run(lambda stop: judge_past(call, plan, stop, resume=resume, yes=yes, as_json=as_json))
 
 
 def _check(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streams.cli import day as asking
-from streams.cli.day import Day, ask_day, estimate
+from streams.cli import preview as asking
+from streams.cli.preview import Day, ask_day, estimate
 from streams.intake.trial import RawRecord
 from streams.settings import Settings, load_settings
 from tests.threaded_broker import broker_in_thread

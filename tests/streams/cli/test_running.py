@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from streams.cli.errors import BadUsageError
-from streams.cli.running import EventLoop, run_until_stopped
+from streams.cli.running import BadUsageError, EventLoop, run_until_stopped
 
 
 @pytest.mark.parametrize(("loop", "module"), [("asyncio", "asyncio.unix_events"), ("uvloop", "uvloop")])

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from schemas import RESULT, Failed, Scored, Unscored
-from streams.cli.commands import judge as command
-from streams.cli.file_run import FileCall
+from streams.cli.file_run import FileCall, FileRun
 from streams.settings import Settings
 from tests.streams.cli.commands.judge_server import (
     EIFFEL_ANSWER,
@@ -365,8 +364,8 @@ def test_a_metric_by_vectors_is_one_of_the_settings(events: Path) -> None:
     """A metric by embeddings is built from the settings without a prompt."""
     near = {"code": {"similarity": "embeddings"}, "model": "e"}
     settings = Settings.model_validate({"metrics": {"near": near}})
-    call = FileCall(file=events, form="jsonl", metrics=("near",), config=events)
-    assert command._metric("near", call, settings, settings.judge).scoring_version == "embedding-cosine-1"
+    call = FileCall(file=events, form="jsonl", metrics=("near",), settings=settings)
+    assert FileRun(call).metrics["near"].scoring_version == "embedding-cosine-1"
 
 
 async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""`judgestream review`: label verdicts; `judgestream labels`: import, export and compare labels."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlencode
+
+from typer import Argument, Option, Typer, echo
+
+from streams.cli.running import BadUsageError, help_without_command, json_text
+from streams.cli.session import BROKERS, CONFIG, STORE, Session, opened, session
+
+if TYPE_CHECKING:
+    from schemas import Label
+    from streams.settings import Settings
+    from streams.store.views.labels import Scales
+    from streams.store.views.review import Publish
+
+labels_app = Typer(name="labels", help="Export and import human labels.")
+labels_app.callback(invoke_without_command=True)(help_without_command)
+
+
+def review(
+    config: Path | None = CONFIG,
+    store: Path | None = STORE,
+    bootstrap_servers: str | None = BROKERS,
+    port: int | None = Option(
+        None, "--port", "-p", min=0, max=65535, help="Port; default: review.port (8082). 0 picks a free one."
+    ),
+    incident: str | None = Option(None, metavar="ID", help="Begin with the worst answers of this incident."),
+    size: int = Option(10, metavar="N", min=1, max=500, help="Number of answers of --incident."),
+    who: str | None = Option(
+        None, help="Name on the labels; default: the user of review.basic_auth, or your user name."
+    ),
+) -> None:
+    """Label verdicts in a browser until Ctrl-C: a random sample, doubtful verdicts, or an incident's.
+
+    Labels are written to the topic qa.labels, which every store reads. An address that others can reach
+    requires review.basic_auth, a login separate from the one for reading.
+    """
+    call = session(config, bootstrap_servers, store)
+    call.log_as_worker()
+    call.require_store("or name it with --store")
+    page = "/review" if incident is None else f"/review?{urlencode({'incident': incident, 'size': size})}"
+    call.run(lambda stop: _serve(call, port, who, stop, page=page))
+
+
+async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio.Event, *, page: str) -> None:
+    from streams.store.database import Reader
+    from streams.store.views.explorer import open_explorer
+    from streams.store.views.review import Review
+    from streams.web.access import BasicAuth, server_tls
+    from streams.web.port import Port
+
+    settings = call.settings
+    wanted, tls = settings.review, settings.telemetry.tls
+    listening = Port(
+        setting="review.port",
+        host=wanted.host,
+        port=wanted.port if port is None else port,
+        auth=None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ, "review"),
+        tls=None if tls is None else server_tls(tls),
+        open_paths=(),
+    )
+    if not listening.guarded:
+        raise BadUsageError(
+            f"review.host: {wanted.host} can be reached by others; set review.basic_auth, or listen on "
+            "127.0.0.1"
+        )
+    name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
+    async with _publishing(call) as publish:
+        explorer = open_explorer(settings)
+        taking = Review(Reader(settings.store.path), publish=publish, who=name, scales=_scales(settings))
+        app = listening.application()
+        explorer.add_to(app)
+        taking.add_to(app)
+        await listening.start(app)
+        try:
+            echo(f"review: {listening.url}{page} (labels by {name}; stop with Ctrl-C)")
+            await stop.wait()
+        finally:
+            await listening.stop()
+
+
+def _scales(settings: Settings) -> Scales:
+    from streams.judging.metrics import build_metrics
+    from streams.store.views.labels import Scales
+
+    metrics = build_metrics(settings)
+    return Scales(
+        {name: metric.score_range for name, metric in metrics.items()},
+        {name: metric.labels for name, metric in metrics.items()},
+    )
+
+
+@asynccontextmanager
+async def _publishing(call: Session) -> AsyncIterator[Publish]:
+    from streams.kafka.topics.grants import produce_grants
+
+    topic = call.settings.topics.labels
+    async with call.producer(produce_grants(topic)) as producer:
+
+        async def publish(label: Label) -> None:
+            await producer.send_and_wait(topic, label.model_dump_json().encode(), key=label.event_id.encode())
+
+        yield publish
+
+
+@labels_app.command("import")
+def import_labels(
+    file: Path = Argument(
+        ...,
+        metavar="FILE",
+        help="CSV with a header, or one JSON object per line; `-` reads standard input.",
+    ),
+    config: Path | None = CONFIG,
+    store: Path | None = STORE,
+    bootstrap_servers: str | None = BROKERS,
+    who: str = Option("import", help="Name on the labels of lines without one."),
+) -> None:
+    """Import labels to the topic qa.labels, with result_id, or event_id and metric, and a score.
+
+    The score is of the metric's type: a number, true or false, or a label; empty means "cannot say". Optional
+    columns: note, who, labelled_at. Importing a file twice adds nothing. If a line is invalid, nothing is
+    imported.
+    """
+    from streams.cli.settings import bad_settings
+    from streams.errors import BadFilterError, SettingsError
+    from streams.store.views.labels import read_labels
+
+    call = session(config, bootstrap_servers, store)
+    try:
+        with opened(file) as lines, call.snapshot() as snapshot:
+            labels = read_labels(lines.read(), snapshot, who=who, scales=_scales(call.settings))
+    except BadFilterError as error:
+        raise BadUsageError(f"{file}: {error}") from error
+    except SettingsError as error:
+        raise bad_settings(error, config) from error
+
+    async def publish_all() -> None:
+        async with _publishing(call) as publish:
+            for label in labels:
+                await publish(label)
+
+    call.run(lambda _: publish_all())
+    echo(f"{len(labels)} labels on {call.settings.topics.labels}")
+
+
+@labels_app.command("export")
+def export_labels(
+    config: Path | None = CONFIG,
+    store: Path | None = STORE,
+    form: Literal["csv", "jsonl"] = Option("csv", "--format", "-f", help="Output format."),
+) -> None:
+    """Print all labels of the store with the judge's score, oldest first."""
+    from streams.store.views.labels import label_lines
+
+    with session(config, store=store).snapshot() as snapshot:
+        for line in label_lines(snapshot, form):
+            echo(line, nl=False)
+
+
+@labels_app.command("agreement")
+def agreement(
+    config: Path | None = CONFIG,
+    store: Path | None = STORE,
+    as_json: bool = Option(False, "--json", help="Print JSON, one object per line."),
+) -> None:
+    """Print each evaluator's agreement with people beyond chance (kappa), by how verdicts were selected.
+
+    Only labels of a random sample represent all verdicts.
+    """
+    from streams.store.views.labels import agreements, all_labels
+
+    with session(config, store=store).snapshot() as snapshot:
+        found = agreements(all_labels(snapshot))
+    for one in found:
+        kappa = "-" if one.kappa is None else f"{one.kappa:.2f}"
+        if one.interval is not None:
+            kappa += f" (95%: {one.interval[0]:.2f} to {one.interval[1]:.2f})"
+        same = f"{one.same} of {one.labels} labels equal the judge's score, kappa {kappa}"
+        line = f"{one.metric} ({one.fingerprint}), {one.selection}: {same}"
+        echo(json_text(asdict(one)) if as_json else line)
+    if not found and not as_json:
+        echo("the store has no label of a scored verdict")

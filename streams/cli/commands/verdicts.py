@@ -1,0 +1,301 @@
+"""What reads the verdict store: `show`, `incident`, `explore`, `export`."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from typer import Argument, Exit, Option, echo
+
+from judge.text.printable import printable
+from streams.cli.running import BadUsageError, CommandError, cancel, json_text
+from streams.cli.session import (
+    BROKERS,
+    CONFIG,
+    ONLY_LABEL,
+    ONLY_METRIC,
+    STORE,
+    STORE_CONFIG,
+    Session,
+    session,
+)
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+MAX_TEXT_CHARS = 4_000
+MAX_ITEM_CHARS = 300
+NO_TERMINAL_COLUMNS = 200
+EXPORT_SECONDS = 24 * 3600
+"""An export may run longer than a page's query."""
+
+
+def show(
+    event_id: str = Argument(..., metavar="EVENT_ID", help="An event id or a result id."),
+    config: Path | None = STORE_CONFIG,
+    store: Path | None = STORE,
+    as_json: bool = Option(False, "--json", help="Print one JSON object per verdict."),
+) -> None:
+    """Print one event: question, answer, and each verdict with its evidence, corrections and cost.
+
+    Reads the verdict store (judgestream worker --agents store).
+    """
+    from streams.store import verdicts
+
+    with session(config, store=store).snapshot() as snapshot:
+        found = verdicts.of_event(snapshot, event_id)
+        one = None if found else verdicts.one(snapshot, event_id)
+    found = found or ([] if one is None else [one])
+    if not found:
+        raise CommandError(
+            f"the store has no verdict on {printable(event_id, 200)}; was it sampled, and is it "
+            "within store.keep_days?"
+        )
+    for line in map(json_text, found) if as_json else _event_lines(found):
+        echo(line)
+
+
+def _event_lines(found: list[dict[str, Any]]) -> Iterator[str]:
+    result = found[0]["result"]
+    labels = " ".join(
+        f"{printable(name, 40)}={printable(value, 80)}" for name, value in result["labels"].items()
+    )
+    yield f"event {printable(result['event_id'], 200)}, answered {result['times']['occurred_at']}"
+    yield f"labels {labels or 'none'}"
+    texts: dict[str, str] = next((one["texts"] for one in found if one["texts"] is not None), {})
+    if not texts:
+        yield "(the store has no texts of this event)"
+    for name, text in ((name, texts[name]) for name in ("question", "answer") if texts):
+        yield f"{name}:"
+        yield from (f"    {printable(line, 1_000)}" for line in text[:MAX_TEXT_CHARS].splitlines())
+        if len(text) > MAX_TEXT_CHARS:
+            yield f"    ({len(text) - MAX_TEXT_CHARS} more characters)"
+    for verdict in found:
+        yield ""
+        yield from _verdict_lines(verdict)
+
+
+def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
+    from streams.store.views.evidence import items_of
+
+    result = verdict["result"]
+    score = verdict["status"] if verdict["score"] is None else str(verdict["score"])
+    replay = f", replay {printable(result['replay_id'], 80)}" if result.get("replay_id") else ""
+    yield f"{verdict['metric']} {score}{replay}: {verdict['reason']}"
+    judge = result.get("judge")
+    cost = "no price known" if result.get("cost_usd") is None else f"${result['cost_usd']:.6f}"
+    who = "no call"
+    if judge is not None:
+        who = f"{printable(judge['model_answered'], 80)} at {printable(judge['endpoint'], 80)}"
+    yield (
+        f"    judged {result['times']['judged_at']} by {who}, {cost}, "
+        f"probability {result['sampling']['probability']:g}, result {verdict['result_id']}"
+    )
+    for item in items_of(result.get("evidence")):
+        yield f"    {'+' if item.upheld else '-'} {item.kind} {printable(item.text, MAX_ITEM_CHARS)}"
+        if item.why:
+            yield f"        {printable(item.why, MAX_ITEM_CHARS)}"
+    for name in ("corrections", "suspicions"):
+        for one in result.get(name) or ():
+            yield f"    {name[:-1]} {one['kind']}: {printable(one['detail'], MAX_ITEM_CHARS)}"
+    for one in verdict["people"]:
+        score = "cannot say" if one["score"] is None else f"should be {one['score']}"
+        yield f"    {printable(one['who'], 80)}: {score} {printable(one['note'], MAX_ITEM_CHARS)}".rstrip()
+
+
+def incident(
+    incident_id: str | None = Argument(
+        None,
+        metavar="[ID]",
+        help="The incident, one of its alerts, or latest; default: list all, the latest first.",
+    ),
+    config: Path | None = STORE_CONFIG,
+    store: Path | None = STORE,
+    link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
+    as_markdown: bool = Option(False, "--markdown", help="Print Markdown, for a ticket or a chat."),
+    as_json: bool = Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Print an incident: what fell, the likely cause, examples, and what to do next.
+
+    Drops that started together form one incident. Reads the verdict store (judgestream worker --agents
+    store).
+    """
+    from streams.store.views.card import card
+    from streams.store.views.explorer import score_ranges
+    from streams.store.views.incidents import find, known_incidents, summary_of
+    from streams.store.views.report import markdown, plain, report_on, values_of
+
+    call = session(config, store=store)
+    with call.snapshot() as snapshot:
+        known = known_incidents(snapshot)
+        if incident_id is None:
+            for line in _listed([summary_of(one) | {"card": card(one)} for one in known], as_json=as_json):
+                echo(line)
+            return
+        found = find(known, incident_id)
+        if found is None:
+            ids = ", ".join(one.incident_id for one in known[:10]) or "none"
+            raise BadUsageError(f"there is no incident {printable(incident_id, 40)}; the store has {ids}")
+        ranges, labels = score_ranges(call.settings), call.settings.store.product_labels
+        report = report_on(snapshot, found, ranges=ranges, product_labels=labels)
+    if as_json:
+        echo(json_text(values_of(report) | {"card": card(found, report)}))
+    elif as_markdown:
+        echo(markdown(report, link=link), nl=False)
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_TERMINAL_COLUMNS
+        echo(plain(report, link=link, width=max(width, 40)), nl=False)
+
+
+def _listed(incidents: list[dict[str, Any]], *, as_json: bool) -> Iterator[str]:
+    from streams.store.views.incidents import counted_alerts
+
+    if as_json:
+        yield from map(json_text, incidents)
+        return
+    for one in incidents:
+        since = datetime.fromtimestamp(int(str(one["started"])) / 1000, UTC)
+        state = "open" if one["ended"] is None else "over"
+        drop = f"{one['card'][0]} ({counted_alerts(int(str(one['alerts'])))})"
+        yield f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {drop}"
+    if not incidents:
+        yield "the store has no drops"
+
+
+def explore(
+    config: Path | None = STORE_CONFIG,
+    store: Path | None = STORE,
+    port: int = Option(8081, "--port", "-p", min=0, max=65535, help="Port; 0 picks a free one."),
+    follow: bool = Option(
+        False, "--follow", help="Also update the store from the topics, as its only writer."
+    ),
+) -> None:
+    """Browse the verdict store: answers, their evidence, charts, incidents.
+
+    Read only, until Ctrl-C. Listens on telemetry.host (127.0.0.1 by default) with its password and TLS. An
+    address that others can reach requires a password or a client certificate.
+    """
+    call = session(config, store=store)
+    call.log_as_worker()
+    call.run(lambda stop: _explore(call, port, stop, follow=follow))
+
+
+async def _explore(call: Session, port: int, stop: asyncio.Event, *, follow: bool) -> None:
+    from streams.store.agent import StoreAgent
+    from streams.store.views.explorer import open_explorer
+    from streams.web.access import open_access
+    from streams.web.port import Port
+
+    settings = call.settings
+    auth, tls = open_access(settings.telemetry)
+    listening = Port(setting="--port", host=settings.telemetry.host, port=port, auth=auth, tls=tls)
+    if not listening.guarded:
+        raise BadUsageError(
+            f"telemetry.host: {settings.telemetry.host} can be reached by others, who could read answers; "
+            "set telemetry.basic_auth, or telemetry.tls with client_ca_file, or listen on 127.0.0.1"
+        )
+    if not follow:
+        call.require_store("name it with --store, or use --follow")
+    explorer = open_explorer(settings)
+    app = listening.application()
+    explorer.add_to(app)
+    async with AsyncExitStack() as stack:
+        await listening.start(app)
+        stack.push_async_callback(listening.stop)
+        if follow:
+            stack.push_async_callback(cancel, asyncio.create_task(StoreAgent(settings).run()))
+        echo(f"answers: {listening.url}/explore (stop with Ctrl-C)")
+        await stop.wait()
+
+
+def export(
+    since: str | None = Option(None, help="Start time: 24h, 7d, 2026-03-14, or RFC 3339."),
+    until: str | None = Option(None, help="End time."),
+    metric: str | None = ONLY_METRIC,
+    label: list[str] | None = ONLY_LABEL,
+    form: Literal["csv", "jsonl", "parquet"] = Option("jsonl", "--format", "-f", help="Output format."),
+    output: Path | None = Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Folder for a file per day (day=2026-03-14/verdicts.csv); default: standard output.",
+    ),
+    from_topics: bool = Option(
+        False, "--from-topics", help="Read the topics from the beginning instead of the store."
+    ),
+    views: Literal["duckdb", "clickhouse"] | None = Option(
+        None, help="Only print SQL: DuckDB views over the files, or ClickHouse tables."
+    ),
+    config: Path | None = CONFIG,
+    store: Path | None = STORE,
+    bootstrap_servers: str | None = BROKERS,
+) -> None:
+    """Write verdicts as CSV, JSON lines or Parquet, one row each, with human labels.
+
+    Parquet needs the extra `duckdb` and --output.
+    """
+    from streams.store import verdicts
+    from streams.store.database import Reader
+    from streams.store.query import parse
+    from streams.store.views.export import flat, sql, write_days, write_stream
+
+    settings = session(config, bootstrap_servers, store).settings
+    if views is not None:
+        servers, topic = settings.kafka.bootstrap_servers, settings.topics.scores
+        echo(sql(views, folder=str(output or "export"), brokers=servers, topic=topic), nl=False)
+        return
+    if form == "parquet" and output is None:
+        raise BadUsageError("--format parquet needs --output FOLDER")
+    query = {name: value for name, value in (("since", since), ("until", until), ("metric", metric)) if value}
+    wanted = parse(query, label or [], datetime.now(UTC))
+    with (
+        _source(settings, from_topics=from_topics) as path,
+        Reader(path, longest_seconds=EXPORT_SECONDS).snapshot() as snapshot,
+    ):
+        rows = (flat(row) for row in verdicts.every(snapshot, wanted))
+        if output is None:
+            write_stream(rows, sys.stdout, form)
+        else:
+            echo(f"{write_days(rows, output, form)} verdicts in {output}", err=True)
+
+
+@contextmanager
+def _source(settings: Settings, *, from_topics: bool) -> Iterator[Path]:
+    """Yield the path of the settings' store, or of a temporary store filled from the topics."""
+    from tempfile import TemporaryDirectory
+
+    if not from_topics:
+        yield settings.store.path
+        return
+    with TemporaryDirectory(prefix="judgestream-export-") as folder:
+        path = Path(folder) / "store.sqlite3"
+        kept = settings.store.model_copy(
+            update={"path": path, "texts": "none", "keep_days": 3_650, "max_gigabytes": 10_000.0}
+        )
+        call = Session(settings.model_copy(update={"store": kept}))
+        call.run(lambda stop: _fill(call.settings, stop))
+        yield path
+
+
+async def _fill(settings: Settings, stop: asyncio.Event) -> None:
+    from streams.store.agent import StoreAgent
+
+    agent = StoreAgent(settings)
+    task = asyncio.create_task(agent.run())
+    try:
+        while not stop.is_set() and agent.behind != 0:
+            if agent.trouble is not None:
+                raise CommandError(agent.trouble)
+            await asyncio.sleep(0.1)
+    finally:
+        await cancel(task)
+    if stop.is_set():
+        raise Exit(130)
