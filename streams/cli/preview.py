@@ -155,7 +155,7 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
             tokens = round(used[endpoint.name]), round(written[endpoint.name])
             usage = Usage(input_tokens=tokens[0], output_tokens=tokens[1])
             cost = None if price is None or cost is None else cost + price.cost_usd(usage)
-    return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd_per_day)
+    return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd)
 
 
 def _routed(settings: Settings, latest: Sequence[RawRecord]) -> Iterator[tuple[QAEvent, float, Route]]:

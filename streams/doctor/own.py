@@ -132,8 +132,8 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
         if price_of(one) is None and one.model != OFFLINE_MODEL
     ]
     limits = budget_limits(settings.judge)
-    if limits.any:
-        shown = {"USD per day": limits.usd_per_day, "calls per day": limits.calls_per_day}
+    if limits:
+        shown = {"USD per day": limits.usd, "calls per day": limits.calls}
         told = ", ".join(f"{value:,g} {what}" for what, value in shown.items() if value is not None)
         findings.append(ok("budget", "limit", f"{told} per worker"))
     elif any(map(may_cost, endpoints)):

@@ -1,6 +1,6 @@
-"""The judging budget per hour and day: if it is spent, verdicts wait, and the backlog remains in Kafka.
+"""The judging budget of a day: if it is spent, verdicts wait, and the backlog remains in Kafka.
 
-Hours and days are those of UTC. Each worker counts its own spending in memory: several workers together may
+Days are those of UTC. Each worker counts its own spending in memory: several workers together may
 spend the sum of their budgets, and a restarted worker starts at 0.
 
 **Admission.** A verdict is admitted if no limit is exceeded, with verdicts in flight counted at the mean cost
@@ -15,7 +15,7 @@ so far, not on the event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,6 @@ import structlog
 
 from schemas import Failed, Scored, Unscored
 from streams.settings import JudgeSettings
-from streams.settings.base import PERIODS, Period
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -34,82 +33,43 @@ _log = structlog.stdlib.get_logger(__name__)
 LOWER_FROM: Final = Fraction(4, 5)
 LOWEST_FACTOR: Final = Fraction(1, 1024)
 
-_LENGTHS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
-
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """Limits on spending per period; None for no limit.
+    """Limits of a day; None for no limit."""
 
-    Args:
-        usd_per_hour: US dollars, above 0.
-        usd_per_day: US dollars, above 0.
-        calls_per_hour: Judge calls, at least 1.
-        calls_per_day: Judge calls, at least 1.
-    """
+    usd: float | None = None
+    """Above 0; requires known prices."""
+    calls: int | None = None
+    """At least 1."""
 
-    usd_per_hour: float | None = None
-    usd_per_day: float | None = None
-    calls_per_hour: int | None = None
-    calls_per_day: int | None = None
-
-    @property
-    def any(self) -> bool:
+    def __bool__(self) -> bool:
         """Whether there is a limit."""
-        return any(usd is not None or calls is not None for _, usd, calls in self.by_period())
-
-    @property
-    def in_usd(self) -> bool:
-        """Whether there is a limit in dollars, which requires known prices."""
-        return self.usd_per_hour is not None or self.usd_per_day is not None
-
-    def by_period(self) -> Iterator[tuple[Period, float | None, int | None]]:
-        """Yield each period with its limits in dollars and in calls."""
-        yield "hour", self.usd_per_hour, self.calls_per_hour
-        yield "day", self.usd_per_day, self.calls_per_day
-
-
-@dataclass(slots=True)
-class _Spent:
-    start: datetime | None = None
-    usd: float = 0.0
-    calls: int = 0
+        return self.usd is not None or self.calls is not None
 
 
 class Budget:
-    """Tracks spending in the current hour and day."""
+    """Tracks the spending of the current day. All times are in UTC."""
 
     def __init__(self, limits: BudgetLimits) -> None:
-        self._limits = tuple(limits.by_period())
-        self._spent: dict[Period, _Spent] = {period: _Spent() for period in PERIODS}
+        self._limits = limits
+        self._day: datetime | None = None
+        self._usd = 0.0
+        self._calls = 0
         self._under_way = 0
         self._known_usd = 0.0
         self._known_verdicts = 0
 
     def admit(self, now: datetime) -> datetime | None:
-        """Admit or refuse a verdict; an admitted one must be settled.
-
-        Args:
-            now: The time, in UTC.
-
-        Returns:
-            None if it is admitted; otherwise the end of the period whose limit is reached.
-        """
-        self._roll(now)
-        refused = [self._end(period) for period, usd, calls in self._limits if self._full(period, usd, calls)]
-        if refused:
-            return max(refused)
+        """Admit a verdict, which must then be settled; if none is admitted, return the end of the day."""
+        day = self._roll(now)
+        if self._is_full():
+            return day + timedelta(days=1)
         self._under_way += 1
         return None
 
     def settle(self, now: datetime, *, usd: float | None, calls: int) -> None:
-        """Record the cost of an admitted verdict.
-
-        Args:
-            now: The time, in UTC.
-            usd: Its cost; None if unknown.
-            calls: Its number of calls; 0 if none was needed or completed.
-        """
+        """Record the cost of an admitted verdict, None if unknown; 0 calls if it needed none."""
         self._under_way -= 1
         if calls and usd is not None:
             self._known_usd += usd
@@ -117,28 +77,20 @@ class Budget:
         self.book(now, usd=usd, calls=calls)
 
     def book(self, now: datetime, *, usd: float | None, calls: int = 1) -> None:
-        """Record calls that needed no admission.
-
-        Args:
-            now: The time, in UTC.
-            usd: Their cost; None if unknown.
-        """
+        """Record calls that needed no admission."""
         self._roll(now)
-        for spent in self._spent.values():
-            spent.usd += usd or 0.0
-            spent.calls += calls
+        self._usd += usd or 0.0
+        self._calls += calls
 
-    def spent_ratio(self, now: datetime, period: Period) -> float:
-        """Return the spent share of a period's limit; the larger one of two limits; 0 without a limit."""
+    def spent_ratio(self, now: datetime) -> float:
+        """Return the spent share of the limit; the larger one of two limits; 0 without a limit."""
         self._roll(now)
-        spent = self._spent[period]
-        usd, calls = next((usd, calls) for name, usd, calls in self._limits if name == period)
-        return max(0.0 if usd is None else spent.usd / usd, 0.0 if calls is None else spent.calls / calls)
+        usd, calls = self._limits.usd, self._limits.calls
+        return max(0.0 if usd is None else self._usd / usd, 0.0 if calls is None else self._calls / calls)
 
     def rate_factor(self, now: datetime) -> Fraction:
         """Return the factor for the sampling rate: 1 or a negative power of two."""
-        spent = max(self.spent_ratio(now, period) for period in PERIODS)
-        left = 1 - Fraction(spent)
+        left = 1 - Fraction(self.spent_ratio(now))
         factor = Fraction(1)
         share = 1 - LOWER_FROM
         while left < share and factor > LOWEST_FACTOR:
@@ -146,40 +98,32 @@ class Budget:
             share /= 2
         return factor
 
-    def _full(self, period: Period, usd: float | None, calls: int | None) -> bool:
-        spent = self._spent[period]
-        if calls is not None and spent.calls + self._under_way + 1 > calls:
+    def _is_full(self) -> bool:
+        usd, calls = self._limits.usd, self._limits.calls
+        if calls is not None and self._calls + self._under_way + 1 > calls:
             return True
         if usd is None:
             return False
         if not self._under_way:
             # The last verdict may exceed the limit by its cost; otherwise an expensive one never runs.
-            return spent.usd >= usd
+            return self._usd >= usd
         mean = self._known_usd / self._known_verdicts if self._known_verdicts else 0.0
-        return spent.usd + (self._under_way + 1) * mean > usd or spent.usd >= usd
+        return self._usd + (self._under_way + 1) * mean > usd or self._usd >= usd
 
-    def _roll(self, now: datetime) -> None:
-        for period, spent in self._spent.items():
-            start = now.replace(minute=0, second=0, microsecond=0)
-            if period == "day":
-                start = start.replace(hour=0)
-            if spent.start is None or start > spent.start:
-                spent.usd, spent.calls = 0.0, 0
-            spent.start = start  # a clock that is set back neither resets the budget nor extends its period
-
-    def _end(self, period: Period) -> datetime:
-        start = self._spent[period].start
-        assert start is not None  # noqa: S101 - every caller has rolled the periods
-        return start + _LENGTHS[period]
+    def _roll(self, now: datetime) -> datetime:
+        """Return the start of the day, which begins with no spending."""
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        if self._day is None or day > self._day:
+            self._usd, self._calls = 0.0, 0
+        self._day = day  # a clock that is set back neither resets the budget nor extends the day
+        return day
 
 
 def budget_limits(judge: JudgeSettings) -> BudgetLimits:
-    """Return the limits on judging per hour and day."""
+    """Return the limits on judging."""
     budget = judge.budget
-    return BudgetLimits(
-        usd_per_day=budget.usd_per_day if judge.budget_usd_per_day is None else judge.budget_usd_per_day,
-        calls_per_day=budget.calls_per_day,
-    )
+    usd = budget.usd_per_day if judge.budget_usd_per_day is None else judge.budget_usd_per_day
+    return BudgetLimits(usd, budget.calls_per_day)
 
 
 LONGEST_SLEEP_SECONDS: Final = 30.0
@@ -200,7 +144,7 @@ class Spending:
         self, limits: BudgetLimits, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self.limits = limits
-        self._is_limited = limits.any
+        self._is_limited = bool(limits)
         self._budget = Budget(limits)
         self._now = now
         self._waiting = 0
@@ -217,9 +161,9 @@ class Spending:
             "in Kafka"
         )
 
-    def spent_ratio(self, period: Period) -> float:
-        """Return the spent share of a period's budget."""
-        return self._budget.spent_ratio(self._now(), period)
+    def spent_ratio(self) -> float:
+        """Return the spent share of the day's budget."""
+        return self._budget.spent_ratio(self._now())
 
     def rate_factor(self) -> Fraction:
         """Return the current factor for the sampling rate."""
@@ -270,10 +214,14 @@ class Spending:
             _log.info("judging budget available again")
 
     def _defer(self, until: datetime) -> None:
-        ratios = {f"{period}_spent_ratio": round(self.spent_ratio(period), 3) for period in PERIODS}
-        if self._deferred_until != until and max(ratios.values()) >= 1:
+        spent = self.spent_ratio()
+        if self._deferred_until != until and spent >= 1:
             self._deferred_until = until
-            _log.warning("judging budget spent, tasks wait in Kafka", until=until.isoformat(), **ratios)
+            _log.warning(
+                "judging budget spent, tasks wait in Kafka",
+                until=until.isoformat(),
+                day_spent_ratio=round(spent, 3),
+            )
 
 
 def _book_nothing(result: Scored | Unscored | Failed) -> None:

@@ -208,12 +208,12 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
     """
     limits = budget_limits(judge)
     paid = [one for one in endpoints if is_paid(one)]
-    if paid and not limits.any and not judge.budget.unlimited:
+    if paid and not limits and not judge.budget.unlimited:
         what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
         raise SettingsError(
             [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
         )
-    if not limits.in_usd:
+    if limits.usd is None:
         return
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
     if unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -205,11 +205,6 @@ def _content(path: str, file: Path) -> str:
     except UnicodeDecodeError:
         why = "is not UTF-8 text; use a file that contains only the secret"
     raise SettingsError([f"{path}: {file} {why}"])
-
-
-Period = Literal["hour", "day"]
-"""A period of the budget."""
-PERIODS: Final[tuple[Period, ...]] = get_args(Period)
 
 
 def _share(value: object) -> object:

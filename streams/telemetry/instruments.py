@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from schemas import Failed, Scored, Unscored, Usage
-from streams.settings.base import PERIODS, Period
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
 from streams.telemetry.collectors import EventsCollector, MonitorCollector, MonitorGauge, PartitionsCollector
@@ -192,16 +190,9 @@ class Metrics:
         """Count a failed cache access."""
         self._child("judgestream_verdict_cache_failures_total").inc()
 
-    def watch_budget(self, spent_ratio: Callable[[Period], float]) -> None:
-        """Expose the spent share of the budget.
-
-        Args:
-            spent_ratio: Returns the current share of a period.
-        """
-        for period in PERIODS:
-            self._child("judgestream_judge_budget_spent_ratio", period).set_function(
-                partial(spent_ratio, period)
-            )
+    def watch_budget(self, spent_ratio: Callable[[], float]) -> None:
+        """Expose the spent share of the day's budget."""
+        self._child("judgestream_judge_budget_spent_ratio", "day").set_function(spent_ratio)
 
     def observe_result(self, result: Scored | Unscored | Failed) -> None:
         """Record a written result."""

@@ -77,6 +77,6 @@ async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | Non
 
 async def test_a_free_metric_waits_for_no_budget() -> None:
     """Free metrics are judged while the budget is spent."""
-    spending = Spending(BudgetLimits(calls_per_day=1), now=lambda: START)
+    spending = Spending(BudgetLimits(calls=1), now=lambda: START)
     spending.book(None)
     assert len((await _handled(spending=spending, free=["tone"])).results) == 1

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from streams.judging.budget import LOWEST_FACTOR, Budget, BudgetLimits
 
 NOON = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
-ONE = datetime(2026, 11, 21, 13, 0, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 
 
@@ -24,70 +23,58 @@ def test_without_limits_everything_is_admitted() -> None:
     budget = Budget(BudgetLimits())
     for _ in range(100):
         spend(budget, NOON, usd=1e9)
-    assert not BudgetLimits().any
-    assert (budget.spent_ratio(NOON, "day"), float(budget.rate_factor(NOON))) == (0.0, 1.0)
+    assert not BudgetLimits()
+    assert (budget.spent_ratio(NOON), float(budget.rate_factor(NOON))) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("limits", "until"),
-    [
-        (BudgetLimits(calls_per_hour=3), ONE),
-        (BudgetLimits(calls_per_day=3), MIDNIGHT),
-        (BudgetLimits(usd_per_hour=0.3), ONE),
-        (BudgetLimits(usd_per_day=0.3), MIDNIGHT),
-        # Both are spent: the later end applies.
-        (BudgetLimits(calls_per_hour=3, usd_per_day=0.3), MIDNIGHT),
-    ],
+    "limits", [BudgetLimits(calls=3), BudgetLimits(usd=0.3), BudgetLimits(usd=0.3, calls=3)]
 )
-def test_a_spent_budget_admits_again_when_its_period_ends(limits: BudgetLimits, until: datetime) -> None:
-    """Three verdicts of 0.10 USD spend the budget until its period ends.
-
-    The price is 0.1000001, because 0.1 is no binary fraction.
-    """
+def test_a_spent_budget_admits_again_when_its_day_ends(limits: BudgetLimits) -> None:
+    """Three verdicts of 0.1000001 USD spend it; 0.1 is no binary fraction."""
     budget = Budget(limits)
     for _ in range(3):
         spend(budget, NOON, usd=0.1000001)
-    assert budget.admit(NOON + timedelta(minutes=1)) == until
-    assert budget.admit(until - timedelta(microseconds=1)) == until
-    assert budget.admit(until) is None
+    assert budget.admit(NOON + timedelta(minutes=1)) == MIDNIGHT
+    assert budget.admit(MIDNIGHT - timedelta(microseconds=1)) == MIDNIGHT
+    assert budget.admit(MIDNIGHT) is None
 
 
 def test_verdicts_under_way_count_before_they_end() -> None:
     """A verdict in flight counts as one call, and as the mean cost of finished verdicts."""
-    budget = Budget(BudgetLimits(calls_per_hour=3))
-    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
+    budget = Budget(BudgetLimits(calls=3))
+    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, MIDNIGHT]
     # One needed no call.
     budget.settle(NOON, usd=0.0, calls=0)
     assert budget.admit(NOON) is None
-    budget = Budget(BudgetLimits(usd_per_hour=1.0))
+    budget = Budget(BudgetLimits(usd=1.0))
     spend(budget, NOON, usd=0.25)
     # 0.25 spent, and 0.25 reserved for each: three in flight reserve the rest.
-    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
+    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, MIDNIGHT]
 
 
-def test_a_verdict_above_the_budget_is_admitted_once_a_period() -> None:
-    """A verdict more expensive than the budget is admitted once per period."""
-    budget = Budget(BudgetLimits(usd_per_hour=0.01))
+def test_a_verdict_above_the_budget_is_admitted_once_a_day() -> None:
+    """A verdict more expensive than the budget is admitted once a day."""
+    budget = Budget(BudgetLimits(usd=0.01))
     spend(budget, NOON, usd=5.0)
-    assert budget.admit(NOON) == ONE
-    spend(budget, ONE, usd=5.0)
+    assert budget.admit(NOON) == MIDNIGHT
+    spend(budget, MIDNIGHT, usd=5.0)
 
 
 def test_repair_turns_count_as_calls() -> None:
-    budget = Budget(BudgetLimits(calls_per_hour=4))
+    budget = Budget(BudgetLimits(calls=4))
     spend(budget, NOON, calls=3)
-    assert budget.spent_ratio(NOON, "hour") == 0.75
-    assert budget.spent_ratio(NOON, "day") == 0.0
+    assert budget.spent_ratio(NOON) == 0.75
 
 
 def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
     """A clock that is set back neither resets the budget nor extends the wait."""
-    budget = Budget(BudgetLimits(calls_per_hour=1))
+    budget = Budget(BudgetLimits(calls=1))
     spend(budget, NOON)
-    assert budget.admit(NOON - timedelta(hours=3)) == ONE - timedelta(hours=3)
+    assert budget.admit(NOON - timedelta(days=3)) == MIDNIGHT - timedelta(days=3)
     spend(budget, NOON + timedelta(hours=30))
-    assert budget.admit(NOON) == ONE
-    assert budget.admit(ONE) is None
+    assert budget.admit(NOON) == MIDNIGHT
+    assert budget.admit(MIDNIGHT) is None
 
 
 @pytest.mark.parametrize(
@@ -97,33 +84,33 @@ def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
 )  # fmt: skip
 def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Fraction) -> None:
     """The rate factor is 1/2 below 20% left, 1/4 below 10% and 1/8 below 5%."""
-    budget = Budget(BudgetLimits(calls_per_hour=100, calls_per_day=10_000))
+    budget = Budget(BudgetLimits(calls=100))
     if spent:
         spend(budget, NOON, calls=spent)
     assert budget.rate_factor(NOON) == factor
-    assert budget.rate_factor(ONE) == 1
+    assert budget.rate_factor(MIDNIGHT) == 1
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 4000), st.floats(0, 0.2), st.booleans()), max_size=60),
+    st.lists(st.tuples(st.integers(0, 40_000), st.floats(0, 0.2), st.booleans()), max_size=60),
     st.integers(1, 20),
 )
-def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], calls_per_hour: int) -> None:
+def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], most: int) -> None:
     """Calls finished and in flight never exceed the limit."""
-    budget = Budget(BudgetLimits(calls_per_hour=calls_per_hour, usd_per_hour=1.0))
+    budget = Budget(BudgetLimits(calls=most, usd=1.0))
     now = NOON
     under_way = 0
     calls = 0
-    hour = NOON.hour
+    day = NOON.day
     for seconds, usd, settles in steps:
         now += timedelta(seconds=seconds)
-        if now.hour != hour:
-            hour, calls = now.hour, 0
+        if now.day != day:
+            day, calls = now.day, 0
         if settles and under_way:
             budget.settle(now, usd=usd, calls=1)
             under_way -= 1
             calls += 1
         elif budget.admit(now) is None:
             under_way += 1
-            assert calls + under_way <= calls_per_hour
-    assert budget.spent_ratio(now, "hour") >= 0
+            assert calls + under_way <= most
+    assert budget.spent_ratio(now) >= 0

@@ -54,7 +54,7 @@ def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
     14,100: a standard error of 119, of which four are allowed.
     """
     policy = SamplingPolicy(default_rate=0.5)
-    budget = Budget(BudgetLimits(calls_per_day=2000))
+    budget = Budget(BudgetLimits(calls=2000))
     weights: list[float] = []
     scores: list[int] = []
     factors = set()

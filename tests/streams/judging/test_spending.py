@@ -12,12 +12,12 @@ from streams.judging.budget import BudgetLimits, Spending
 from tests.integration.deadlines import until
 from tests.streams.results import scored
 
-NOON = datetime(2026, 11, 21, 12, 59, 59, tzinfo=UTC)
+LATE = datetime(2026, 11, 21, 23, 59, 59, tzinfo=UTC)
 
 
 class Clock:
     def __init__(self) -> None:
-        self.now = NOON
+        self.now = LATE
 
     def __call__(self) -> datetime:
         return self.now
@@ -46,17 +46,17 @@ async def test_without_limits_nothing_waits() -> None:
 async def test_verdicts_wait_for_the_next_budget_period() -> None:
     """Verdicts wait until the next period when the budget is spent, with a log line at start and end."""
     clock = Clock()
-    spending = Spending(BudgetLimits(calls_per_hour=2), now=clock)
+    spending = Spending(BudgetLimits(calls=2), now=clock)
     with capture_logs() as lines:
         await one_verdict(spending)
         await one_verdict(spending)
         assert not told(spending)
         waiting = [asyncio.create_task(one_verdict(spending)) for _ in range(2)]
-        await until(lambda: "until 2026-11-21 13:00 UTC" in told(spending), "the deferral")
-        assert spending.spent_ratio("hour") == 1.0
+        await until(lambda: "until 2026-11-22 00:00 UTC" in told(spending), "the deferral")
+        assert spending.spent_ratio() == 1.0
         assert not any(task.done() for task in waiting)
         clock.now += timedelta(seconds=2)
-        # The remaining wait is the last second of the hour.
+        # The remaining wait is the last second of the day.
         await asyncio.wait_for(asyncio.gather(*waiting), 60)
     assert not told(spending)
     assert [line["event"].split(",")[0] for line in lines] == [
@@ -67,7 +67,7 @@ async def test_verdicts_wait_for_the_next_budget_period() -> None:
 
 async def test_unused_reservations_are_released_at_once() -> None:
     """A cached verdict, one without a call and a failed one release their reservation at once."""
-    spending = Spending(BudgetLimits(calls_per_hour=1), now=Clock())
+    spending = Spending(BudgetLimits(calls=1), now=Clock())
     await one_verdict(spending, cached=True)
     with pytest.raises(RuntimeError):
         async with spending.admitted():
@@ -79,14 +79,14 @@ async def test_unused_reservations_are_released_at_once() -> None:
         assert not told(spending)
         settle(scored(1, 3).model_copy(update={"judge": None}))
     await asyncio.wait_for(waiting, 60)
-    assert spending.spent_ratio("hour") == 1.0
+    assert spending.spent_ratio() == 1.0
 
 
 async def test_a_cancelled_wait_reserves_no_budget() -> None:
     """A cancelled wait ends the deferral and reserves no budget."""
     clock = Clock()
-    clock.now = NOON - timedelta(minutes=30)
-    spending = Spending(BudgetLimits(usd_per_hour=0.05), now=clock)
+    clock.now = LATE - timedelta(minutes=30)
+    spending = Spending(BudgetLimits(usd=0.05), now=clock)
     await one_verdict(spending)
     waiting = asyncio.create_task(one_verdict(spending))
     await until(lambda: told(spending) != "", "the deferral")
@@ -100,11 +100,12 @@ async def test_a_cancelled_wait_reserves_no_budget() -> None:
 
 async def test_calls_for_no_verdict_are_booked_too() -> None:
     """Health checks are booked: 2 * 0.02 of 0.05 USD, and a check of unknown cost as a call."""
-    spending = Spending(BudgetLimits(usd_per_hour=0.05, calls_per_day=4), now=Clock())
+    spending = Spending(BudgetLimits(usd=0.05, calls=4), now=Clock())
     spending.book(0.02)
     spending.book(0.02)
-    assert spending.spent_ratio("hour") == pytest.approx(0.8)
+    assert spending.spent_ratio() == pytest.approx(0.8)
     spending.book(None)
-    assert spending.spent_ratio("hour") == pytest.approx(0.8)
-    assert spending.spent_ratio("day") == pytest.approx(0.75)
+    assert spending.spent_ratio() == pytest.approx(0.8)
+    spending.book(None)
+    assert spending.spent_ratio() == 1.0
     Spending(BudgetLimits()).book(0.02)

@@ -43,7 +43,7 @@ def test_a_window_must_hold_the_reply() -> None:
 def test_both_forms_of_the_daily_budget_mean_the_same() -> None:
     """`budget_usd_per_day` and `budget.usd_per_day` are equivalent."""
     short, long = JudgeSettings(budget_usd_per_day=25), JudgeSettings(budget=BudgetSettings(usd_per_day=25))
-    assert budget_limits(short) == budget_limits(long) == BudgetLimits(usd_per_day=25)
+    assert budget_limits(short) == budget_limits(long) == BudgetLimits(usd=25)
 
 
 def test_the_settings_choose_the_cache(tmp_path: Path) -> None:

@@ -355,9 +355,9 @@ def test_the_budget_is_read_when_it_is_asked_for() -> None:
     """The budget's ratio is read at the scrape; without a budget there is no series."""
     metrics = Metrics(CollectorRegistry())
     name = "judgestream_judge_budget_spent_ratio"
-    assert _value(metrics, name, period="hour") is None
-    spent = {"hour": 0.25, "day": 0.5}
-    metrics.watch_budget(lambda period: spent[period])
-    assert (_value(metrics, name, period="hour"), _value(metrics, name, period="day")) == (0.25, 0.5)
-    spent["hour"] = 1.0
-    assert _value(metrics, name, period="hour") == 1.0
+    assert _value(metrics, name, period="day") is None
+    spent = [0.25]
+    metrics.watch_budget(lambda: spent[0])
+    assert _value(metrics, name, period="day") == 0.25
+    spent[0] = 1.0
+    assert _value(metrics, name, period="day") == 1.0
