@@ -1,19 +1,26 @@
-"""Estimate the effort of a replay before it begins, from the requests that it would send."""
+"""What a replay finds: the results that exist, the tasks that are left, and the effort of judging them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+import msgspec
+from pydantic import ValidationError
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.evaluate.evaluator import request_tokens
 from judge.metric import Metric
-from schemas import JudgeTask, Usage
+from schemas import RESULT, JudgeTask, Result, Scored, Usage
+from streams.batch.comparison import Seen
+from streams.batch.engine import Spent
 from streams.batch.selection import Passage
+from streams.batch.tally import Tally
 from streams.judging.endpoints import price_of
+from streams.kafka.record import Record
 from streams.settings import EndpointSettings
 
 REPLY_TOKENS: Final = 400
@@ -144,3 +151,79 @@ def estimate(
     return Estimate(
         results, used.input_tokens, used.output_tokens, cost if known else None, round(seconds, 1)
     )
+
+
+class _Place(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+
+
+class _Head(msgspec.Struct):
+    """The fields that decide whether a result is used."""
+
+    result_id: str
+    event_id: str
+    metric: str
+    source: _Place
+    replay_id: str | None = None
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+Wanted = Callable[[str, _Place], bool]
+"""Return whether a live result's event, given its id and place, is in the time range."""
+
+
+@dataclass(slots=True)
+class History:
+    """Earlier results."""
+
+    metrics: Collection[str]
+    live: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    effort: dict[str, Mean] = field(default_factory=dict)
+    """The mean effort of live results, by metric."""
+    now: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    tally: Tally = field(default_factory=Tally)
+    """All results published by it."""
+    spent: Spent = field(default_factory=Spent)
+
+    async def read(self, results: AsyncIterable[Record], replay_id: str, wanted: Wanted) -> None:
+        """Add records of the results topic."""
+        async for record in results:
+            try:
+                head = _HEAD.decode(record.value or b"")
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                continue
+            if head.metric not in self.metrics:
+                continue
+            ours = head.replay_id == replay_id
+            if not ours and (head.replay_id is not None or not wanted(head.event_id, head.source)):
+                continue
+            try:
+                result = RESULT.validate_json(record.value or b"")
+            except ValidationError:
+                continue  # of a later version
+            if ours:
+                if result.result_id not in self.done:
+                    self.spent.add(result)
+                self.add(result)
+            else:
+                self._add_live(result)
+
+    def add(self, result: Result) -> None:
+        """Add a result of this replay; a repeated one is ignored."""
+        if result.result_id in self.done:
+            return
+        self.done.add(result.result_id)
+        self.tally.add(result)
+        if isinstance(result, Scored):
+            self.now.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+
+    def _add_live(self, result: Result) -> None:
+        if isinstance(result, Scored):
+            self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+        if not (result.judge is not None and result.judge.cached):
+            mean = self.effort.setdefault(result.metric, Mean())
+            mean.add(result.usage.output_tokens, result.times.judge_seconds)

@@ -17,9 +17,8 @@ from judge.text.printable import printable
 from schemas import JudgeTask, Result
 from streams.batch.comparison import Comparison, compare_scores
 from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
-from streams.batch.estimate import Estimate, Scan, estimate
+from streams.batch.estimate import Estimate, History, Scan, estimate
 from streams.batch.files import FileWork
-from streams.batch.history import History
 from streams.batch.plan import Plan, rates_of, settings_of
 from streams.batch.selection import Passage, Selection, selectors
 from streams.batch.sources import InvalidLine, Line

@@ -22,8 +22,7 @@ from judge.metrics.registry import NAMED
 from judge.offline.server import OfflineJudge
 from judge.text.printable import printable
 from schemas import Result
-from streams.batch.agreement import Agreement, agreements, read_human_labels
-from streams.batch.comparison import Comparison, compare
+from streams.batch.comparison import Agreement, Comparison, agreements, compare, read_human_labels
 from streams.batch.engine import Batch, Limits, Outcome
 from streams.batch.files import FileJudge, FileWork, open_file_judge
 from streams.batch.page import Row, page

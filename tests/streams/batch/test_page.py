@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from schemas import Failed, Scored, Unscored
-from streams.batch.agreement import HumanLabel, agreements
-from streams.batch.comparison import compare
+from streams.batch.comparison import HumanLabel, agreements, compare
 from streams.batch.page import Row, page
 from streams.batch.results import Texts
 from streams.batch.tally import MetricTally, Tally
