@@ -15,12 +15,10 @@ from typing import Final
 
 from benchmarks.intervals import chance
 from benchmarks.report import Line
-from streams.monitoring.config import MonitorConfig
-from streams.monitoring.measures import Measure, mean_of, share_at_most
-from streams.monitoring.sample import Sample
+from streams.monitoring.config import Measure, MonitorConfig, mean_of, share_at_most
 from streams.monitoring.series import Series
-from streams.monitoring.statistics.expected import evenness_of, expected_answers, expected_margin
-from streams.monitoring.watch import Watch
+from streams.monitoring.statistics.detectors import evenness_of, expected_answers, expected_margin
+from streams.monitoring.watch import Sample, Watch
 
 START: Final = datetime(2026, 9, 2, tzinfo=UTC)
 RULES: Final = MonitorConfig(score_ranges={"quality": (0, 5)}, shares={"quality": ()}).rules("quality")
@@ -217,7 +215,7 @@ def _unequal(seed: int, runs: int) -> Iterator[dict[str, object]]:
             rate = 1.0 if random.random() < 1 / 1.01 else 0.01
             score = _law(0 if count < 8000 else 0.44)(random)
             sample = Sample("e", score, rate, START, "p", "often" if rate == 1 else "default")
-            called = series.state != "dropped" and bool(series.add(sample, START))
+            called = series.mean.state != "dropped" and bool(series.add(sample, START))
             if called and count >= 8000:
                 found[0] = min(found[0], count - 7999)
             if found[1] == LONGEST and rate == 1 and _add(alone, score) == "drop":

@@ -16,9 +16,9 @@ from typing import Final
 
 from benchmarks.report import Line
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.watch import Sample
 
 START: Final = datetime(2026, 2, 2, tzinfo=UTC)
 SCALE: Final = (0.0, 10.0)

@@ -23,12 +23,10 @@ from typing import Final
 from benchmarks import alarms
 from benchmarks.intervals import GOOD, chance, coverage
 from benchmarks.report import Line
-from streams.monitoring.config import MonitorConfig
-from streams.monitoring.measures import Measure, mean_of, share_at_most
-from streams.monitoring.sample import Sample
+from streams.monitoring.config import Measure, MonitorConfig, mean_of, share_at_most
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
-from streams.monitoring.watch import Watch
+from streams.monitoring.watch import Sample, Watch
 
 FIXED_SEED: Final = 2_026_11
 START: Final = datetime(2026, 5, 4, tzinfo=UTC)
@@ -217,7 +215,7 @@ def _mixed_rates(seed: int, runs: int) -> Iterator[dict[str, object]]:
             law = GOOD if count < 4 * CALM else BAD
             sample = Sample("e", random.choices(SCORES, law)[0], rate, START, policy="p")
             if count == 4 * CALM:
-                blind += series.state == "learning"
+                blind += series.mean.state == "learning"
             if series.add(sample, START) and count >= 4 * CALM:
                 delay = count - 4 * CALM + 1
                 break
@@ -250,7 +248,7 @@ def _restarts(seed: int, runs: int) -> dict[str, object]:
             kept = json.loads(json.dumps(series.dump()))
             series = Series(RULES)
             series.load(kept)
-        called += series.state == "dropped"
+        called += series.mean.state == "dropped"
     return Line(
         "monitor: a decline of 0.1 a day with daily restarts: months in which it is called",
         called / runs,

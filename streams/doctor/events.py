@@ -22,7 +22,7 @@ from streams.intake.trial import Outcome, RawRecord, Trial, unpack
 from streams.judging.agent import REMEDY
 from streams.kafka.reader import TopicReader
 from streams.monitoring.config import FIVE_POINTS, MonitorConfig
-from streams.monitoring.statistics.expected import evenness_of, expected_answers, expected_margin
+from streams.monitoring.statistics.detectors import evenness_of, expected_answers, expected_margin
 from streams.monitoring.watch import NOTABLE_FALL
 from streams.settings import Settings
 

@@ -8,17 +8,18 @@ from hashlib import sha256
 
 from judge.text.printable import printable
 from schemas import Alert, Scored
-from streams.monitoring.measures import MEAN, MIX, SHARE_OF, Measure
+from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure
+from streams.monitoring.snapshot import Labels
 from streams.monitoring.watch import Change
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
-    """The key of a series: metric, evaluator and part of the traffic (empty labels: all of it)."""
+    """The key of a series: metric, evaluator and part of the traffic."""
 
     metric: str
     fingerprint: str
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
 
 
 def build_alert(
@@ -60,35 +61,32 @@ def build_alert(
 
 def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
     """Return the alert's summary, one sentence."""
+    measure, current = change.measure, change.current
     of = ", ".join(f"{printable(name, 40)}={printable(value, 60)}" for name, value in key.labels)
-    normal, current, measure = change.baseline, change.current, change.measure
-    level = _share if measure.is_share else _points
+    form = "{:.1%}" if measure.is_share else "{:.2f}"
+    normal, mean, low, high = map(
+        form.format, (change.baseline.mean, current.mean, current.low, current.high)
+    )
+    learned, up, note = change.baseline.count > 0, measure.worse == "up", ""
     if change.kind == "recovered":
-        moved = f"has recovered from its drop: {level(current.mean)}"
-        before = f"{level(normal.mean)} before the drop" if normal.count else f"target {level(normal.mean)}"
-        before = f", {before}"
-    elif normal.count:
-        verb = "rose" if measure.worse == "up" else "fell"
+        moved = f"has recovered from its drop: {mean}"
+        note = f", {normal} before the drop" if learned else f", target {normal}"
+    elif learned:
         learning = " (still being learned as it began)" if change.learning else ""
-        moved = (
-            f"{verb}{' further' if change.further else ''} from {level(normal.mean)}{learning} "
-            f"to {level(current.mean)}"
-        )
-        before = (
-            "because the mix of labels changed, not within any label value" if measure.name == MIX else ""
-        )
+        further = " further" if change.further else ""
+        moved = f"{'rose' if up else 'fell'}{further} from {normal}{learning} to {mean}"
+        if measure.name == MIX:
+            note = ", because the mix of labels changed, not within any label value"
     else:
-        moved = "rose above" if measure.worse == "up" else "fell below"
-        moved, before = f"{moved} its target {level(normal.mean)} to {level(current.mean)}", ""
-    answers = "judged answer" if current.count == 1 else "judged answers"
+        moved = f"{'rose above' if up else 'fell below'} its target {normal} to {mean}"
     began = change.began_at.astimezone(UTC)
     same_day = began.date() == now.astimezone(UTC).date()
     clock = began.strftime("%H:%M UTC" if same_day else "%Y-%m-%d %H:%M UTC")
-    since = f"since {clock} or earlier" if change.or_earlier else f"since about {clock}"
     return (
-        f"{_subject(measure, key.metric)} of {of or 'all answers'} {moved} "
-        f"(95% interval {level(current.low)}-{level(current.high)}, "
-        f"{current.count} {answers}) {since}{before}; judge model {printable(model, 80)}"
+        f"{_subject(measure, key.metric)} of {of or 'all answers'} {moved} (95% interval {low}-{high}, "
+        f"{current.count} {'judged answer' if current.count == 1 else 'judged answers'}) "
+        f"since {f'{clock} or earlier' if change.or_earlier else f'about {clock}'}{note}; "
+        f"judge model {printable(model, 80)}"
     )
 
 
@@ -98,11 +96,3 @@ def _subject(measure: Measure, metric: str) -> str:
     if measure.is_share:
         return f"share of {printable(measure.name.removeprefix(SHARE_OF), 60)} in {metric}"
     return metric
-
-
-def _points(level: float) -> str:
-    return f"{level:.2f}"
-
-
-def _share(level: float) -> str:
-    return f"{level:.1%}"

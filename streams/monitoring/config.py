@@ -1,32 +1,108 @@
-"""The monitor's configuration: from the settings, and the measures and thresholds that follow from it."""
+"""What is monitored: the measures of a metric's scores and their thresholds, from the settings. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from types import MappingProxyType
+from typing import Literal
 
 from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
 from streams.errors import SettingsError
-from streams.monitoring.measures import (
-    MIX,
-    SHARE_OF,
-    Measure,
-    Worse,
-    lowest_third,
-    mean_of,
-    share_at_most,
-)
-from streams.monitoring.series import SeriesRules
 from streams.settings import MetricSettings, MonitorSettings
 
+Worse = Literal["down", "up"]
+"""The direction that is worse."""
+MEAN = "mean"
+SHARE_OF = "share_of_"
+"""Prefix of the name of a label's share."""
+MIX = "mix"
+"""The plain mean, which a change of the mix of labels alone also changes."""
 FIVE_POINTS = 5.0
 """Width of the scale that `min_drop` refers to."""
-
 BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {name: metric.score_range for name, metric in BUILT_IN.items()}
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One statistic of a metric's scores, and the direction that is worse.
+
+    Each score becomes an amount: itself for a mean; 1 or 0 for a share. The mean of the amounts is estimated.
+
+    Attributes:
+        min_change: Smallest relevant change for the worse, in units of the amount.
+        target: The worst acceptable level, in the same units; None: learned.
+        within_parts: Whether to compare within the parts of the traffic, so that a change of their mix has no
+            effect.
+        at_most: For a share: scores up to this one count.
+        among: For a share: these scores count. Without this and `at_most` it is a mean.
+    """
+
+    name: str
+    lowest: float = 0.0
+    highest: float = 1.0
+    worse: Worse
+    min_change: float
+    target: float | None = None
+    within_parts: bool = True
+    at_most: float | None = None
+    among: frozenset[float] | None = None
+
+    @property
+    def is_share(self) -> bool:
+        return self.at_most is not None or self.among is not None
+
+    def amount(self, score: float | tuple[float, ...]) -> float:
+        """Return the amount of a score, or the mean amount of several."""
+        if isinstance(score, tuple):
+            return fmean(map(self.amount, score))
+        if self.among is not None:
+            return float(score in self.among)
+        return score if self.at_most is None else float(score <= self.at_most)
+
+    def scaled(self, amount: float) -> float:
+        """Scale an amount to [0, 1], where 1 is best."""
+        scaled = (amount - self.lowest) / (self.highest - self.lowest)
+        return scaled if self.worse == "down" else 1 - scaled
+
+    def goodness(self, score: float | tuple[float, ...]) -> float:
+        return self.scaled(self.amount(score))
+
+    def reported(self, goodness: float) -> float:
+        """Convert goodness, a scaled amount, back to units of the amount."""
+        scaled = goodness if self.worse == "down" else 1 - goodness
+        return self.lowest + scaled * (self.highest - self.lowest)
+
+
+def mean_of(
+    lowest: float, highest: float, *, min_drop: float, target: float | None = None, worse: Worse = "down"
+) -> Measure:
+    """Return the measure of the mean within the parts of the traffic."""
+    return Measure(name=MEAN, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, target=target)
+
+
+def share_at_most(level: float, *, min_rise: float) -> Measure:
+    """Return the measure of the share of scores up to `level`; more is worse."""
+    return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
+
+
+def lowest_third(lowest: float, highest: float) -> float:
+    """Return the upper end of a scale's lowest third, whole if the ends are: 2 for 1 to 5, 1 for 0 to 5."""
+    level = lowest + (highest - lowest) / 3
+    return float(int(level)) if float(lowest).is_integer() and highest - lowest > 2 else level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesRules:
+    """The measures of a series, the mean first, and for each the scores per allowed false alarm."""
+
+    measures: tuple[Measure, ...]
+    baseline_samples: int
+    thresholds: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +151,12 @@ class MonitorConfig:
             tests = others if fixed_labels or measure.name == MIX else shares if measure.is_share else 1
             return self.expected_samples_per_false_alarm * groups * tests
 
-        watched = (
-            measures if len(self.labels) > fixed_labels else tuple(m for m in measures if m.within_parts)
-        )
+        if len(self.labels) <= fixed_labels:
+            measures = tuple(measure for measure in measures if measure.within_parts)
         return SeriesRules(
-            measures=watched,
+            measures=measures,
             baseline_samples=self.baseline_samples,
-            thresholds=tuple(map(threshold, watched)),
+            thresholds=tuple(map(threshold, measures)),
         )
 
     def measures(self, metric: str) -> tuple[Measure, ...]:
@@ -90,8 +165,7 @@ class MonitorConfig:
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         worse: Worse = "up" if metric in self.rising else "down"
         # If a rise is worse, low scores are good.
-        default = () if worse == "up" else (lowest_third(lowest, highest),)
-        levels = self.shares.get(metric, default)
+        levels = self.shares.get(metric, () if worse == "up" else (lowest_third(lowest, highest),))
         mean = mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric), worse=worse)
         mix = replace(mean, name=MIX, target=None, within_parts=False)
         return (
@@ -141,12 +215,21 @@ def monitor_config(
         for metric, objective in settings.objectives.items()
         if (scale := score_ranges.get(metric)) is not None and not scale[0] < objective.at_least <= scale[1]
     ]
-    measures = {
-        metric: tuple(
-            _label_share(metric, label, worse, settings, metrics, problems) for label, worse in wanted.items()
+    label_shares: dict[str, tuple[Measure, ...]] = {}
+    for metric, wanted in settings.label_shares.items():
+        numbers = metrics[metric].labels if metric in metrics else {}
+        problems += [
+            f"monitor.label_shares.{metric}.{one}" for one in _label_problems(metric, wanted, numbers)
+        ]
+        label_shares[metric] = tuple(
+            Measure(
+                name=f"{SHARE_OF}{label}",
+                worse=worse,
+                min_change=settings.min_share_rise,
+                among=frozenset({float(numbers.get(label, 0))}),
+            )
+            for label, worse in wanted.items()
         )
-        for metric, wanted in settings.label_shares.items()
-    }
     if problems:
         raise SettingsError(problems)
     try:
@@ -159,7 +242,7 @@ def monitor_config(
             targets=settings.targets,
             expected_samples_per_false_alarm=settings.samples_per_false_alarm,
             score_ranges=score_ranges,
-            label_shares=measures,
+            label_shares=label_shares,
             rising=frozenset(name for name, metric in named.items() if metric.rises),
             explorer_url=explorer_url,
         )
@@ -167,30 +250,11 @@ def monitor_config(
         raise SettingsError([f"monitor.{error}"]) from error
 
 
-def _label_share(
-    metric: str,
-    label: str,
-    worse: Worse,
-    settings: MonitorSettings,
-    metrics: Mapping[str, Metric],
-    problems: list[str],
-) -> Measure:
-    """Return the measure of a label's share; append errors to the problems."""
-    where, numbers = (
-        f"monitor.label_shares.{metric}.{label}",
-        metrics[metric].labels if metric in metrics else {},
-    )
-    if label not in numbers:
-        given = ", ".join(numbers) or "numbers only"
-        problems.append(f"{where}: {metric} has no such label (it gives {given}); remove it")
-    others = [one for one, number in numbers.items() if one != label and number == numbers.get(label)]
-    if others:
-        problems.append(
-            f"{where}: {others[0]} has the same number; give each label of the metric a distinct number"
-        )
-    return Measure(
-        name=f"{SHARE_OF}{label}",
-        worse=worse,
-        min_change=settings.min_share_rise,
-        among=frozenset({float(numbers.get(label, 0))}),
-    )
+def _label_problems(metric: str, wanted: Iterable[str], numbers: Mapping[str, int]) -> Iterator[str]:
+    for label in wanted:
+        others = [one for one, number in numbers.items() if one != label and number == numbers.get(label)]
+        if label not in numbers:
+            labels = ", ".join(numbers) or "numbers only"
+            yield f"{label}: {metric} has no such label (it gives {labels}); remove it"
+        elif others:
+            yield f"{label}: {others[0]} has the same number; give each label of the metric a distinct number"

@@ -7,37 +7,28 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from judge.text.printable import reason_of
 from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
 from streams.monitoring.snapshot import (
+    SILENT_SECONDS,
     IgnoredReason,
     Labels,
     LastVerdict,
-    MeasureSnapshot,
     MonitorSnapshot,
     SeriesSnapshot,
 )
-from streams.monitoring.watch import Change
+from streams.monitoring.watch import Change, Sample
 
-__all__ = ["Monitor", "MonitorConfig"]
-
-RECENT_RESULT_IDS = 50_000
+RECENT_RESULT_IDS: Final = 50_000
 """Number of result ids remembered to ignore redelivered results."""
-
-LAST_VERDICTS = 50
-"""Number of verdicts kept for the live view."""
-
-LAST_ALERTS = 20
-"""Number of alerts kept for the live view."""
-
-SILENT_SECONDS = 86_400
-"""A label's series without a result for this long may be replaced by a new one."""
+LAST_VERDICTS: Final = 50
+LAST_ALERTS: Final = 20
+"""Number of verdicts and alerts kept for the live view."""
 
 
 @dataclass(slots=True)
@@ -48,8 +39,6 @@ class _Entry:
     model: str
     heard_at: datetime
     statuses: Counter[str] = field(default_factory=Counter)
-    until: int = 0
-    """Observations before this offset are included."""
 
 
 class Monitor:
@@ -66,23 +55,13 @@ class Monitor:
         self._last: deque[LastVerdict] = deque(maxlen=LAST_VERDICTS)
         self._alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
         self._ignored: Counter[IgnoredReason] = Counter()
-        self._changed: set[SeriesKey] = set()
+        self.changed: set[SeriesKey] = set()
+        """Series whose state has changed since the caller cleared this."""
 
-    def observe(
-        self,
-        result: Scored | Unscored | Failed,
-        now: datetime,
-        *,
-        offset: int | None = None,
-        only: Collection[SeriesKey] | None = None,
-    ) -> list[Alert]:
+    def observe(self, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
         """Add one result; return the alerts it triggered, at most one per measure of a series.
 
-        Args:
-            result: The result; irrelevant ones are ignored and counted by reason.
-            now: The current time, with its offset from UTC.
-            offset: Its offset among the observations; series that include it skip it.
-            only: The series that learn from it; None for all.
+        Irrelevant results are ignored and counted by reason.
         """
         if now.tzinfo is None:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
@@ -94,21 +73,16 @@ class Monitor:
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
-            if only is not None and key not in only:
-                continue
             entry = self._entry(key, result.evaluator.model, now)
             if entry is None:
                 self._ignored["series_limit"] += 1
                 continue
-            if offset is not None and offset < entry.until:
-                continue
             entry.statuses[result.status] += 1
-            self._changed.add(key)
+            self.changed.add(key)
             if isinstance(result, Scored):
-                held = self._dropped(key) if only is None else ()
-                changes = entry.series.add(self._sample(result, labels, now), now, held=held)
+                changes = entry.series.add(self._sample(result, labels, now), now, held=self._dropped(key))
                 if not labels:
-                    self._start_parts_over(key, changes, offset, only)
+                    self._start_parts_over(key, changes)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         self._alerts.extendleft(alerts)
@@ -120,32 +94,17 @@ class Monitor:
         watches = () if whole is None else whole.series.watches
         return [watch.measure.name for watch in watches if watch.state == "dropped"]
 
-    def _start_parts_over(
-        self,
-        whole: SeriesKey,
-        changes: Iterable[Change],
-        offset: int | None,
-        only: Collection[SeriesKey] | None,
-    ) -> None:
+    def _start_parts_over(self, whole: SeriesKey, changes: Iterable[Change]) -> None:
         """Let parts that had not learned before a drop of the whole learn after it."""
         drops = [change for change in changes if change.kind == "drop" and not change.further]
         for key, entry in self._entries.items() if drops else ():
-            is_part = key.labels and replace(key, labels=()) == whole
-            is_later = offset is not None and offset < entry.until  # its state includes this drop
-            if is_part and not is_later and (only is None or key in only):
+            if key.labels and replace(key, labels=()) == whole:
                 for change in drops:
                     entry.series.start_over(change.measure.name, change.began_at)
-                self._changed.add(key)
+                self.changed.add(key)
 
-    def take_changes(self) -> list[tuple[SeriesKey, dict[str, Any] | None]]:
-        """Return the state of each series that changed since the last call; None for a removed one."""
-        changed, self._changed = self._changed, set()
-        # Parts before the whole, so that no saved part lags behind a drop of the whole that it must know.
-        return [
-            (key, self._dump(key)) for key in sorted(changed, key=lambda key: (not key.labels, repr(key)))
-        ]
-
-    def _dump(self, key: SeriesKey) -> dict[str, Any] | None:
+    def dump(self, key: SeriesKey) -> dict[str, Any] | None:
+        """Return the state of a series as JSON values; None if it was removed."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -156,36 +115,12 @@ class Monitor:
             "series": entry.series.dump(),
         }
 
-    def put_back(self, keys: Iterable[SeriesKey]) -> None:
-        """Mark series as changed again, because their state was not saved."""
-        self._changed.update(keys)
-
-    def load(self, key: SeriesKey, state: Mapping[str, Any], *, until: int = 0) -> None:
-        """Restore a series from the state of `take_changes`, unless its metric was removed.
-
-        `until` is the offset of the first observation not included.
-        """
-        if key.metric not in self._ranges:
-            return
-        entry = self._new_entry(key, state["model"], datetime.fromisoformat(state["heard_at"]))
-        entry.statuses.update(state["statuses"])
-        entry.series.load(state["series"])
-        entry.until = until
-        self._entries[key] = entry
-
-    @property
-    def keys(self) -> Collection[SeriesKey]:
-        """The series in memory."""
-        return self._entries.keys()
-
-    def bound(self, end: int) -> None:
-        """Let every series include all observations from this offset on."""
-        for entry in self._entries.values():
-            entry.until = min(entry.until, end)
-
-    def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:
-        rules = self._config.rules(key.metric, fixed_labels=len(key.labels))
-        return _Entry(Series(rules), model, now)
+    def load(self, key: SeriesKey, state: Mapping[str, Any]) -> None:
+        """Restore the state of a series that `dump` returned, unless its metric was removed."""
+        if key.metric in self._ranges:
+            entry = self._new_entry(key, state["model"], datetime.fromisoformat(state["heard_at"]))
+            entry.statuses.update(state["statuses"])
+            entry.series.load(state["series"])
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
         """Return the states of all series."""
@@ -194,30 +129,10 @@ class Monitor:
         )
         return MonitorSnapshot(
             taken_at=now,
-            series=tuple(self._series_snapshot(key, entry, now) for key, entry in ordered),
+            series=tuple(_series_snapshot(key, entry, now) for key, entry in ordered),
             last_verdicts=tuple(self._last),
             last_alerts=tuple(self._alerts),
             ignored=MappingProxyType(dict(self._ignored)),
-        )
-
-    def _series_snapshot(self, key: SeriesKey, entry: _Entry, now: datetime) -> SeriesSnapshot:
-        series = entry.series
-        expected, a_day = series.mean.expected_answers, series.answers_a_day
-        return SeriesSnapshot(
-            metric=key.metric,
-            fingerprint=key.fingerprint,
-            model=entry.model,
-            labels=key.labels,
-            scored=entry.statuses["scored"],
-            unscored=entry.statuses["unscored"],
-            failed=entry.statuses["failed"],
-            window=series.window(now),
-            recent=series.recent,
-            measures=tuple(MeasureSnapshot.of(watch) for watch in series.watches),
-            heard_at=entry.heard_at,
-            expected_answers=expected,
-            expected_days=None if expected is None or a_day is None else expected / a_day,
-            missing_strata=series.missing_strata(now),
         )
 
     def _reason_to_ignore(self, result: Scored | Unscored | Failed) -> IgnoredReason | None:
@@ -232,13 +147,12 @@ class Monitor:
 
     def remember(self, result_id: str) -> bool:
         """Remember a result's id, so that it is not counted again; return whether it is new."""
-        if result_id in self._taken:
-            self._taken.move_to_end(result_id)
-            return False
+        is_new = result_id not in self._taken
         self._taken[result_id] = None
+        self._taken.move_to_end(result_id)
         if len(self._taken) > RECENT_RESULT_IDS:
             self._taken.popitem(last=False)
-        return True
+        return is_new
 
     def _parts(self, labels: Mapping[str, str]) -> Iterator[Labels]:
         yield ()
@@ -253,7 +167,11 @@ class Monitor:
             return entry
         if len(self._entries) >= self._config.max_series and not self._make_room(key, now):
             return None
-        entry = self._entries[key] = self._new_entry(key, model, now)
+        return self._new_entry(key, model, now)
+
+    def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:
+        rules = self._config.rules(key.metric, fixed_labels=len(key.labels))
+        entry = self._entries[key] = _Entry(Series(rules), model, now)
         return entry
 
     def _make_room(self, key: SeriesKey, now: datetime) -> bool:
@@ -262,7 +180,7 @@ class Monitor:
         if key.labels and (now - self._entries[silent].heard_at).total_seconds() < SILENT_SECONDS:
             return False
         del self._entries[silent]
-        self._changed.add(silent)
+        self.changed.add(silent)
         return True
 
     def _sample(self, result: Scored, labels: Labels, now: datetime) -> Sample:
@@ -282,6 +200,27 @@ class Monitor:
             part="\n".join(part),
             cluster=result.sampling.cluster,
         )
+
+
+def _series_snapshot(key: SeriesKey, entry: _Entry, now: datetime) -> SeriesSnapshot:
+    series = entry.series
+    expected, a_day = series.mean.expected_answers, series.answers_a_day
+    return SeriesSnapshot(
+        metric=key.metric,
+        fingerprint=key.fingerprint,
+        model=entry.model,
+        labels=key.labels,
+        scored=entry.statuses["scored"],
+        unscored=entry.statuses["unscored"],
+        failed=entry.statuses["failed"],
+        window=series.window(now),
+        recent=series.recent,
+        measures=tuple(series.watches),
+        heard_at=entry.heard_at,
+        expected_answers=expected,
+        expected_days=None if expected is None or a_day is None else expected / a_day,
+        missing_strata=series.missing_strata(now),
+    )
 
 
 def _last_verdict(result: Scored | Unscored | Failed) -> LastVerdict:

@@ -1,50 +1,41 @@
-"""A series of scores: estimates and monitored measures. Pure."""
+"""The scores of one series: estimates of its mean, and one watch for each measure. Pure."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from itertools import chain
+from statistics import fmean
+from typing import Any, Final
 
 from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
-from streams.monitoring.clusters import Clusters
-from streams.monitoring.measures import MIX, Measure
-from streams.monitoring.sample import Sample
-from streams.monitoring.statistics.estimators import WeightedSums
-from streams.monitoring.statistics.strata import Traffic, estimate_strata
-from streams.monitoring.statistics.weights import RelativeWeights
-from streams.monitoring.statistics.windows import SlidingSums
-from streams.monitoring.watch import Change, SeriesState, Watch
+from streams.monitoring.config import MIX, SeriesRules
+from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
+from streams.monitoring.statistics.strata import RelativeWeights, Traffic, estimate_strata
+from streams.monitoring.watch import Change, Sample, Watch
 
-HISTORY_SAMPLES = 500
+HISTORY_SAMPLES: Final = 500
 """Number of latest scores a series stores. A fall that started before them is dated "or earlier"."""
-
-RECENT_SAMPLES = 50
-"""Number of latest scores in `SeriesSnapshot.recent`."""
-
-WINDOW_SECONDS = 3_600.0
+RECENT_SAMPLES: Final = 50
+"""Number of latest scores in `Series.recent`."""
+WINDOW_SECONDS: Final = 3_600.0
 """Length of the sliding window, that of the recording rules."""
-
-KNOWN_STRATUM_SECONDS = 7 * 86_400
+KNOWN_STRATUM_SECONDS: Final = 7 * 86_400
 """A stratum without an answer for this long is not reported as missing."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesRules:
-    """The rules of a series.
-
-    Attributes:
-        measures: Its measures, the mean first.
-        baseline_samples: Number of scores for the first baseline.
-        thresholds: For each measure, scores of this series per allowed false alarm.
-    """
-
-    measures: tuple[Measure, ...]
-    baseline_samples: int
-    thresholds: tuple[float, ...]
+IDLE_SECONDS: Final = 1_800.0
+"""A cluster without an answer for this long is complete, and its mean is bet on."""
+LONGEST_SECONDS: Final = 86_400.0
+"""A cluster is complete at this age, and counts again at the earliest this long after its latest answer."""
+MOST_OPEN: Final = 500
+"""Beyond, the cluster longest without an answer is complete."""
+MOST_KNOWN: Final = 2_000
+"""Clusters remembered, so that a resumed one does not count again."""
+MOST_ANSWERS: Final = 50
+"""Answers of a cluster whose mean is bet on: its first ones."""
 
 
 class Series:
@@ -70,11 +61,6 @@ class Series:
     def mean(self) -> Watch:
         """The watch of the mean."""
         return self.watches[0]
-
-    @property
-    def state(self) -> SeriesState:
-        """The state of the mean."""
-        return self.mean.state
 
     @property
     def recent(self) -> Estimate | None:
@@ -121,16 +107,19 @@ class Series:
 
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
         """Return the sampling strata with answers in the past week but none in the window."""
-        seconds = now.timestamp()
-        silent = (
-            name
-            for name, stratum in self._traffic.strata.items()
-            if WINDOW_SECONDS < seconds - stratum.latest <= KNOWN_STRATUM_SECONDS
+        silent_seconds = {
+            name: now.timestamp() - stratum.latest for name, stratum in self._traffic.strata.items()
+        }
+        return tuple(
+            sorted(
+                name
+                for name, seconds in silent_seconds.items()
+                if WINDOW_SECONDS < seconds <= KNOWN_STRATUM_SECONDS
+            )
         )
-        return tuple(sorted(silent))
 
     def add(self, sample: Sample, now: datetime, *, held: Collection[str] = ()) -> list[Change]:
-        """Add one score; return the changes it triggered."""
+        """Add one score; return the changes it triggered. Measures in `held` do not start to learn."""
         amount = self._mean.amount(sample.score)
         if sample.cluster is None:
             sums, bets = WeightedSums().add(amount, sample.probability), [sample]
@@ -186,25 +175,94 @@ class Series:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned; new measures start to learn.
-
-        Raises:
-            ValueError, KeyError, TypeError, IndexError: The state has another form.
-        """
-        # Earlier releases have one window for all strata, and the latest time of each stratum.
-        windows = state["windows"] if "windows" in state else {"": state["window"]}
-        self._windows = {name: SlidingSums(WINDOW_SECONDS) for name in windows}
+        """Restore the state that `dump` returned; new measures start to learn."""
+        self._windows = {name: SlidingSums(WINDOW_SECONDS) for name in state["windows"]}
         for name, window in self._windows.items():
-            window.load(windows[name])
-        self._history.clear()
-        self._history.extend(map(Sample.load, state["history"]))
-        strata = {name: (0.0, 0.0, 0.0, latest) for name, latest in state.get("strata", {}).items()}
-        self._traffic = Traffic(state.get("traffic", (0.0, 0.0, strata)))
-        self._clusters.load(state.get("clusters", {"known": (), "open": ()}))
-        self._learned_at = {name: float(at) for name, at in state.get("learned_at", {}).items()}
+            window.load(state["windows"][name])
+        self._history = deque(map(Sample.load, state["history"]), maxlen=HISTORY_SAMPLES)
+        self._traffic = Traffic(state["traffic"])
+        self._clusters.load(state["clusters"])
+        self._learned_at = {name: float(at) for name, at in state["learned_at"].items()}
         self._weights.load(state["weights"])
         self._clustered = bool(state["clustered"])
         for watch in self.watches:
             known = state["watches"].get(watch.measure.name)
             if known is not None:
                 watch.load(known)
+
+
+class Clusters:
+    """Answers that one random decision sampled together, such as those of a conversation or a user.
+
+    They correlate, so n of them say less than n independent ones, and a test that bets on each raises many
+    times the false alarms that it allows. So each cluster is one bet, on the mean of its answers, placed when
+    it is complete. The test's bound then holds in clusters instead of answers, if each next cluster's mean
+    has at least the tolerated expectation given the earlier clusters.
+    """
+
+    def __init__(self) -> None:
+        # The longest silent first. Known: latest time, totals of w and wx. Open: first time, answers.
+        self._known: OrderedDict[str, tuple[float, float, float]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[float, list[Sample]]] = OrderedDict()
+
+    def add(self, name: str, sample: Sample, amount: float, now: float) -> tuple[WeightedSums, list[Sample]]:
+        """Add an answer; return what it adds to the sums, and the clusters that are complete.
+
+        A cluster's answers enter the sums of squares as one, with the totals W of their w and T of their wx:
+        sum W², sum WT, sum T². So the variance is that of cluster totals, and the effective count is in
+        clusters (Särndal, Swensson, Wretman 1992, section 4.2).
+        """
+        latest, weight, weighted = self._known.pop(name, (0.0, 0.0, 0.0))
+        if name not in self._open and now - latest > LONGEST_SECONDS:
+            weight = weighted = 0.0
+            self._open[name] = (now, [])
+        alone = WeightedSums().add(amount, sample.probability)
+        w, wx = alone.weight, alone.weighted
+        self._known[name] = (max(now, latest), weight + w, weighted + wx)
+        together = WeightedSums(
+            weight_square=2 * w * weight,
+            weight_square_score=w * weighted + wx * weight,
+            weight_square_score_square=2 * wx * weighted,
+        )
+        return alone.merge(together), [_merged(answers) for answers in self._complete(name, sample, now)]
+
+    def _complete(self, name: str, sample: Sample, now: float) -> list[list[Sample]]:
+        complete = []
+        if name in self._open:
+            first, answers = self._open.pop(name)
+            if len(answers) < MOST_ANSWERS:
+                answers.append(sample)
+            if now - first > LONGEST_SECONDS:
+                complete.append(answers)
+            else:
+                self._open[name] = (first, answers)
+        while self._open:
+            oldest = next(iter(self._open))
+            if len(self._open) <= MOST_OPEN and now - self._known[oldest][0] <= IDLE_SECONDS:
+                break
+            complete.append(self._open.pop(oldest)[1])
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        return complete
+
+    def dump(self) -> dict[str, Any]:
+        """Return the whole state as JSON values."""
+        opened = [
+            [name, first, [one.dump() for one in answers]] for name, (first, answers) in self._open.items()
+        ]
+        return {"known": list(self._known.items()), "open": opened}
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Restore the state that `dump` returned."""
+        self._known = OrderedDict(
+            (name, (float(latest), float(w), float(wx))) for name, (latest, w, wx) in state["known"]
+        )
+        self._open = OrderedDict(
+            (name, (float(first), list(map(Sample.load, answers)))) for name, first, answers in state["open"]
+        )
+
+
+def _merged(answers: Sequence[Sample]) -> Sample:
+    """Return a cluster as one sample: all scores, the mean weight, and the rest of the latest answer."""
+    scores = tuple(chain.from_iterable(one.scores for one in answers))
+    return replace(answers[-1], score=scores, probability=1 / fmean(1 / one.probability for one in answers))

@@ -1,16 +1,17 @@
-"""The states of all series, for the live view."""
+"""The states of all series, for the live view and as Prometheus gauges. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Literal, Self, get_args
 
 from schemas import Alert, Estimate
-from streams.monitoring.watch import SeriesState, Watch
+from streams.monitoring.watch import Watch
+from streams.telemetry.collectors import MonitorGauge
 
 Labels = tuple[tuple[str, str], ...]
 """The part of the traffic of a series: names and values; empty for all of it."""
@@ -24,48 +25,11 @@ IgnoredReason = Literal[
 ]
 StateProblem = Literal[
     "ahead",  # the saved state was ahead of the observations, which were recreated or restored
-    "incomplete",  # a series' saved record was lost, old or damaged; it learned again
+    "incomplete",  # a saved record was lost or damaged; its partition learned again
     "too_large",  # a series' record is too large to save; it learns again after a restart
 ]
-STATE_PROBLEMS: Final[tuple[StateProblem, ...]] = get_args(StateProblem)
-_STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureSnapshot:
-    """The state of one measure of a series, as `Watch` has it."""
-
-    name: str
-    state: SeriesState
-    baseline: Estimate | None
-    tolerated: float | None
-    statistic: float
-    threshold: float
-    dropped_at: datetime | None
-
-    @classmethod
-    def of(cls, watch: Watch) -> Self:
-        """Return the state of a watched measure."""
-        return cls(
-            name=watch.measure.name,
-            state=watch.state,
-            baseline=watch.baseline,
-            tolerated=watch.tolerated,
-            statistic=watch.statistic,
-            threshold=watch.threshold,
-            dropped_at=watch.dropped_at,
-        )
-
-    @property
-    def numbers(self) -> Mapping[str, float | None]:
-        """Its numbers by the names of `MONITOR_GAUGES`; None if not known."""
-        return {
-            "state": _STATES[self.state],
-            "evidence": self.statistic,
-            "threshold": self.threshold,
-            "baseline": None if self.baseline is None else self.baseline.mean,
-            "tolerated": self.tolerated,
-        }
+SILENT_SECONDS: Final = 86_400
+"""A series without a result for this long is not exported, and may be replaced by a new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +55,14 @@ class SeriesSnapshot:
     failed: int
     window: Estimate | None
     recent: Estimate | None
-    measures: tuple[MeasureSnapshot, ...]
+    measures: tuple[Watch, ...]
     heard_at: datetime
     expected_answers: float | None
     expected_days: float | None
     missing_strata: tuple[str, ...]
 
     @property
-    def mean(self) -> MeasureSnapshot:
-        """The mean, which every series has."""
+    def mean(self) -> Watch:
         return self.measures[0]
 
 
@@ -129,7 +92,9 @@ class MonitorSnapshot:
     state_problems: Mapping[StateProblem, int] = field(default_factory=dict)
 
     @classmethod
-    def merged(cls, parts: Sequence[MonitorSnapshot], taken_at: datetime) -> Self:
+    def merged(
+        cls, parts: Sequence[MonitorSnapshot], taken_at: datetime, problems: Mapping[StateProblem, int]
+    ) -> Self:
         """Merge the snapshots of several monitors with different metrics."""
         ignored: Counter[IgnoredReason] = Counter()
         for part in parts:
@@ -143,4 +108,25 @@ class MonitorSnapshot:
             last_verdicts=tuple(sorted(verdicts, key=lambda one: one.judged_at, reverse=True)),
             last_alerts=tuple(sorted(alerts, key=lambda one: one.raised_at, reverse=True)),
             ignored=MappingProxyType(dict(ignored)),
+            state_problems=dict(problems),
         )
+
+
+def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
+    """Return all gauges, except of series without a result for a day, which would stay dropped."""
+    for series in snapshot.series:
+        if (snapshot.taken_at - series.heard_at).total_seconds() > SILENT_SECONDS:
+            continue
+        slice_ = ",".join(f"{name}={value}" for name, value in series.labels) or "all"
+        where = (series.metric, series.fingerprint, slice_)
+        for watch in series.measures:
+            for name, value in watch.numbers.items():
+                if value is not None:
+                    yield MonitorGauge(name, (*where, watch.measure.name), value)
+        if series.window is not None:
+            yield MonitorGauge("window_mean", where, series.window.mean)
+            yield MonitorGauge("window_low", where, series.window.low)
+            yield MonitorGauge("window_high", where, series.window.high)
+        yield MonitorGauge("missing_strata", where, float(len(series.missing_strata)))
+    for problem in get_args(StateProblem):
+        yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))

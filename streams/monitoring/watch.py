@@ -6,30 +6,63 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Final, Literal, Self
 
 from schemas import Estimate
-from streams.monitoring.measures import Measure
-from streams.monitoring.sample import Sample, estimate, estimate_of
-from streams.monitoring.statistics.baseline import ERRORS_TOLERATED, GrowingBaseline
-from streams.monitoring.statistics.changepoints import samples_since_shift
-from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
+from streams.monitoring.config import Measure
+from streams.monitoring.statistics.baseline import ERRORS_TOLERATED, GrowingBaseline, Mix
+from streams.monitoring.statistics.detectors import (
+    ShiryaevRobertsEDetector,
+    expected_answers,
+    samples_since_shift,
+)
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.monitoring.statistics.expected import expected_answers
-from streams.monitoring.statistics.mix import Mix
-from streams.monitoring.statistics.season import EVEN, Season, Waves, usual_of
+from streams.monitoring.statistics.season import EVEN, Season, Waves
 
-NOTABLE_FALL = 0.088
+NOTABLE_FALL: Final = 0.088
 """The fall of the scale [0, 1] whose delay is told: 0.44 points of a scale five wide."""
-
-EXAMPLES = 5
+EXAMPLES: Final = 5
 """Number of example events in an alert."""
-
-_LEAST = 1e-6
+_LEAST: Final = 1e-6
 """Distance of the tolerated mean from 0 and 1, which the test requires."""
 
 SeriesState = Literal["learning", "watching", "dropped"]
 """learning: falls cannot be detected yet; watching: no drop; dropped: dropped and not recovered."""
+_STATES: Final[Mapping[SeriesState, float]] = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A score as series store it.
+
+    Attributes:
+        score: The score; of a cluster of dependent answers, those of all.
+        part: The part of the traffic in which it is compared.
+        cluster: What was sampled together with it; None: it was sampled alone, or a whole cluster.
+    """
+
+    event_id: str
+    score: float | tuple[float, ...]
+    probability: float
+    occurred_at: datetime
+    policy: str = ""
+    stratum: str = ""
+    part: str = ""
+    cluster: str | None = None
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        return self.score if isinstance(self.score, tuple) else (self.score,)
+
+    def dump(self) -> list[Any]:
+        when = self.occurred_at.isoformat()
+        return [self.event_id, self.score, self.probability, when, self.policy, self.stratum, self.part]
+
+    @classmethod
+    def load(cls, state: Sequence[Any]) -> Self:
+        event_id, score, probability, when, *rest = state
+        scores = tuple(score) if isinstance(score, list) else score
+        return cls(event_id, scores, float(probability), datetime.fromisoformat(when), *rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +71,12 @@ class Change:
 
     Attributes:
         further: Whether it is a further drop; its baseline is then the level since the last drop.
-        baseline: Its count is 0 for a configured target.
+        baseline: That of the test; its count is 0 for a configured target.
+        learning: Whether the baseline has answers of the drop, which began while it was learned.
         current: The estimate since the change.
         began_at: Estimated start of the change, by the answers' own time.
         dropped_at: Estimated start of the drop; `began_at` for a drop.
-        or_earlier: Whether the change may have started before the stored scores; `began_at` is then their
-            first.
-        learning: Whether the baseline has answers of the drop, which began while it was learned.
+        or_earlier: Whether the change may have started before `began_at`.
         example_event_ids: The worst events since, the worst first, of equals the latest first.
     """
 
@@ -52,6 +84,7 @@ class Change:
     measure: Measure
     further: bool
     baseline: Estimate
+    learning: bool
     current: Estimate
     statistic: float
     threshold: float
@@ -59,7 +92,6 @@ class Change:
     began_at: datetime
     dropped_at: datetime
     or_earlier: bool
-    learning: bool
     example_event_ids: tuple[str, ...]
 
 
@@ -71,7 +103,7 @@ class Watch:
         self._first = first
         self.threshold = threshold
         self._least_drop = measure.min_change / (measure.highest - measure.lowest)
-        self._target = None if measure.target is None else measure.goodness(measure.target)
+        self._target = None if measure.target is None else measure.scaled(measure.target)
         self._baseline = GrowingBaseline(first=first, min_drop=self._least_drop)
         self._season = Season()
         self._mix = Mix()
@@ -95,7 +127,7 @@ class Watch:
         if self.measure.target is not None:
             level = self.measure.target
             return Estimate(mean=level, low=level, high=level, count=0, effective_count=0)
-        return self._goodness_estimate(self._baseline.basis)
+        return self._reported(self._baseline.basis)
 
     @property
     def tolerated(self) -> float | None:
@@ -110,11 +142,19 @@ class Watch:
         return self._downward.statistic
 
     @property
-    def expected_answers(self) -> float | None:
-        """Judged answers until a fall of 0.088 of the scale would be called; None if not watching.
+    def numbers(self) -> Mapping[str, float | None]:
+        """Its numbers by the names of `MONITOR_GAUGES`; None if not known."""
+        return {
+            "state": _STATES[self.state],
+            "evidence": self.statistic,
+            "threshold": self.threshold,
+            "baseline": None if self.baseline is None else self.baseline.mean,
+            "tolerated": self.tolerated,
+        }
 
-        Infinity if it would hardly be called.
-        """
+    @property
+    def expected_answers(self) -> float | None:
+        """Judged answers until a fall of 0.088 of the scale would be called; None if not watching."""
         sums, learned = self._baseline.sums, self._baseline
         mean = sums.mean if self._target is not None else learned.mean
         if self.state != "watching" or mean is None or not sums.count:
@@ -135,9 +175,10 @@ class Watch:
 
         Args:
             share: Its weight relative to the largest of its policy.
+            history: The latest scores, this one last.
             may_call: Whether a drop may be reported now; evidence is collected in any case.
         """
-        value = self.measure.goodness(self.measure.amount(sample.score))
+        value = self.measure.goodness(sample.score)
         if self._upward is not None:
             return self._while_dropped(self._upward, sample, value, share, history)
         limit = self._limit(self._baseline, sample)
@@ -151,20 +192,21 @@ class Watch:
     def _learn(self, sample: Sample, value: float) -> None:
         weight, seconds = 1 / sample.probability, sample.occurred_at.timestamp()
         if self._target is None:
-            within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
-            self._season.add(seconds, value - within, weight)
+            self._season.add(seconds, value - self._within(sample), weight)
             if self.measure.within_parts:
                 usual = value - self._season.swing(seconds, EVEN).offset
                 self._mix.add(sample.part, usual, weight, count=self._baseline.sums.count)
         if self._baseline.add(value, sample.probability, seconds, self._season):
             self._mix.refit(self._baseline.sums.count)
 
+    def _within(self, sample: Sample) -> float:
+        return self._mix.offset(sample.part) if self.measure.within_parts else 0.0
+
     def _offset(self, sample: Sample, usual: Waves) -> float:
         """Return the offset of such an answer's baseline mean from that of traffic with these mean waves."""
         if self._target is not None:
             return 0.0
-        within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
-        return within + self._season.swing(sample.occurred_at.timestamp(), usual).offset
+        return self._within(sample) + self._season.swing(sample.occurred_at.timestamp(), usual).offset
 
     def _limit(self, baseline: GrowingBaseline, sample: Sample) -> float | None:
         """Return the mean tolerated for such an answer; None while learning.
@@ -183,8 +225,7 @@ class Watch:
         return min(max(limit, _LEAST), 1 - _LEAST)
 
     def _drop(self, history: Sequence[Sample]) -> Change:
-        usual = self._usual_mean()
-        change, most = self._change("drop", self._downward, history, usual_mean=usual)
+        change, most = self._change(self._downward, history, usual_mean=self._usual_mean())
         self._upward = ShiryaevRobertsEDetector(threshold=self.threshold)
         self._fall_to(change, most)
         self._season.forget_open_hour()
@@ -196,7 +237,7 @@ class Watch:
         self._relieve(most)
         self._fallen = GrowingBaseline(first=self._first, min_drop=self._least_drop)
         self._further.reset()
-        self._fallen_mean = self.measure.goodness(change.current.mean)
+        self._fallen_mean = self.measure.scaled(change.current.mean)
         self.dropped_at = self.dropped_at or change.began_at
 
     def _while_dropped(
@@ -210,20 +251,21 @@ class Watch:
         # The mirrored test with the same threshold, so that a mean near the limit does not flap.
         limit = max((self._limit(self._baseline, sample) or 0.0) - self._relief, _LEAST)
         if upward.update(1 - value, tolerated_mean=1 - limit, share=share):
-            change, _ = self._change("recovered", upward, history, usual_mean=self._fallen_mean)
-            self._upward = None
-            self.dropped_at = None
+            change, _ = self._change(upward, history, usual_mean=self._fallen_mean)
+            self._upward = self.dropped_at = None
             self._downward.reset()
             return change
         lower = self._limit(self._fallen, sample)
         if lower is not None and self._further.update(value, tolerated_mean=lower, share=share):
-            change, most = self._change(
-                "drop", self._further, history, usual_mean=self._fallen.mean, further=True
-            )
+            change, most = self._change(self._further, history, usual_mean=self._fallen.mean)
             self._fall_to(change, most)
             return change
-        if self._fallen.add(value, sample.probability, sample.occurred_at.timestamp(), self._season):
-            self._relieve_by_fallen()
+        fallen = self._fallen
+        if fallen.add(value, sample.probability, sample.occurred_at.timestamp(), self._season):
+            if fallen.learned and self._target is None:
+                self._relieve(fallen.mean + self._season.between(fallen.usual, self._baseline.usual).offset)
+            elif fallen.looked_at.mean is not None:
+                self._relieve(fallen.looked_at.mean)
         return None
 
     def _relieve(self, level: float) -> None:
@@ -236,13 +278,6 @@ class Watch:
         tolerated = self._target or self._baseline.tolerated
         self._relief = max(self._relief, (tolerated - level - 2 * self._least_drop) / 2)
 
-    def _relieve_by_fallen(self) -> None:
-        fallen = self._fallen
-        if fallen.learned and self._target is None:
-            self._relieve(fallen.mean + self._season.between(fallen.usual, self._baseline.usual).offset)
-        elif fallen.looked_at.mean is not None:
-            self._relieve(fallen.looked_at.mean)
-
     def _usual_mean(self) -> float:
         """Return the mean with which the start of a drop is estimated.
 
@@ -250,59 +285,49 @@ class Watch:
         """
         if self._target is None:
             return self._baseline.mean
-        looked_at = self._baseline.looked_at.mean
-        return max(self._target + self._least_drop, 0.0 if looked_at is None else looked_at)
+        return max(self._target + self._least_drop, self._baseline.looked_at.mean or 0.0)
 
     def _change(
-        self,
-        kind: Literal["drop", "recovered"],
-        detector: ShiryaevRobertsEDetector,
-        history: Sequence[Sample],
-        *,
-        usual_mean: float,
-        further: bool = False,
+        self, detector: ShiryaevRobertsEDetector, history: Sequence[Sample], *, usual_mean: float
     ) -> tuple[Change, float]:
         """Return the change, and the upper end of the interval of the level since, without season and mix."""
-        # Samples before the detector's own belong to the baseline or the previous state.
-        remembered = list(history)[-detector.samples :]
-        measure, sign = self.measure, 1 if kind == "drop" else -1
-        usual = (self._fallen if further else self._baseline).usual
+        measure, recovered, further = self.measure, detector is self._upward, detector is self._further
+        sign, usual = -1 if recovered else 1, (self._fallen if further else self._baseline).usual
+        latest_first = list(history)[::-1]
         values = [
-            (measure.goodness(measure.amount(one.score)) - self._offset(one, usual), one.probability)
-            for one in reversed(history)
+            (measure.goodness(one.score) - self._offset(one, usual), one.probability) for one in latest_first
         ]
 
         def samples_since(most: int) -> int:
-            return samples_since_shift(
-                ((sign * value, 1 / probability) for value, probability in values[:most]),
-                normal_mean=sign * usual_mean,
-            )
+            weighted = ((sign * value, 1 / probability) for value, probability in values[:most])
+            return samples_since_shift(weighted, normal_mean=sign * usual_mean)
 
-        suspected = samples_since(detector.samples)
-        ends = WeightedSums.of(values[: suspected or len(remembered)]).interval(lowest=0, highest=1)
-        since = remembered[-suspected:]  # all of them if no start is found
-        current = estimate_of(measure, since)
-        baseline = self._goodness_estimate(self._fallen.basis) if further else self.baseline
+        # Samples before the detector's own belong to the baseline or the previous state.
+        remembered = min(detector.samples, len(values))
+        count = samples_since(remembered) or remembered
+        since = latest_first[:count]
+        ends = WeightedSums.of(values[:count]).interval(lowest=0, highest=1)
+        amounts = WeightedSums.of((measure.amount(one.score), one.probability) for one in since[::-1])
+        current = estimate(amounts, lowest=measure.lowest, highest=measure.highest)
+        baseline = self._reported(self._fallen.basis) if further else self.baseline
         if current is None or baseline is None or ends is None:
             raise AssertionError("a change is detected on a score, after the baseline")
-        began_at = since[0].occurred_at
-        learned = kind == "drop" and not further and self._target is None
-        learning = learned and self._has_learned_drop(samples_since)
-        latest_first = since[::-1]
-        worst = sorted(latest_first, key=lambda one: measure.goodness(measure.amount(one.score)))
+        learning = detector is self._downward and self._has_learned_drop(samples_since)
+        worst = sorted(since, key=lambda one: measure.goodness(one.score))
+        began_at = since[-1].occurred_at
         change = Change(
-            kind=kind,
+            kind="recovered" if recovered else "drop",
             measure=measure,
             further=further,
             baseline=baseline,
+            learning=learning,
             current=current,
             statistic=detector.statistic,
             threshold=detector.threshold,
             detector=detector.name,
             began_at=began_at,
             dropped_at=began_at if further else self.dropped_at or began_at,
-            or_earlier=len(since) == len(remembered) and (learning or len(remembered) < detector.samples),
-            learning=learning,
+            or_earlier=count == remembered and (learning or remembered < detector.samples),
             example_event_ids=tuple(one.event_id for one in worst[:EXAMPLES]),
         )
         return change, ends[1]
@@ -314,14 +339,15 @@ class Watch:
             sums.count < stretch + self._first
         ):  # the first drop, to which answers of the first look may belong
             stretch += self._first
-        return samples_since(stretch) > sums.count - self._baseline.basis.count + 1
+        return self._target is None and samples_since(stretch) > sums.count - self._baseline.basis.count + 1
 
-    def _goodness_estimate(self, sums: WeightedSums) -> Estimate | None:
+    def _reported(self, sums: WeightedSums) -> Estimate | None:
+        """Return the estimate of goodness in units of the amount."""
         found = estimate(sums, lowest=0, highest=1)
         if found is None:
             return None
-        low, high = sorted((self.measure.reported(found.low), self.measure.reported(found.high)))
-        return found.model_copy(update={"mean": self.measure.reported(found.mean), "low": low, "high": high})
+        mean, *ends = map(self.measure.reported, (found.mean, found.low, found.high))
+        return found.model_copy(update={"mean": mean, "low": min(ends), "high": max(ends)})
 
     def dump(self) -> dict[str, Any]:
         """Return the whole state as JSON values."""
@@ -340,25 +366,31 @@ class Watch:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned.
-
-        Raises:
-            ValueError, KeyError, TypeError, IndexError: The state has another form.
-        """
-        usual = usual_of(state["season"])
+        """Restore the state that `dump` returned."""
         self._season = Season(state["season"])
         self._mix = Mix([tuple(part) for part in state["mix"]], state["offsets"])
-        self._baseline.load(state["baseline"], usual)
-        self._fallen.load(state["fallen"], usual)
+        self._baseline.load(state["baseline"])
+        self._fallen.load(state["fallen"])
         self._downward.load(state["downward"])
         self._further.load(state["further"])
         self._upward = None
         if state["upward"] is not None:
             self._upward = ShiryaevRobertsEDetector(threshold=self.threshold)
             self._upward.load(state["upward"])
-        self._fallen_mean = float(state["fallen_mean"])
-        self._relief = float(state.get("relief", 0.0))
-        if "relief" not in state:
-            self._relieve_by_fallen()
+        self._fallen_mean, self._relief = float(state["fallen_mean"]), float(state["relief"])
         dropped_at = state["dropped_at"]
         self.dropped_at = None if dropped_at is None else datetime.fromisoformat(dropped_at)
+
+
+def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:
+    """Return mean and interval; None without scores."""
+    mean, ends = sums.mean, sums.interval(lowest=lowest, highest=highest)
+    if mean is None or ends is None:
+        return None
+    return Estimate(
+        mean=min(max(mean, ends[0]), ends[1]),  # rounding may put it slightly outside the scale
+        low=ends[0],
+        high=ends[1],
+        count=sums.count,
+        effective_count=sums.effective_count,
+    )

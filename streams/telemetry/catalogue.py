@@ -208,7 +208,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec(
         "judgestream_monitor_state_problems", "gauge", "problems",
         "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete "
-        "(series that learned again), too_large.",
+        "(a partition learned again), too_large.",
         ("reason",),
     ),
     Spec(

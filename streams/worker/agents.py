@@ -14,10 +14,9 @@ from streams.judging.endpoints import build_prices, check_prices, judge_endpoint
 from streams.judging.watch import JudgeWatch
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
-from streams.monitoring.agent import Forwarder
 from streams.monitoring.config import monitor_config
-from streams.monitoring.gauges import gauges_of
-from streams.monitoring.keeper import Keeper
+from streams.monitoring.partitions import Forwarder, PartitionMonitors
+from streams.monitoring.snapshot import gauges_of
 from streams.settings import EndpointSettings
 from streams.sinks.delivery import SinkAgent, open_sinks
 from streams.sinks.incidents import IncidentAgent
@@ -103,7 +102,7 @@ def _add_monitor(worker: Worker) -> None:
     settings, topics = worker.settings, worker.settings.topics
     worker.add(topics.scores, "observe", Forwarder(worker.output))
     reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
-    keeper = worker.keeper = Keeper(
+    monitors = worker.monitors = PartitionMonitors(
         monitor_config(settings.monitor, worker.judged_by, settings.metrics, explorer_url=explorer),
         worker.output,
         reader,
@@ -115,9 +114,9 @@ def _add_monitor(worker: Worker) -> None:
         tell=IncidentLog().tell,
         notes=worker.health.about_models,
     )
-    worker.add(topics.observations, "monitor", keeper)
-    worker.beside.append(keeper.attend)
-    worker.metrics.watch_monitor(lambda: gauges_of(keeper.snapshot(datetime.now(UTC))))
+    worker.add(topics.observations, "monitor", monitors)
+    worker.beside.append(monitors.attend)
+    worker.metrics.watch_monitor(lambda: gauges_of(monitors.snapshot(datetime.now(UTC))))
     for name, metric in worker.judged_by.items():
         worker.metrics.set_range(name, *metric.score_range)
 

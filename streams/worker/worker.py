@@ -27,7 +27,7 @@ from streams.kafka.recent import RecentResults
 from streams.kafka.topics.table import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
 from streams.kafka.transport.ranges import Move
-from streams.monitoring.keeper import Keeper
+from streams.monitoring.partitions import PartitionMonitors
 from streams.settings import Settings
 from streams.store.agent import StoreAgent
 from streams.store.views.explorer import Explorer, open_explorer
@@ -100,7 +100,7 @@ class Worker:
         """Return a message for each dependency, but the judge, that fails at present."""
         self.pool: EndpointPool | None = None
         """The judge's endpoints; None without the judge agent."""
-        self.keeper: Keeper | None = None
+        self.monitors: PartitionMonitors | None = None
         """Holds the monitors of the owned partitions; None without the monitor agent."""
         self.store: StoreAgent | None = None
         """Writes the verdict store; None without the store agent."""
@@ -124,7 +124,7 @@ class Worker:
             health=self.health,
             ranges={name: metric.score_range for name, metric in self.judged_by.items()},
             partitions=self.partitions,
-            monitor=lambda: None if self.keeper is None else self.keeper.snapshot(datetime.now(UTC)),
+            monitor=lambda: None if self.monitors is None else self.monitors.snapshot(datetime.now(UTC)),
         )
         """The data of the status page."""
         self.beside.append(self.standing.remember)
@@ -230,10 +230,10 @@ class Worker:
             # Unsent calls would not finish in time, or would be paid for in vain.
             self.pool.drain()
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
-        if self.keeper is not None:
+        if self.monitors is not None:
             # The partition's next owner reads again what is not saved in time.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.keeper.save(), min(timeout_seconds, KEEP_SECONDS))
+                await asyncio.wait_for(self.monitors.save(), min(timeout_seconds, KEEP_SECONDS))
 
     async def close(self) -> None:
         """Close what agents opened: judge, sinks and registry."""

@@ -83,7 +83,7 @@ class Season:
             head, self._weighted, *rows = ([float(number) for number in row] for row in state)
             self._hour = None if head[0] < 0 else int(head[0])
             self._open, self._squares = head[1:5], head[5:7]
-            self._precision = rows[-_SIZE:]  # an older version's state has a further row, see `usual_of`
+            self._precision = rows
         self._swings: dict[tuple[int, int], tuple[Waves, Swing]] = {}
         self._models: list[tuple[float, list[float], list[list[float]]]] = []
 
@@ -182,13 +182,6 @@ class Season:
 def step_of(at_seconds: float) -> int:
     """Return the number of a time's quarter of an hour in the week."""
     return int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS)
-
-
-def usual_of(state: Sequence[Sequence[float]]) -> Waves:
-    """Return the mean waves of all traffic from the state of an older version, which has their sums."""
-    if len(state) < _SIZE + 3 or not state[2][0]:
-        return EVEN
-    return tuple(value / state[2][0] for value in state[2])
 
 
 @lru_cache(maxsize=16)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from math import cos, pi
@@ -8,12 +7,12 @@ from random import Random
 
 import pytest
 
+from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
-from streams.monitoring.watch import Change
+from streams.monitoring.watch import Change, Sample
 from tests.streams.randomness import seeded
-from tests.streams.results import START
+from tests.streams.results import START, at, scored
 
 GOOD = [5] * 14 + [4] * 4 + [3, 1]  # mean 4.5, 5% of at most 2
 RULES = MonitorConfig(labels=("app",)).rules("relevance")
@@ -90,6 +89,8 @@ def test_a_change_of_the_mix_is_not_a_drop() -> None:
     assert run(series, mixed(0.2), range(2000), random) == []
     changes = run(series, mixed(0.8), range(2000, 2600), random)
     assert {change.measure.name for _, change in changes} == {"mix"}
+    alert = build_alert(changes[0][1], SeriesKey("relevance", "f", ()), scored(1, 5), at(9_999))
+    assert "UTC, because the mix of labels changed, not within any label value; judge" in alert.summary
     assert series.mean.state == "watching"
     # Both apps lower by a point: this is a drop.
     worse = run(
@@ -199,7 +200,7 @@ def test_an_edited_sampling_rule_is_not_a_drop() -> None:
             policy, rate = ("before", 0.05) if number < 800 else ("after", 0.004)
             score, rate, stratum = judged(random, rate)
             series.add(Sample(f"e{number}", score, rate, START, policy, stratum), START)
-        assert series.state == "watching"
+        assert series.mean.state == "watching"
 
 
 def test_one_answer_of_an_enormous_weight_does_not_silence_the_alarm_for_ever() -> None:
@@ -235,22 +236,3 @@ def test_a_repaired_fall_has_soon_recovered(after: int) -> None:
     assert [change.kind for _, change in fallen] == ["drop"]
     repaired = run(series, good, range(3000, 3400), random)
     assert [change.kind for _, change in repaired] == ["recovered"]
-
-
-def test_a_state_of_an_older_version_continues_while_dropped() -> None:
-    """Its baselines have no times and its drop no relief: both are derived."""
-    random, rules = seeded(8), MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance")
-    series = Series(rules)
-    run(series, good, range(2000), random)
-    run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(2000, 2400), random)
-    old = json.loads(json.dumps(series.dump()))
-    for watch in old["watches"].values():
-        del watch["relief"]
-        watch["season"].insert(2, [0.0] * 13)
-        for baseline in (watch["baseline"], watch["fallen"]):
-            del baseline["times"], baseline["usual"]
-    old["weights"] = [["", 1.0]]
-    series = Series(rules)
-    series.load(old)
-    assert series.mean.state == "dropped"
-    assert [change.kind for _, change in run(series, good, range(2400, 2700), random)] == ["recovered"]

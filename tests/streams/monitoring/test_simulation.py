@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from schemas import Alert
-from streams.monitoring.monitor import Monitor, MonitorConfig
-from streams.monitoring.sample import Sample
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor
 from streams.monitoring.series import Series
-from streams.monitoring.watch import Change
+from streams.monitoring.watch import Change, Sample
 from tests.streams.randomness import seeded
 from tests.streams.results import START, scored
 

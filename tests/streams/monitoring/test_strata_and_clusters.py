@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from streams.monitoring.alerts import SeriesKey
-from streams.monitoring.clusters import IDLE_SECONDS, LONGEST_SECONDS, MOST_KNOWN, MOST_OPEN
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
-from streams.monitoring.sample import Sample
-from streams.monitoring.series import Series
+from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS, MOST_KNOWN, MOST_OPEN, Series
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.strata import Traffic, estimate_strata
+from streams.monitoring.watch import Sample
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored
 
@@ -201,25 +198,6 @@ def test_the_state_of_clusters_and_strata_is_restored() -> None:
     assert json.dumps(series.dump()) == json.dumps(whole.dump())
     late = samples[-1].occurred_at
     assert (series.window(late), series.recent) == (whole.window(late), whole.recent)
-
-
-def test_a_state_of_the_first_version_is_read() -> None:
-    """A state without strata and clusters continues: baseline, history and window are there."""
-    saved = json.loads(
-        Path(__file__).with_name("state_of_the_first_version.json").read_text(encoding="utf-8")
-    )
-    monitor = Monitor(MonitorConfig(labels=(), baseline_samples=10))
-    for (metric, fingerprint, labels), state in saved:
-        monitor.load(SeriesKey(metric, fingerprint, tuple(labels)), state)
-    (series,) = monitor.snapshot(at(41)).series
-    assert series.mean.baseline is not None
-    assert series.window is not None
-    assert (series.scored, series.window.count) == (40, 40)
-    alerts = [one for n in range(41, 141) for one in monitor.observe(scored(n, 1, labels={}), at(n))]
-    assert {one.measure for one in alerts} >= {"mean"}
-    (series,) = monitor.snapshot(at(141)).series
-    assert series.window is not None
-    assert series.window.count == 140
 
 
 def test_a_part_without_a_baseline_before_the_drop_shows_none_from_it() -> None:

@@ -51,7 +51,7 @@ async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[
     read = {name for agent in worker.app.agents.values() for name in agent.channel.topics}
     assert read == topics
     assert len(worker.pipelines) == len(topics)
-    assert (worker.keeper is not None) == ("monitor" in agents)
+    assert (worker.monitors is not None) == ("monitor" in agents)
     await worker.close()
 
 
@@ -74,16 +74,16 @@ async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
 ) -> None:
     """The monitor's state is saved at the end, within a time limit."""
     worker = wired(["monitor"])
-    assert worker.keeper is not None
+    assert worker.monitors is not None
     kept = []
 
     async def save() -> None:
         kept.append(True)
 
-    monkeypatch.setattr(worker.keeper, "save", save)
+    monkeypatch.setattr(worker.monitors, "save", save)
     await worker.finish(1.0)
     assert kept == [True]
-    monkeypatch.setattr(worker.keeper, "save", asyncio.Event().wait)
+    monkeypatch.setattr(worker.monitors, "save", asyncio.Event().wait)
     assert KEEP_SECONDS > 0.05
     await asyncio.wait_for(worker.finish(0.05), 60)
     await worker.close()

@@ -4,7 +4,7 @@ from math import cos, pi
 
 import pytest
 
-from streams.monitoring.statistics.season import EVEN, Season, step_of, usual_of, waves
+from streams.monitoring.statistics.season import EVEN, Season, step_of, waves
 from tests.streams.randomness import seeded
 
 DAY = 86_400.0
@@ -63,16 +63,6 @@ def test_a_swing_is_relative_to_the_traffic_that_it_is_asked_for() -> None:
     season, noon = fed(14, swing=0.05), MIDNIGHT + 14.5 * DAY
     assert season.swing(noon, waves(step_of(MIDNIGHT))).offset == pytest.approx(-0.1, abs=0.03)
     assert season.swing(noon, waves(step_of(noon))).offset == 0
-
-
-def test_the_state_of_an_older_version_is_read_with_its_sums_of_traffic() -> None:
-    one = fed(2, swing=0.05)
-    head, weighted, *precision = one.state
-    traffic = [4 * wave for wave in waves(step_of(MIDNIGHT))]
-    old = [head, weighted, traffic, *precision]
-    assert usual_of(old) == pytest.approx(waves(step_of(MIDNIGHT)))
-    assert usual_of(one.state) == EVEN
-    assert Season(old).state == one.state
 
 
 def test_a_fall_in_the_open_hour_can_be_left_out() -> None:

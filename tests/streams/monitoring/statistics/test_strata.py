@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.monitoring.statistics.weights import (
+from streams.monitoring.statistics.strata import (
     FORGET_AFTER,
     LONGEST_WAIT,
     MOST_POLICIES,
@@ -46,12 +46,6 @@ def test_a_stratum_that_never_comes_is_awaited_for_a_bounded_time() -> None:
     assert shares == [0] * LONGEST_WAIT + [1]
 
 
-def test_two_edits_in_a_row_await_what_the_first_did() -> None:
-    weights = known(down=1, rest=100)
-    assert weights.share("b", "down", 1) == 0
-    assert [weights.share("c", "down", 1) for _ in range(3)] == [0, 0, 0]
-
-
 def test_a_lowered_policy_begins_with_the_scale_of_its_base_over_the_factor() -> None:
     """Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a weight of 4 has share 1/10."""
     weights = known("p", down=1, rest=10)
@@ -81,14 +75,6 @@ def test_a_weight_that_keeps_coming_is_not_forgotten_between() -> None:
 def test_a_stratum_that_is_rarely_judged_is_not_forgotten_for_others() -> None:
     weights = known(down=1, rest=1000)
     assert {weights.share("a", "down", 1) for _ in range(5000)} == {0.001}
-
-
-def test_pairs_of_an_older_version_are_read() -> None:
-    """Its weight stands for the first stratum that is seen."""
-    weights = RelativeWeights()
-    weights.load([["a", 50.0]])
-    assert weights.share("a", "down", 1) == 0.02
-    assert weights.share("b", "down", 1) == 0
 
 
 samples = st.tuples(

@@ -1,0 +1,400 @@
+"""A monitor for each partition of observations assigned to this worker, with its saved state.
+
+Results are keyed by event, so each worker reads a share of a metric's results. A monitor needs all of them,
+so they are forwarded as observations, keyed by metric: all of a metric are in one partition, in order. A
+monitor's alerts depend on that order alone, so they do not depend on the number of workers or on rebalances.
+
+The state in a compacted topic is a shortcut: observations that it lacks are read again, and all that are kept
+if one of its records is lost or damaged. A save writes each changed series under a new key, and then the
+mark, which names the record of every series. So the state is that of the last complete save.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+import zlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any, Final
+
+import structlog
+from pydantic import ValidationError
+
+from judge.errors import DrainingError
+from schemas import RESULT, Alert, Failed, Scored, Unscored
+from streams.errors import SettingsError, TooLargeError
+from streams.kafka.output import Output
+from streams.kafka.reader import TopicReader
+from streams.kafka.record import Record, moment
+from streams.monitoring.alerts import SeriesKey
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor
+from streams.monitoring.snapshot import MonitorSnapshot, StateProblem
+
+_log = structlog.stdlib.get_logger(__name__)
+
+SAVE_SECONDS: Final = 60.0
+SAVE_OBSERVATIONS: Final = 2_000
+"""State is saved after this time or number of observations; after a kill, later ones are read again."""
+REMEMBERED_OBSERVATIONS: Final = 20_000
+"""Observations before the state whose ids are read again, so that a repeated result counts once."""
+WARM_UP_RESULTS: Final = 100_000
+"""Number of latest results from which a monitor without state learns."""
+LOOK_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = (1.0, 30.0)
+"""First and longest pause before an observation is tried again, because the broker fails."""
+STATE_VERSION: Final = 3
+"""A state of another version is not read: the monitor learns again from the observations."""
+_STEP: Final = 200
+"""Observations to read again between yields to the event loop."""
+
+
+class Forwarder:
+    """Forwards live results as observations."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    async def handle(self, record: Record) -> None:
+        """Forward one record of the scores topic."""
+        result = _result(record)
+        if result is not None and result.replay_id is None:  # a replayed judgement is no live result
+            await self._out.observation(result)
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        """Skip a result that could not be forwarded; the pipeline has logged it."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """The monitor of one partition, and its next offset."""
+
+    monitor: Monitor
+    next: int = 0
+    cold: bool = True
+    """Whether it started without state, so that results of an earlier release may remain to learn from."""
+    metrics: set[str] = field(default_factory=set)
+    """If it is cold, the metrics observed so far."""
+    ahead: bool = False
+    """Whether its state was ahead of the topic, so that alerts of earlier observations may be unpublished."""
+    heard: float = 0.0
+    """The latest timestamp of its observations, seconds since the epoch."""
+    saved: dict[SeriesKey, str] = field(default_factory=dict)
+    """The key of each series' saved record."""
+    stale: set[str] = field(default_factory=set)
+    """Keys of saved records that no mark names any more."""
+    unsaved: int = 0
+    saved_at: float = field(default_factory=time.monotonic)
+
+
+class PartitionMonitors:
+    """Passes observations to monitors, publishes their alerts and saves their state.
+
+    Args:
+        past: Reads the topics again: observations, states, and the scores for a monitor without state.
+        finished: Returns the offsets before which the results of each partition of scores are forwarded.
+        tell: Logs an alert; returns the id of its incident, None if it is not known.
+        notes: Returns what the text of an alert must say besides, such as a judge that changed its model.
+    """
+
+    def __init__(
+        self,
+        config: MonitorConfig,
+        out: Output,
+        past: TopicReader,
+        *,
+        observations: str,
+        states: str,
+        scores: str,
+        finished: Callable[[], Awaitable[Mapping[int, int]]],
+        assigned: Callable[[], Collection[int]],
+        tell: Callable[[Alert], str | None] = lambda _: None,
+        notes: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self._config = config
+        self._out = out
+        self._past = past
+        self._observations = observations
+        self._states = states
+        self._scores = scores
+        self._finished = finished
+        self._assigned = assigned
+        self._tell = tell
+        self._notes = notes
+        self._held: dict[int, _Held] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._problems: Counter[StateProblem] = Counter()
+
+    def snapshot(self, now: datetime) -> MonitorSnapshot:
+        """Return the states of all series in assigned partitions."""
+        owned = set(self._assigned())
+        parts = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
+        return MonitorSnapshot.merged(parts, now, self._problems)
+
+    async def handle(self, record: Record) -> None:
+        """Handle one observation; all earlier ones of its partition have been handled.
+
+        After an error of the broker it is tried again, from the saved state, until the partition is revoked
+        (`DrainingError`): none is acknowledged before its alerts are published.
+        """
+        pause, longest = RETRY_SECONDS
+        async with self._lock(record.partition):
+            while True:
+                try:
+                    return await self._take(record)
+                except SettingsError:
+                    raise  # no retry helps: the worker stops
+                except Exception as error:
+                    self._held.pop(record.partition, None)
+                    if record.partition not in self._assigned():
+                        raise DrainingError("the partition of observations was revoked") from error
+                    _log.warning(
+                        "an observation waits: the monitor cannot go on; retrying", error=repr(error)
+                    )
+                except BaseException:
+                    # The monitor counted it, but its alerts were not published: restart from the saved state.
+                    self._held.pop(record.partition, None)
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        """Do nothing: `handle` itself tries again."""
+
+    async def _take(self, record: Record) -> None:
+        held = self._held.get(record.partition) or await self._restore(record.partition)
+        if held.next < record.offset:
+            # Another worker observed these and published their alerts, but did not save the state.
+            await self._observe_again(held, record.partition, record.offset)
+        self._held[record.partition] = held
+        if record.offset >= held.next:  # else it is in the state, which is saved after alerts are published
+            await self._publish(await self._observe(held, record))
+            held.next = record.offset + 1
+
+    async def _publish(self, alerts: list[Alert]) -> None:
+        for alert in alerts:
+            summary = "; ".join((alert.summary, *self._notes()))
+            known = alert.model_copy(update={"summary": summary})
+            known = known.model_copy(update={"incident_id": self._tell(known)})
+            try:
+                await self._out.alert(known)
+            except TooLargeError as error:
+                _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
+
+    async def attend(self) -> None:
+        """Every few seconds, start new partitions, drop revoked ones and save due state."""
+        while True:
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001 - retried by the next round
+                _log.exception("the monitor's state could not be read or saved; retrying")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        owned = set(self._assigned())
+        for number in owned | set(self._held):
+            async with self._lock(number):
+                if number not in owned:
+                    self._held.pop(number, None)
+                elif number not in self._held:
+                    self._held[number] = await self._restore(number)
+                else:
+                    held = self._held[number]
+                    waited = time.monotonic() - held.saved_at >= SAVE_SECONDS
+                    if held.unsaved and (waited or held.unsaved >= SAVE_OBSERVATIONS):
+                        await self._save(number, held)
+
+    def _lock(self, number: int) -> asyncio.Lock:
+        return self._locks.setdefault(number, asyncio.Lock())
+
+    # Observing
+
+    async def _observe(self, held: _Held, record: Record) -> list[Alert]:
+        held.heard = max(held.heard, record.timestamp or 0.0)
+        result = _result(record)
+        if result is None:
+            return []
+        if held.cold and result.metric not in held.metrics:
+            await self._warm_up(held.monitor, record.partition, result.metric)
+            held.metrics.add(result.metric)
+        held.unsaved += 1
+        # The record's own time, so that observing it again gives the same result.
+        return _observe(held.monitor, result, moment(record.timestamp) or result.times.judged_at)
+
+    async def _observe_again(self, held: _Held, number: int, end: int) -> None:
+        publish, held.ahead = held.ahead, False
+        async for record in self._past.read(self._observations, {number: (held.next, end)}):
+            alerts = await self._observe(held, record)
+            if publish:
+                await self._publish(alerts)
+            if record.offset % _STEP == 0:
+                await asyncio.sleep(0)
+        _log.info("monitor has caught up", partition=number, observations=end - held.next)
+        held.next = end
+
+    async def _warm_up(self, monitor: Monitor, partition: int, metric: str) -> None:
+        """Learn from committed results that are not among the observations, left by an earlier release.
+
+        Results being forwarded are in both sets, waiting ones in neither, so repeating this gives the same.
+        """
+        finished = await self._finished()
+        observed = set()
+        async for record in self._past.read(self._observations, {partition: (0, sys.maxsize)}):
+            result = _result(record)
+            if result is not None and result.metric == metric:
+                observed.add(result.result_id)
+        before = []
+        for number, end in finished.items():
+            async for record in self._past.read(self._scores, {number: (0, end)}):
+                result = _result(record)
+                if result is not None and result.metric == metric and result.result_id not in observed:
+                    before.append(result)
+        before.sort(key=lambda result: (result.times.judged_at, result.result_id))
+        for count, result in enumerate(before[-WARM_UP_RESULTS:]):
+            _observe(monitor, result, result.times.judged_at)
+            if count % _STEP == 0:
+                await asyncio.sleep(0)
+        if before:
+            _log.info("monitor has learned from earlier results", metric=metric, results=len(before))
+
+    # The saved state
+
+    async def _restore(self, number: int) -> _Held:
+        """Return a partition's monitor with the saved state; a new one if there is none, or a damaged one."""
+        records: dict[str, bytes] = {}
+        mark, prefix = f"[{number}]", f"[{number}, "
+        async for record in self._past.read(self._states):
+            key = (record.key or b"").decode(errors="replace")
+            if record.value is None:
+                records.pop(key, None)
+            elif key == mark or key.startswith(prefix):
+                records[key] = record.value
+        held = _Held(Monitor(self._config), stale=records.keys() - {mark})
+        if mark not in records:
+            return held
+        try:
+            kept = _unpack(records[mark])
+            held = _Held(Monitor(self._config), int(kept["next"]), cold=False, heard=float(kept["heard"]))
+            for metric, fingerprint, labels, key in kept["series"]:
+                series = SeriesKey(metric, fingerprint, tuple((name, value) for name, value in labels))
+                held.monitor.load(series, _unpack(records[key]))
+                held.saved[series] = key
+            held.stale = records.keys() - {mark, *held.saved.values()}
+        except Exception as error:  # noqa: BLE001 - any form
+            self._problems["incomplete"] += 1
+            _log.warning(
+                "the monitor's state cannot be read; it learns again", partition=number, error=repr(error)
+            )
+            return _Held(Monitor(self._config), stale=records.keys() - {mark})
+        await self._read_before(held, number)
+        _log.info("monitor continues", partition=number, series=len(held.saved), offset=held.next)
+        return held
+
+    async def _read_before(self, held: _Held, number: int) -> None:
+        """Remember the results of the observations before the state.
+
+        An observation later than all that the state includes is not in it: then the topic is another one.
+        """
+        saved = held.next
+        held.next = min(saved, (await self._past.ends(self._observations)).get(number, 0))
+        start, end, heard = max(held.next - REMEMBERED_OBSERVATIONS, 0), held.next, held.heard
+        count = 0
+        async for record in self._past.read(self._observations, {number: (start, end)}):
+            if (record.timestamp or 0.0) > heard:
+                held.next = min(held.next, record.offset if count else 0)
+                continue
+            count += 1
+            result = _result(record)
+            if result is not None:
+                held.monitor.remember(result.result_id)
+            if count % _STEP == 0:
+                await asyncio.sleep(0)
+        if held.next < saved:
+            self._problems["ahead"] += 1
+            held.ahead, held.unsaved = True, 1
+            _log.warning(
+                "the monitor's state is ahead of the observations, which were recreated or restored; "
+                "continuing where they differ",
+                partition=number,
+                state=saved,
+                observations=held.next,
+            )
+
+    async def save(self) -> None:
+        """Save the changed state of every partition."""
+        for number in list(self._held):
+            async with self._lock(number):
+                held = self._held.get(number)
+                if held is not None and held.unsaved:
+                    await self._save(number, held)
+
+    async def _save(self, number: int, held: _Held) -> None:
+        changed, held.monitor.changed = held.monitor.changed, set()
+        saved, mark_key, suffix = dict(held.saved), f"[{number}]", token_hex(8)
+        try:
+            for series in changed:
+                saved.pop(series, None)
+                state = held.monitor.dump(series)
+                if state is None:
+                    continue
+                key = json.dumps([number, *astuple(series), suffix])
+                held.stale.add(key)
+                try:
+                    await self._out.monitor_state(key.encode(), await asyncio.to_thread(_pack, state))
+                except TooLargeError as error:
+                    self._problems["too_large"] += 1
+                    _log.warning("the state of a series is too large to save", key=key, error=str(error))
+                else:
+                    saved[series] = key
+            listed = [[*astuple(series), key] for series, key in saved.items()]
+            mark = {"next": held.next, "heard": held.heard, "series": listed}
+            await self._out.monitor_state(mark_key.encode(), _pack(mark))
+        except BaseException:
+            held.monitor.changed |= changed
+            raise
+        held.stale = (held.stale | set(held.saved.values())) - set(saved.values())
+        held.saved, held.unsaved, held.saved_at = saved, 0, time.monotonic()
+        for key in sorted(held.stale):
+            await self._out.monitor_state(key.encode(), None)
+            held.stale.remove(key)
+
+
+def _observe(monitor: Monitor, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
+    """Let a monitor observe a result; one that fails, and would each time, must not blind its series."""
+    try:
+        return monitor.observe(result, now.astimezone(UTC))
+    except Exception:  # noqa: BLE001 - logged
+        _log.exception("an observation is skipped", event_id=result.event_id, metric=result.metric)
+        return []
+
+
+def _result(record: Record) -> Scored | Unscored | Failed | None:
+    try:
+        return RESULT.validate_json(record.value or b"")
+    except ValidationError:
+        # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
+        _log.warning(
+            "record is not a result; skipped",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+        return None
+
+
+def _pack(content: Mapping[str, Any]) -> bytes:
+    text = json.dumps({"version": STATE_VERSION, **content}, separators=(",", ":"))
+    return zlib.compress(text.encode())
+
+
+def _unpack(value: bytes) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(zlib.decompress(value))
+    if content["version"] != STATE_VERSION:
+        raise ValueError(f"a state must be of version {STATE_VERSION}, got {content['version']}")
+    return content
