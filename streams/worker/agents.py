@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+import structlog
+
+from schemas import Alert
 from streams.errors import SettingsError
+from streams.intake.agent import Intake
+from streams.intake.from_settings import (
+    joining_bounds,
+    json_reader,
+    metric_routes,
+    open_registry,
+    reading_policy,
+    sampling_policy,
+    trace_reader,
+)
+from streams.intake.joining.conversations import ConversationIntake
+from streams.intake.joining.gathering import Joining
+from streams.intake.joining.traces import TraceIntake
+from streams.intake.pushdown import PushDown, TracePushDown, TraceSampler, push_down
+from streams.intake.reading.beside import read_beside
+from streams.intake.selector import Selector
 from streams.judging.agent import JudgeAgent
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
+from streams.kafka.transport import Room
 from streams.monitoring.config import monitor_config
 from streams.monitoring.partitions import Forwarder, PartitionMonitors
 from streams.monitoring.snapshot import gauges_of
-from streams.settings import EndpointSettings
+from streams.settings import EndpointSettings, JudgeSettings
+from streams.settings.metrics import Unit
 from streams.sinks.delivery import SinkAgent, open_sinks
 from streams.sinks.incidents import IncidentAgent
 from streams.store.agent import StoreAgent
-from streams.worker.intake import make_intake
-from streams.worker.notices import IncidentLog, tell_judge
+from streams.store.views.card import Folding
 from streams.worker.worker import Worker
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 def add_agents(worker: Worker) -> None:
@@ -41,29 +65,63 @@ def add_agents(worker: Worker) -> None:
 
 def _add_intake(worker: Worker) -> None:
     """Add the agent that turns records into tasks."""
-    topic = worker.settings.topics.events
-    made = make_intake(
-        worker.settings,
-        metrics=worker.judged_by,
-        output=worker.output,
+    settings, topic = worker.settings, worker.settings.topics.events
+    otlp = settings.ingest.format == "otlp"
+    ingest, bounds = json_reader(settings.ingest), joining_bounds(settings.ingest)
+    reading = reading_policy(settings)
+    registry = None if otlp else open_registry(settings.ingest.registry, worker.env)
+    if registry is not None:
+        worker.closing.append(registry.close)
+        worker.troubles.append(partial(_trouble, registry.client, "waiting for the schema registry: "))
+    read = partial(ingest.read, unpack=None if registry is None else registry.json, beside=read_beside)
+    joining = Joining(
         counts=worker.metrics,
-        spending=worker.spending,
-        agents=worker.agents,
-        env=worker.env,
-        consumer=worker.consumer,
+        bounds=bounds,
+        past=TopicReader(settings.kafka),
+        polled=lambda topic, partition: (of := worker.consumer()) and of.polled(topic, partition),
+        is_member=lambda: (of := worker.consumer()) is not None and of.is_member,
     )
-    worker.before_finish.append(made.release)
-    if made.registry is not None:
-        worker.closing.append(made.registry.close)
-        waiting = partial(_trouble, made.registry.client, "waiting for the schema registry: ")
-        worker.troubles.append(waiting)
-    if made.room is not None:
-        worker.plan.rooms = {**worker.plan.rooms, topic: made.room}
-    worker.add(topic, "intake", made.part)
-    if made.predicate is not None:
-        worker.plan.predicates = {topic: made.predicate}
-        skipped = made.predicate.skipped
+    policy, rate_factor = sampling_policy(settings.sampling), _rate_factor(worker)
+
+    def intake(unit: Unit) -> Intake:
+        selector = Selector(policy, metric_routes(settings, unit), worker.judged_by, rate_factor=rate_factor)
+        return Intake(read=read, selector=selector, output=worker.output, counts=worker.metrics)
+
+    events = intake("event")
+    part: Intake | TraceIntake | ConversationIntake = events
+    predicate: PushDown | TracePushDown | None = push_down(reading, ingest)
+    joins = bool(metric_routes(settings, "conversation"))
+    if otlp:
+        reader = trace_reader(settings.ingest)
+        part = TraceIntake(reader=reader, sampler=TraceSampler(reading), intake=events, joining=joining)
+        predicate = None if reading.keeps_all else TracePushDown(reading, reader)
+        joins = reader.unit == "trace"
+        worker.before_finish.append(part.release)
+    elif joins:
+        part = ConversationIntake(read=read, events=events, whole=intake("conversation"), joining=joining)
+        worker.before_finish.append(part.release)
+    if joins:
+        # More than the limit on open groups, so that reading never waits for unread records of one.
+        room = Room(records=32 * bounds.groups, bytes=2 * bounds.size)
+        worker.plan.rooms = {**worker.plan.rooms, topic: room}
+    worker.add(topic, "intake", part)
+    if predicate is not None:
+        worker.plan.predicates = {topic: predicate}
+        skipped = predicate.skipped
         worker.metrics.watch_skips(lambda: {str(reason): count for reason, count in skipped.items()})
+
+
+def _rate_factor(worker: Worker) -> Callable[[], Fraction] | None:
+    """Return the function that lowers sampling rates by spending, which is known only next to the judge."""
+    spending = worker.spending
+    if worker.settings.judge.budget.when_spent == "defer" or not spending.limits:
+        return None
+    if "judge" not in worker.agents:
+        why = "because each worker counts its own spending; run them together, or use defer"
+        raise SettingsError(
+            [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
+        )
+    return spending.rate_factor
 
 
 def _trouble(dependency: Any, words: str) -> list[str]:
@@ -77,13 +135,13 @@ def _add_judge(worker: Worker) -> None:
     if given is None:
         endpoints = judge_endpoints(settings.judge, worker.env, settings.metrics)
         check_prices(settings.judge, endpoints)
-        tell_judge(settings.judge, endpoints)
+        _tell_judge(settings.judge, endpoints)
     prices = build_prices(endpoints)
     watch = JudgeWatch(worker.metrics, prices=prices, book=worker.spending.book)
     stack = open_stack(settings.judge, endpoints, chat=given, prices=prices, observer=watch)
     worker.pool = stack.pool
     worker.closing.append(stack.close)
-    if worker.spending.limits.any:
+    if worker.spending.limits:
         worker.metrics.watch_budget(worker.spending.spent_ratio)
     agent = JudgeAgent(
         judges=metric_judges(stack, worker.judged_by, settings.metrics if given is None else {}),
@@ -95,6 +153,19 @@ def _add_judge(worker: Worker) -> None:
     for metric in worker.judged_by:
         handle = partial(agent.handle, metric=metric)
         worker.add(settings.topics.task_topic(metric), f"judge-{metric}", agent, handle)
+
+
+def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
+    """Log the endpoints in order of preference. Only hosts are logged: the query of a URL may hold a key."""
+    _log.info(
+        "judge",
+        endpoints=[
+            f"{one.name}: {one.model} at {urlsplit(one.base_url).netloc.rpartition('@')[2]}"
+            for one in endpoints
+        ],
+        max_in_flight=judge.max_in_flight,
+        timeout_seconds=judge.timeout_seconds,
+    )
 
 
 def _add_monitor(worker: Worker) -> None:
@@ -119,6 +190,25 @@ def _add_monitor(worker: Worker) -> None:
     worker.metrics.watch_monitor(lambda: gauges_of(monitors.snapshot(datetime.now(UTC))))
     for name, metric in worker.judged_by.items():
         worker.metrics.set_range(name, *metric.score_range)
+
+
+class IncidentLog:
+    """Logs alerts as incidents: a warning when one begins, and one when it is over; its parts at info."""
+
+    def __init__(self) -> None:
+        self._folding = Folding()
+
+    def tell(self, alert: Alert) -> str | None:
+        """Log an alert of this worker's monitors; return the id of its incident, as far as it is known."""
+        step, incident, words = self._folding.add(alert)
+        if step == "began":
+            further = {} if alert.link is None else {"link": alert.link}
+            _log.warning("incident", incident=incident, summary=words, **further)
+        elif step == "over":
+            _log.warning("incident is over", incident=incident, summary=words)
+        else:
+            _log.info("incident goes on", incident=incident, change=step, part=words)
+        return incident
 
 
 def _add_sinks(worker: Worker) -> None:

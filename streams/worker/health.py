@@ -16,85 +16,61 @@ STUCK_LOOP_SECONDS: Final = 60.0
 """Limit for the delivery loop, which turns at least once a second; a rebalance may delay it."""
 STUCK_AGENT_SECONDS: Final = 900.0
 """An agent with records in flight that finishes none for this long, and waits for no dependency, is stuck."""
-
-
 SILENT_SECONDS: Final = 12.0
-"""Four heartbeats of 3 s, the default; `/readyz` reports within 15 s of the coordinator's last response."""
-
-
+"""Four heartbeats of 3 s; `/readyz` reports within 15 s of the coordinator's last response."""
 TOLD_FOR: Final = timedelta(days=1)
 """How long a note names a changed model."""
 
 
 class Loop(Protocol):
-    """The delivery loop: the part of `streams.kafka.transport.Consumer` that is used here."""
+    """The delivery loop: the consumer, or the store if it runs alone. Times are on the monotonic clock."""
 
     @property
-    def last_turn(self) -> float | None:
-        """Time of the last turn, on the monotonic clock; None before its start."""
+    def last_turn(self) -> float | None: ...  # None before its start
 
     @property
-    def assigned(self) -> bool:
-        """Whether the group has assigned partitions."""
+    def assigned(self) -> bool: ...  # whether the group has assigned partitions
 
     @property
-    def coordinator_answered(self) -> float | None:
-        """Time of the coordinator's last response, on the monotonic clock; None before the first request."""
+    def coordinator_answered(self) -> float | None: ...  # None before the first request
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a health check."""
+    """The result of a health check: why it failed, and notes, which do not affect `ok`."""
 
     ok: bool
     reasons: tuple[str, ...] = ()
-    """Why it failed; a message each."""
     notes: tuple[str, ...] = ()
-    """Further messages, which do not affect `ok`."""
 
 
+def _nothing() -> None:
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
 class Health:
-    """Checks the parts of one worker.
+    """Checks the parts of one worker, each of which says what it waits for, or None."""
 
-    Args:
-        loop: Returns the delivery loop; None before it exists.
-        judge_trouble: Returns why the judge is unavailable; None if it is available or not used here.
-        deferred: Returns why tasks are deferred; None if they are not.
-        store_trouble: Returns why the verdict store is not written; None if it is, or is not used here.
-        citations: Returns a note on the answers' citations; None without one.
-        now: The monotonic clock, in seconds.
-    """
-
-    def __init__(
-        self,
-        *,
-        loop: Callable[[], Loop | None],
-        agents: Sequence[Pipeline],
-        judge_trouble: Callable[[], str | None],
-        broker_trouble: Callable[[], Sequence[str]],
-        endpoints: Callable[[], Sequence[EndpointState]] = tuple,
-        silent_seconds: float = SILENT_SECONDS,
-        deferred: Callable[[], str | None] = lambda: None,
-        store_trouble: Callable[[], str | None] = lambda: None,
-        citations: Callable[[], str | None] = lambda: None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._loop = loop
-        self._agents = agents
-        self.judge_trouble = judge_trouble
-        self._broker_trouble = broker_trouble
-        self.endpoints = endpoints
-        self._silent_seconds = silent_seconds
-        self.deferred = deferred
-        self._store_trouble = store_trouble
-        self._citations = citations
-        self._now = now
-        self.stopping = False
+    loop: Callable[[], Loop | None]
+    agents: Sequence[Pipeline]
+    judge_trouble: Callable[[], str | None]
+    broker_trouble: Callable[[], Sequence[str]]
+    endpoints: Callable[[], Sequence[EndpointState]] = tuple
+    silent_seconds: float = SILENT_SECONDS
+    deferred: Callable[[], str | None] = _nothing
+    """Returns why tasks are deferred."""
+    store_trouble: Callable[[], str | None] = _nothing
+    """Returns why the verdict store is not written."""
+    citations: Callable[[], str | None] = _nothing
+    """Returns a note on the answers' citations."""
+    now: Callable[[], float] = time.monotonic
+    stopping: bool = False
 
     def alive(self) -> Report:
         """Report whether a restart would not help: everything progresses or waits for a dependency."""
         reasons = []
-        loop, now = self._loop(), self._now()
+        loop, now = self.loop(), self.now()
         # There is no loop before the first assignment; waiting for a broker or a group is not being stuck.
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
@@ -103,9 +79,9 @@ class Health:
             self.judge_trouble() is not None
             or self.deferred() is not None
             or self._coordinator_silent() is not None
-            or bool(self._broker_trouble())
+            or bool(self.broker_trouble())
         )
-        for agent in self._agents:
+        for agent in self.agents:
             quiet = now - agent.last_finished
             if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
                 reasons.append(
@@ -117,7 +93,7 @@ class Health:
     def ready(self) -> Report:
         """Report whether the worker can work now."""
         reasons = []
-        loop = self._loop()
+        loop = self.loop()
         if self.stopping:
             reasons.append("stopping")
         if loop is None or not loop.assigned:
@@ -129,9 +105,9 @@ class Health:
         silent = self._coordinator_silent()
         if silent is not None:
             reasons.append(silent)
-        reasons += self._broker_trouble()
+        reasons += self.broker_trouble()
         # Notes do not affect readiness: answers are judged without budget, store or citations.
-        notes = (self.deferred(), self._store_trouble(), self._citations(), *self._about_endpoints())
+        notes = (self.deferred(), self.store_trouble(), self.citations(), *self._about_endpoints())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _about_endpoints(self) -> Iterator[str]:
@@ -151,9 +127,9 @@ class Health:
 
     def _coordinator_silent(self) -> str | None:
         """Return a message if the group coordinator, which gets regular heartbeats, does not answer."""
-        loop = self._loop()
+        loop = self.loop()
         answered = None if loop is None or not loop.assigned else loop.coordinator_answered
-        quiet = 0.0 if answered is None else self._now() - answered
-        if quiet <= self._silent_seconds:
+        quiet = 0.0 if answered is None else self.now() - answered
+        if quiet <= self.silent_seconds:
             return None
         return f"the broker is unavailable: the group coordinator has not answered for {quiet:.0f} s"

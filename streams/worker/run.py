@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -19,8 +20,7 @@ from streams.kafka.topics.table import AGENTS, AgentName, plan_topics
 from streams.settings import Settings
 from streams.web.access import open_access
 from streams.worker.agents import add_agents
-from streams.worker.notices import tell_start
-from streams.worker.port.server import WebServer
+from streams.worker.server import WebServer
 from streams.worker.worker import Worker
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -34,13 +34,11 @@ CLOSE_SECONDS: Final = 15.0
 
 
 def stop_seconds(settings: Settings) -> float:
-    """Return the shutdown timeout of the records in flight, in seconds.
+    """Return the shutdown timeout of the records in flight; the chart's grace period is derived from it.
 
-    It covers a judge call, because a cancelled call is paid for and then repeated. The chart's grace period
-    is derived from it.
+    It covers a judge call, because a cancelled call is paid for and then repeated.
     """
-    calls = min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS)
-    return max(STOP_SECONDS, calls)
+    return max(STOP_SECONDS, min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +61,15 @@ async def run_worker(
     env: Mapping[str, str] | None = None,
     on_ready: Callable[[Running], None] | None = None,
 ) -> None:
-    """Run agents until `stop` is set. Several workers may run in one event loop.
+    """Run agents until `stop` is set. Several workers may run in one event loop; the caller handles signals.
 
     On a stop no further records are taken, records in flight get `stop_seconds` to finish, offsets are
-    committed, and the worker leaves its group. The caller must handle signals.
+    committed, and the worker leaves its group.
 
     Args:
         registry: Registry of this worker's metrics; by default a new one with process metrics.
-        chat: The judge; by default the endpoints of the settings. The caller must close it.
-        env: Environment variables, for an endpoint by OPENAI_*; those of the process by default.
+        chat: The judge, closed by the caller; by default the endpoints of the settings.
+        env: Environment variables; those of the process by default.
         on_ready: Called once, when partitions are assigned.
 
     Raises:
@@ -81,117 +79,130 @@ async def run_worker(
         JudgeConfigurationError: No judge call can succeed with this configuration.
     """
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
-    await _Run(worker).run(stop, on_ready)
-
-
-class _Run:
-    """Starts, runs and stops one worker."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    async def run(self, stop: asyncio.Event, on_ready: Callable[[Running], None] | None) -> None:
-        worker, settings = self._worker, self._worker.settings
-        telemetry = settings.telemetry
-        auth, tls = open_access(telemetry, worker.env)
-        web = WebServer(
-            host=telemetry.host,
-            port=telemetry.port,
-            registry=worker.metrics.registry,
-            health=worker.health,
-            status=worker.standing.status,
-            auth=auth,
-            tls=tls,
-            explorer=worker.explorer(),
-            near_page=telemetry.page == "loopback",
-            allowed_hosts=telemetry.allowed_hosts,
+    auth, tls = open_access(settings.telemetry, worker.env)
+    web = WebServer(
+        settings.telemetry,
+        registry=worker.metrics.registry,
+        health=worker.health,
+        status=worker.status.values,
+        auth=auth,
+        tls=tls,
+        explorer=worker.explorer(),
+    )
+    await web.start()
+    try:
+        _tell_start(settings, worker.group_id, worker.agents)
+        # Report invalid settings before waiting for the broker.
+        add_agents(worker)
+        topics_ready = ensure_topics(
+            settings.kafka,
+            plan_topics(settings, worker.agents),
+            create=settings.topics.create,
+            grants=worker_grants(settings.topics, settings.metrics, worker.group_id, worker.agents),
         )
-        await web.start()
+        if not await _ended_before(stop, topics_ready):
+            return
+        beside = [asyncio.create_task(run()) for run in worker.beside]
+        running = Running(web.url, worker.group_id, worker.agents, worker.status.values)
+        ready = partial(_tell_ready, running, on_ready)
         try:
-            tell_start(settings, group_id=worker.group_id, agents=worker.agents)
-            # Report invalid settings before waiting for the broker.
-            add_agents(worker)
-            topics_ready = ensure_topics(
-                settings.kafka,
-                plan_topics(settings, worker.agents),
-                create=settings.topics.create,
-                grants=worker_grants(settings.topics, settings.metrics, worker.group_id, worker.agents),
+            await (
+                _serve(worker, stop, ready)
+                if worker.agents != ("store",)
+                else _serve_alone(worker, stop, ready)
             )
-            if not await _ended_before(stop, topics_ready):
-                return
-            beside = [asyncio.create_task(run()) for run in worker.beside]
-            running = Running(web.url, worker.group_id, worker.agents, worker.standing.status)
-            serve = self._serve if worker.agents != ("store",) else self._serve_alone
-            try:
-                await serve(stop, running, on_ready)
-            finally:
-                for task in beside:
-                    task.cancel()
-                await asyncio.gather(*beside, return_exceptions=True)
         finally:
-            await worker.close()
-            await web.stop()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+    finally:
+        await worker.close()
+        await web.stop()
 
-    async def _serve_alone(
-        self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None
-    ) -> None:
-        """Run only the store, which reads without a consumer group or the application."""
-        _log.info("reading", agents=running.agents, url=running.url)
-        if on_ready is not None:
-            on_ready(running)
-        await stop.wait()
-        self._worker.health.stopping = True
 
-    async def _serve(
-        self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None
-    ) -> None:
-        app = self._worker.app
-        asked = asyncio.create_task(stop.wait())
-        crashed = asyncio.create_task(app._crashed.wait())  # noqa: SLF001 - mode has no public way to wait for it
-        starting = asyncio.create_task(app.start())
-        try:
-            await asyncio.wait({asked, crashed, starting}, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done() and not starting.cancelled() and starting.exception() is None:
-                _log.info("reading", group_id=running.group_id, agents=running.agents, url=running.url)
-                if on_ready is not None and not (asked.done() or crashed.done()):
-                    on_ready(running)
-                await asyncio.wait({asked, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            crash = app.crash_reason
-            why = getattr(stop, "reason", "asked to") if crash is None else f"crash: {type(crash).__name__}"
-            await self._close(starting, why)
-            asked.cancel()
-            crashed.cancel()
-        if starting.done() and not starting.cancelled() and starting.exception() is not None:
-            raise WorkerCrashedError(
-                f"the worker could not start: {starting.exception()!r}"
-            ) from starting.exception()
-        reason = app.crash_reason
-        if reason is not None:
-            if isinstance(reason, StreamsError | JudgeError):
-                raise reason
-            raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
+def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) -> None:
+    """Log brokers, topics, consumer group and sampling rates, a line each."""
+    kafka, topics = settings.kafka, settings.topics
+    _log.info("broker", bootstrap_servers=kafka.bootstrap_servers, security=kafka.security.protocol)
+    _log.info(
+        "topics",
+        events=topics.events,
+        tasks=[topics.task_topic(metric) for metric in settings.metrics],
+        scores=topics.scores,
+        dead_letters=topics.dead_letters,
+        alerts=topics.alerts,
+    )
+    _log.info("group", group_id=group_id, agents=list(agents))
+    _log.info(
+        "sampling",
+        default_rate=settings.sampling.default_rate,
+        rules={rule.name: rule.rate for rule in settings.sampling.rules},
+        metrics={name: metric.rate for name, metric in settings.metrics.items()},
+    )
 
-    async def _close(self, starting: asyncio.Task[Any], reason: str) -> None:
-        """Take no further records, finish those in flight, commit, and leave the group."""
-        self._worker.health.stopping = True
-        consumer = self._worker.consumer()
-        in_flight = {one.name: one.in_hand for one in self._worker.pipelines if one.in_hand}
-        _log.info("stopping", reason=reason, in_flight=in_flight)
-        if consumer is not None:
-            consumer.stop_flow()
-            self._worker.app.flow_control.suspend()
-            self._worker.app.flow_control.clear()
-        self._worker.begin_nothing()
-        await self._worker.finish(stop_seconds(self._worker.settings))
-        released = sum(one.released for one in self._worker.pipelines)
-        starting.cancel()
-        try:
-            await asyncio.wait_for(self._worker.app.stop(), CLOSE_SECONDS)
-        except TimeoutError:
-            _log.warning("leaving the group took too long; stopped without leaving", seconds=CLOSE_SECONDS)
-        again = 0 if consumer is None else consumer.uncommitted
-        _log.info("stopped", reason=reason, finished=sum(in_flight.values()) - released, read_again=again)
+
+def _tell_ready(running: Running, on_ready: Callable[[Running], None] | None) -> None:
+    group = {"group_id": running.group_id} if running.agents != ("store",) else {}
+    _log.info("reading", **group, agents=running.agents, url=running.url)
+    if on_ready is not None:
+        on_ready(running)
+
+
+async def _serve_alone(worker: Worker, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Run only the store, which reads without a consumer group or the application."""
+    ready()
+    await stop.wait()
+    worker.health.stopping = True
+
+
+async def _serve(worker: Worker, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Run the application until a stop or a crash, and end it in order."""
+    app = worker.app
+    asked = asyncio.create_task(stop.wait())
+    crashed = asyncio.create_task(app._crashed.wait())  # noqa: SLF001 - mode has no public way to wait for it
+    starting = asyncio.create_task(app.start())
+    try:
+        await asyncio.wait({asked, crashed, starting}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and not starting.cancelled() and starting.exception() is None:
+            if not (asked.done() or crashed.done()):
+                ready()
+            await asyncio.wait({asked, crashed}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        crash = app.crash_reason
+        why = getattr(stop, "reason", "asked to") if crash is None else f"crash: {type(crash).__name__}"
+        await _close(worker, starting, why)
+        asked.cancel()
+        crashed.cancel()
+    failure = None if not starting.done() or starting.cancelled() else starting.exception()
+    if failure is not None:
+        raise WorkerCrashedError(f"the worker could not start: {failure!r}") from failure
+    reason = app.crash_reason
+    if isinstance(reason, StreamsError | JudgeError):
+        raise reason
+    if reason is not None:
+        raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
+
+
+async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str) -> None:
+    """Take no further records, finish those in flight, commit, and leave the group."""
+    worker.health.stopping = True
+    consumer = worker.consumer()
+    in_flight = {one.name: one.in_hand for one in worker.pipelines if one.in_hand}
+    _log.info("stopping", reason=reason, in_flight=in_flight)
+    if consumer is not None:
+        consumer.stop_flow()
+        worker.app.flow_control.suspend()
+        worker.app.flow_control.clear()
+    worker.begin_nothing()
+    await worker.finish(stop_seconds(worker.settings))
+    released = sum(one.released for one in worker.pipelines)
+    starting.cancel()
+    try:
+        await asyncio.wait_for(worker.app.stop(), CLOSE_SECONDS)
+    except TimeoutError:
+        _log.warning("leaving the group took too long; stopped without leaving", seconds=CLOSE_SECONDS)
+    again = 0 if consumer is None else consumer.uncommitted
+    _log.info("stopped", reason=reason, finished=sum(in_flight.values()) - released, read_again=again)
 
 
 async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

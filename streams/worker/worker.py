@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from judge.chat import ChatClient
@@ -35,9 +36,10 @@ from streams.telemetry.instruments import Metrics
 from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
 from streams.worker.health import SILENT_SECONDS, Health, Loop
-from streams.worker.notices import tell_move
 from streams.worker.pipeline import Pipeline
-from streams.worker.port.standing import Standing
+from streams.worker.status import Status
+
+_log = structlog.stdlib.get_logger(__name__)
 
 HOPELESS_SECONDS: Final = 0.5
 """Timeout of records in flight if the judge is unavailable or its budget spent: they would not finish."""
@@ -50,12 +52,7 @@ SHORT_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
 
 class Worker:
-    """The shared parts of one worker; `streams.worker.agents` adds the agents to it.
-
-    Args:
-        registry: Registry of the metrics; None for a new one with process metrics.
-        chat: The judge; None for the endpoints of the settings. The caller must close it.
-        env: Environment variables; None for those of the process.
+    """The shared parts of one worker; `streams.worker.agents` adds the agents. Arguments as of `run_worker`.
 
     Raises:
         SettingsError: A secret, certificate or prompt pack cannot be used.
@@ -96,7 +93,7 @@ class Worker:
         """Close what agents opened."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run next to the agents until the end."""
-        self.troubles: list[Callable[[], Iterable[str]]] = [self._refused_trouble, self._write_trouble]
+        self.troubles: list[Callable[[], Iterable[str]]] = [self._kafka_troubles]
         """Return a message for each dependency, but the judge, that fails at present."""
         self.pool: EndpointPool | None = None
         """The judge's endpoints; None without the judge agent."""
@@ -116,8 +113,8 @@ class Worker:
             store_trouble=lambda: None if self.store is None else self.store.trouble,
             citations=lambda: self.citations.note,
         )
-        self.standing = Standing(
-            settings,
+        self.status = Status(
+            settings=settings,
             group_id=self.group_id,
             agents=self.agents,
             metrics=self.metrics,
@@ -126,8 +123,7 @@ class Worker:
             partitions=self.partitions,
             monitor=lambda: None if self.monitors is None else self.monitors.snapshot(datetime.now(UTC)),
         )
-        """The data of the status page."""
-        self.beside.append(self.standing.remember)
+        self.beside.append(self.status.remember)
         self.metrics.watch_partitions(self.partitions, time.time)
 
     def _plan(self) -> Plan:
@@ -161,7 +157,16 @@ class Worker:
 
     def _note_move(self, move: Move) -> None:
         self.metrics.count_move(move.topic, move.why, move.lost)
-        tell_move(move)
+        _log.error(
+            "retention removed records before they were read"
+            if move.why == "retention"
+            else "the log has become shorter; resuming at another offset",
+            topic=move.topic,
+            partition=move.partition,
+            from_offset=move.before,
+            to_offset=move.after,
+            lost=move.lost,
+        )
 
     # State
 
@@ -198,18 +203,14 @@ class Worker:
         masker = settings_masker(self.settings, self.env) if found else None
         return found if masker is None else [masker.mask(one) for one in found]
 
-    def _refused_trouble(self) -> Iterable[str]:
-        refused = self.app.admission.trouble
-        return () if refused is None else (f"the broker refuses new connections: {refused}",)
-
-    def _write_trouble(self) -> Iterable[str]:
-        failing = self.output.trouble
-        if failing is None:
-            return ()
-        explanation = explain(failing.error, self.settings.kafka)
-        why = repr(failing.error) if explanation is None else str(explanation)
-        seconds = time.monotonic() - failing.since
-        return (f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}",)
+    def _kafka_troubles(self) -> Iterator[str]:
+        refused, failing = self.app.admission.trouble, self.output.trouble
+        if refused is not None:
+            yield f"the broker refuses new connections: {refused}"
+        if failing is not None:
+            why = printable(str(explain(failing.error, self.settings.kafka) or repr(failing.error)), 300)
+            seconds = time.monotonic() - failing.since
+            yield f"writing to {failing.topic} has failed for {seconds:.0f} s: {why}"
 
     # The end
 

@@ -12,6 +12,8 @@ import sys
 import time
 from typing import Any, Final, Self
 
+from tests.integration.tuning import tune_process
+
 FORWARD_SECONDS: Final = 3_600.0
 BACK_SECONDS: Final = 86_400.0
 JUMPED: Final = "the clock was set to"
@@ -52,6 +54,7 @@ def _jump(number: int, _frame: object) -> None:
 def main() -> None:
     """Make every module read the jumping clock and run the command."""
     time.time = _wall_seconds
+    tune_process()
     importlib.import_module("streams.worker.run")
     run = importlib.import_module("streams.cli.main").run
     for name, module in tuple(sys.modules.items()):

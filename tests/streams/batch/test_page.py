@@ -17,7 +17,7 @@ from streams.batch.tally import MetricTally, Tally
 from streams.judging.metrics import build_metrics
 from streams.settings import Settings
 from tests.streams.results import failed, scored, unscored
-from tests.streams.worker.port.test_page import PICTURES_VARIABLE
+from tests.streams.worker.test_page import PICTURES_VARIABLE
 from tests.toolbox import python_with, run, tool
 
 _EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>\u202egnorw\x00'

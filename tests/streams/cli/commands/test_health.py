@@ -18,7 +18,7 @@ from streams.settings import load_settings
 from streams.web.access import open_access
 from tests.streams.certificates import Authority, Files
 from tests.streams.cli.test_main import call
-from tests.streams.worker.port.test_server import served
+from tests.streams.worker.serving import served
 
 ALIVE: dict[str, Any] = {"ok": True, "reasons": []}
 STUCK: dict[str, Any] = {"ok": False, "reasons": ["the delivery loop has not run for 70 s", "stopping"]}

@@ -239,7 +239,7 @@ async def test_access_is_controlled(tmp_path: Path) -> None:
 
 def test_the_hour_before_a_start_is_in_the_store(tmp_path: Path) -> None:
     """The chart before the worker's start is the mean of the latest 50 answers: of 1 to 5 in turn, 3."""
-    from streams.worker.port.past import earlier_points
+    from streams.worker.history import earlier_points
 
     fill(tmp_path / "s")
     now = at(20 * 60).timestamp()

@@ -13,7 +13,7 @@ from streams.store.views.card import card
 from streams.store.views.causes import Cause, Finding
 from streams.store.views.incidents import group
 from streams.store.views.report import MetricReport, Report
-from streams.worker.notices import IncidentLog
+from streams.worker.agents import IncidentLog
 from tests.streams.records import make_record
 from tests.streams.results import alert
 

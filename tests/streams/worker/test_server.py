@@ -4,7 +4,6 @@ import asyncio
 import base64
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from aiohttp import ClientConnectorCertificateError, ClientError, ClientSession, TCPConnector
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Counter
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
@@ -20,25 +18,11 @@ from judge.endpoints.addresses import is_loopback
 from streams.errors import PortError, SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.web.access import BasicAuth, open_access, server_tls
-from streams.worker.health import Health
-from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority
+from tests.streams.worker.serving import served
 
 PATHS = ("/", "/status.js", "/assets/style.css", "/status.json", "/metrics", "/healthz", "/readyz")
 PASSWORD = "correct horse"
-
-
-@contextlib.asynccontextmanager
-async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
-    registry = CollectorRegistry()
-    Counter("things", "Things.", registry=registry)
-    health = Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple)
-    server = WebServer(host=host, port=0, registry=registry, health=health, status=lambda: {"a": 1}, **access)
-    await server.start()
-    try:
-        yield server.url
-    finally:
-        await server.stop()
 
 
 def basic_auth(**places: Any) -> BasicAuth:
@@ -260,9 +244,6 @@ async def test_a_port_that_is_taken() -> None:
     """A port in use raises a PortError with the remedy."""
     async with served() as url:
         port = int(url.rpartition(":")[2])
-        health: Any = None
-        second = WebServer(
-            host="127.0.0.1", port=port, registry=CollectorRegistry(), health=health, status=dict
-        )
         with pytest.raises(PortError, match=rf"telemetry\.port: cannot listen on 127\.0\.0\.1:{port}"):
-            await second.start()
+            async with served(port=port):
+                pass

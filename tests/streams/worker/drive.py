@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[4]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 from tests.browser import FLAGS, VIEWS, faults
 
 BROKEN_WORDS = """() => [...document.querySelectorAll("tbody th, td.number, thead th")].filter((one) => {

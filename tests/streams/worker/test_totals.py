@@ -3,7 +3,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from streams.telemetry.instruments import Metrics
-from streams.worker.port.totals import totals_of
+from streams.worker.status import totals_of
 
 
 def test_totals_of_nothing_are_empty() -> None:

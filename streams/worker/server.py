@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -11,6 +12,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from streams.settings import TelemetrySettings
 from streams.store.views.explorer import Explorer
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
@@ -19,10 +21,7 @@ from streams.worker.health import Health, Report
 
 _log = structlog.stdlib.get_logger(__name__)
 
-_ASSETS: Final = {
-    "/": "status.html",
-    "/status.js": "status.js",
-}
+_ASSETS: Final = {"/": "status.html", "/status.js": "status.js"}
 _FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
     "answer texts are not shown: set telemetry.basic_auth, telemetry.tls with client_ca_file, or "
@@ -34,25 +33,20 @@ class WebServer:
     """Serves one worker's state, read-only: every method but GET and HEAD is rejected.
 
     Args:
-        port: Port; 0 selects a free one.
         auth: Requires user and password; None for no login.
-        tls: TLS context; None for plain HTTP.
         explorer: Shows the verdict store; None without a store.
     """
 
     def __init__(
         self,
+        telemetry: TelemetrySettings,
         *,
-        host: str,
-        port: int,
         registry: CollectorRegistry,
         health: Health,
         status: Callable[[], Mapping[str, Any]],
         auth: BasicAuth | None = None,
         tls: ssl.SSLContext | None = None,
         explorer: Explorer | None = None,
-        near_page: bool = False,
-        allowed_hosts: Sequence[str] = (),
     ) -> None:
         self._registry = registry
         self._shown: set[tuple[object, ...]] = set()
@@ -61,28 +55,26 @@ class WebServer:
         self._explorer = explorer
         self._port = Port(
             setting="telemetry.port",
-            host=host,
-            port=port,
+            host=telemetry.host,
+            port=telemetry.port,
             auth=auth,
             tls=tls,
-            far_paths=_FAR_PATHS if near_page else None,
-            allowed_hosts=allowed_hosts,
+            far_paths=_FAR_PATHS if telemetry.page == "loopback" else None,
+            allowed_hosts=telemetry.allowed_hosts,
         )
         self._open = not self._port.guarded
 
     @property
     def url(self) -> str:
-        """URL of the port."""
         return self._port.url
 
     async def start(self) -> None:
-        """Start to listen."""
         app = self._port.application()
         app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/healthz", self._alive)
-        app.router.add_get("/readyz", self._ready)
+        app.router.add_get("/healthz", partial(_report, self._health.alive))
+        app.router.add_get("/readyz", partial(_report, self._health.ready))
         app.router.add_get("/status.json", self._status_json)
-        add_assets(app, "streams.worker.port.assets", _ASSETS)
+        add_assets(app, "streams.worker.assets", _ASSETS)
         if self._explorer is not None:
             # The page shows only ids and reasons; the explorer shows complete answers of customers.
             refusal = _UNGUARDED if self._open else None
@@ -96,7 +88,6 @@ class WebServer:
             )
 
     async def stop(self) -> None:
-        """Stop listening."""
         await self._port.stop()
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -104,12 +95,6 @@ class WebServer:
         return web.Response(
             body=expose(self._registry, kind, self._shown), headers={"Content-Type": kind, "Vary": "Accept"}
         )
-
-    async def _alive(self, _: web.Request) -> web.Response:
-        return _answer(self._health.alive())
-
-    async def _ready(self, _: web.Request) -> web.Response:
-        return _answer(self._health.ready())
 
     async def _status_json(self, _: web.Request) -> web.Response:
         shown = dict(self._status())
@@ -120,7 +105,8 @@ class WebServer:
         return json_response(shown | {"explorer": explorer is not None})
 
 
-def _answer(report: Report) -> web.Response:
+async def _report(check: Callable[[], Report], _: web.Request) -> web.Response:
+    report = check()
     notes = {"notes": report.notes} if report.notes else {}
     body = orjson.dumps({"ok": report.ok, "reasons": report.reasons, **notes})
     return web.Response(body=body, status=200 if report.ok else 503, content_type="application/json")

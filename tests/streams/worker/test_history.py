@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.worker.port.history import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point
+from streams.worker.history import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point
 
 
 def _point(at: float) -> Point:

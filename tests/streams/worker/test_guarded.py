@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from streams.settings import BasicAuthSettings, TlsSettings
 from streams.web.access import BasicAuth, server_tls
 from tests.streams.certificates import Authority
-from tests.streams.worker.port.test_server import served
+from tests.streams.worker.serving import served
 from tests.toolbox import python_with, run, tool
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(120)]
