@@ -25,7 +25,7 @@ from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.evaluate.prices import PriceTable
 from judge.metric import Metric, unsampled_task
 from judge.metrics.packs.pack import load_pack
-from judge.metrics.registry import NAMED, build_metric
+from judge.metrics.registry import build_metric, metric_names
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
 from schemas import Failed, QAEvent, Scored, Unscored
@@ -186,7 +186,7 @@ class Judge:
         return f"Judge(model={asked.model!r})"
 
     def _judge(self, metric: MetricChoice) -> tuple[Metric, Evaluator | RetryingJudge]:
-        if isinstance(metric, str) and metric not in NAMED and Path(metric).suffix:
+        if isinstance(metric, str) and metric not in metric_names() and Path(metric).suffix:
             metric = Path(metric)
         if isinstance(metric, Path):
             built = build_metric(metric.stem, pack=load_pack(metric))

@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
@@ -15,6 +16,7 @@ from judge.metrics.prompting import built_in_hash, built_in_messages, load_promp
 from judge.metrics.scale import OffScaleError, Scale
 from judge.text.normal import quoted
 from schemas import Correction, CorrectionKind, JudgeTask, QAEvent, Suspicion, SuspicionKind
+from schemas.base import EventField
 
 MAX_NAMED = 8
 """Limit of quotations listed in one repair turn."""
@@ -22,7 +24,15 @@ MAX_NAMED = 8
 
 @dataclass(kw_only=True, eq=False)  # metrics are keys
 class BaseMetric(ABC):
-    """The constant facts of a metric; a subclass adds `prepare`, and `interpret` if it asks a judge."""
+    """The constant facts of a metric; a subclass adds `prepare`, and `interpret` if it asks a judge.
+
+    A class that an entry point of `judgestream.metrics` names is built with its name and its `options`.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ()
+    """Settings that its constructor takes: `pack`, `citation_pattern`, `without_citations`."""
+    needs: ClassVar[tuple[EventField, ...]] = ()
+    """Fields that an event needs to be judged by default."""
 
     name: str
     mode: Mode

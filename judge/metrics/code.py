@@ -150,7 +150,7 @@ class CodeMetric(BaseMetric):
         **options: Any,
     ) -> None:
         self.check = CHECKS[check]
-        self.options = options
+        self.arguments = options
         if "pattern" in options:
             _compiled(options["pattern"])
         if options.get("schema") is not None:
@@ -178,8 +178,8 @@ class CodeMetric(BaseMetric):
         Raises:
             EventError: The check cannot handle this event.
         """
-        if "label" in self.options:
-            texts = [task.labels.get(self.options["label"], "").strip()]
+        if "label" in self.arguments:
+            texts = [task.labels.get(self.arguments["label"], "").strip()]
             is_missing = not texts[0]
         else:
             texts = [getattr(task, name) or "" for name in self.uses]
@@ -187,7 +187,7 @@ class CodeMetric(BaseMetric):
             is_missing = self.uses != ("answer",) and any(map(is_blank, texts))
         if is_missing:
             return UnscoredOutcome("missing_input")
-        value, reason, evidence = self.check.find(*texts, **self.options)
+        value, reason, evidence = self.check.find(*texts, **self.arguments)
         if self.check.default_range is not None:
             value = min(max(value, self.score_range[0]), self.score_range[1])
         if self.check.find is regex:

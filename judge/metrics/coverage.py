@@ -61,8 +61,11 @@ COVERAGE_SCHEMA = object_schema(
 class Coverage(BuiltInMetric):
     """The metric `coverage`."""
 
-    def __init__(self, pack: PromptPack | None = None) -> None:
-        super().__init__("coverage", Scale(COVERAGE_RANGE), COVERAGE_SCHEMA, "coverage-5", pack)
+    options = ("pack",)
+    needs = ("reference",)
+
+    def __init__(self, name: str = "coverage", pack: PromptPack | None = None) -> None:
+        super().__init__(name, Scale(COVERAGE_RANGE), COVERAGE_SCHEMA, "coverage-5", pack)
         self.uses = ("question", "answer", "reference")
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:

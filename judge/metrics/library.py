@@ -6,9 +6,9 @@ for at least 2/5, 2 for any, 1 for none. Else the judge decides, and its quotati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -26,20 +26,6 @@ from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.text.contradictions import Passage, contradiction_between
 from judge.text.normal import is_blank, normalise, quoted
 from schemas import JudgeTask, QAEvent
-
-LIBRARY: Final = (
-    "faithfulness",
-    "answer_relevance",
-    "completeness",
-    "refusal",
-    "tone",
-    "toxicity",
-    "pii_leak",
-    "instruction_following",
-    "context_relevance",
-    "hallucinated_citation",
-)
-"""Names of the metrics; their scales are in docs/verdicts.md."""
 
 Item = dict[str, Any]
 
@@ -103,7 +89,7 @@ class LibraryPrompt(BaseModel):
 
 @cache
 def library_prompt(name: str) -> LibraryPrompt:
-    """Return the prompt of a metric of `LIBRARY`."""
+    """Return the prompt of a metric of the library."""
     front, instructions = split_front_matter(load_prompt(f"library/{name}"))
     given = yaml.safe_load(front or "")
     return LibraryPrompt(name=name, instructions=instructions.strip() + "\n", **given)
@@ -269,8 +255,3 @@ class _Count:
                 "text_not_listed", f"the judge left out {quoted(name)}; it does not count as {holds}"
             )
         return [{"name": name, holds: False, "added": True} for name in missing]
-
-
-def score_ranges() -> Mapping[str, tuple[float, float]]:
-    """Return the lowest and highest score of all metrics of the library."""
-    return {name: library_prompt(name).scale.score_range for name in LIBRARY}

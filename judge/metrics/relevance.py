@@ -85,8 +85,12 @@ class Relevance(BuiltInMetric):
         JudgeConfigurationError: The pattern is no expression that RE2 supports.
     """
 
+    options = ("pack", "citation_pattern", "without_citations")
+    needs = ("context",)
+
     def __init__(
         self,
+        name: str = "relevance",
         pack: PromptPack | None = None,
         *,
         citation_pattern: str | None = None,
@@ -101,7 +105,7 @@ class Relevance(BuiltInMetric):
         version = "relevance-5"
         version += "" if self._pattern is None else f", citations {short_hash(self._pattern)}"
         version += "" if without_citations == "lowest" else ", without citations unscored"
-        super().__init__("relevance", Scale(RELEVANCE_RANGE), RELEVANCE_SCHEMA, version, pack)
+        super().__init__(name, Scale(RELEVANCE_RANGE), RELEVANCE_SCHEMA, version, pack)
 
     def select(self, event: QAEvent) -> Inputs:
         """Return question, answer and the existing cited pages."""

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
 from judge.metric import Metric
-from judge.metrics.registry import NAMED
+from judge.metrics.registry import metric_names
 from judge.offline.server import OfflineJudge
 from judge.text.printable import printable
 from schemas import Result
@@ -124,8 +124,8 @@ class FileRun:
                 "metrics of --config"
             )
         pack = call.prompt_pack or (None if named is None else named.prompt_pack)
-        if pack is None and name not in NAMED and (named is None or not named.is_check):
-            names = ", ".join(dict.fromkeys((*NAMED, *known)))
+        if pack is None and name not in metric_names() and (named is None or not named.is_check):
+            names = ", ".join(dict.fromkeys((*metric_names(), *known)))
             raise BadUsageError(
                 f"--metric must be one of {names}, got {name!r}; any other name needs --prompt-pack"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +34,8 @@ class Incidents:
     store: StoreSettings
     page: str | None = None
     """The worker's page with the explorer; None before it listens."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
+    """Lowest and highest score of each metric."""
     reports: dict[str, Report] = field(default_factory=dict)
 
     @property
@@ -78,7 +80,7 @@ class Incidents:
                     return False
                 for one in incidents:
                     self.reports[one.incident_id] = report_on(
-                        snapshot, one, ranges=score_ranges(), product_labels=self.store.product_labels
+                        snapshot, one, ranges=self.ranges, product_labels=self.store.product_labels
                     )
         except StoreError:
             return False

@@ -99,7 +99,7 @@ class _Demo:
         self._display = display
         self._settings = settings
         self._accounts = Accounts(settings.topics, plan.started)
-        self._incidents = Incidents(self._accounts, settings.store)
+        self._incidents = Incidents(self._accounts, settings.store, ranges=demo_ranges(settings))
         self._running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         self._patience = STALLED_SECONDS + plan.judge_latency_seconds
         self._verdict = (0, time.monotonic())

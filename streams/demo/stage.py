@@ -124,8 +124,7 @@ def demo_topics(settings: Settings) -> dict[str, int]:
 
 def demo_ranges(settings: Settings) -> Mapping[str, tuple[float, float]]:
     """Return lowest and highest score of the demo's metrics."""
-    known = score_ranges()
-    return {name: known[name] for name in settings.metrics}
+    return score_ranges(settings.metrics)
 
 
 async def ask_once(endpoint: EndpointSettings) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from aiokafka.errors import KafkaError
 
 from judge.evaluate.guard import TextLimits
-from judge.metrics.registry import BUILT_IN
+from judge.metrics.registry import with_option
 from judge.text.citations import read_sources, tagged_claims, unread_citations
 from judge.text.printable import printable
 from streams.doctor.findings import Finding, failed, not_tried, ok, warning
@@ -108,7 +108,7 @@ def check_events(
 
 def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
     """Warn, with an example, if most answers with a context have no recognised citation."""
-    citing = (settings.metrics.get(name) for name, row in BUILT_IN.items() if row.cites)
+    citing = (settings.metrics.get(name) for name in with_option("citation_pattern"))
     metric = next((one for one in citing if one is not None), None)
     if metric is None or metric.without_citations == "unscored":
         return []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.errors import ExtensionError, JudgeConfigurationError, PromptPackError
 from judge.evaluate.guard import GuardedMetric, TextLimits, redactor
 from judge.metric import Metric
 from judge.metrics import registry
@@ -52,7 +52,7 @@ def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
 
 
 def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Metric:
-    if name in registry.BUILT_IN:
+    if name in registry.BUILT_IN or (pack is None and name in registry.metric_names()):
         try:
             return registry.build_metric(
                 name,
@@ -60,10 +60,8 @@ def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Met
                 citation_pattern=settings.citation_pattern,
                 without_citations=settings.without_citations,
             )
-        except JudgeConfigurationError as error:
+        except (ExtensionError, JudgeConfigurationError) as error:
             raise SettingsError([str(error)]) from error
-    if pack is None and name in registry.NAMED:
-        return registry.build_metric(name)
     if pack is None:
         raise SettingsError(
             [f"metrics.{name}: is not a built-in metric; set prompt_pack, code or python, or rename it"]

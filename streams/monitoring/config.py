@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from judge.metric import Metric
-from judge.metrics.registry import BUILT_IN
+from judge.metrics.registry import score_ranges
 from streams.errors import SettingsError
 from streams.settings import MetricSettings, MonitorSettings
 
@@ -22,9 +22,6 @@ MIX = "mix"
 """The plain mean, which a change of the mix of labels alone also changes."""
 FIVE_POINTS = 5.0
 """Width of the scale that `min_drop` refers to."""
-BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {name: metric.score_range for name, metric in BUILT_IN.items()}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +119,7 @@ class MonitorConfig:
     min_drop: float = 0.1
     min_share_rise: float = 0.02
     expected_samples_per_false_alarm: float = 20_000
-    score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=lambda: BUILT_IN_RANGES)
+    score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
     targets: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     label_shares: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)

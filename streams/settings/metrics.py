@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
 from judge.metrics.code import MAX_PATTERN_CHARS
-from judge.metrics.registry import BUILT_IN
+from judge.metrics.registry import BUILT_IN, metric_class
 from schemas.base import EventField, LabelName, MetricName
 from streams.settings.base import FilePath, Rate, Section, refuse
 from streams.settings.intake import LabelConditions
@@ -329,8 +329,4 @@ class MetricSettings(Section):
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:
     """Return the built-in metrics that are on by default, each for the events with the fields it needs."""
-    return {
-        name: MetricSettings(when=MetricConditions(has=metric.needs))
-        for name, metric in BUILT_IN.items()
-        if metric.needs is not None
-    }
+    return {name: MetricSettings(when=MetricConditions(has=metric_class(name).needs)) for name in BUILT_IN}

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from judge.metrics.registry import BUILT_IN, NAMED
+from judge.metrics.registry import metric_names, with_option
 from schemas.base import MetricName
 from streams.settings.base import Section, refuse
 from streams.settings.broker import DeadLetterSettings, KafkaSettings, TopicSettings
@@ -60,21 +60,18 @@ class Settings(Section):
         return self
 
 
-_CITING = tuple(name for name, metric in BUILT_IN.items() if metric.cites)
-_OF_BUILT_IN = {"citation_pattern": _CITING, "without_citations": _CITING}
-"""Fields that only these built-in metrics have."""
-
-
 def _metric_problems(name: str, metric: MetricSettings, settings: Settings) -> Iterator[tuple[str, str]]:
-    for field, known in _OF_BUILT_IN.items():
+    named = metric_names()
+    for field in ("citation_pattern", "without_citations"):
+        known = with_option(field)
         if name not in known and getattr(metric, field) != MetricSettings.model_fields[field].default:
             yield f".{field}", f"is only for {' and '.join(known)}; remove it"
-    if metric.is_check and name in NAMED:
+    if metric.is_check and name in named:
         yield "", "is a built-in metric, which code cannot replace; rename it"
     if metric.prompt_pack is None and not metric.is_check:
-        if name not in NAMED:
+        if name not in named:
             remedy = "set prompt_pack, code or python, or rename it"
-            yield "", f"is not a built-in metric (those are {', '.join(NAMED)}); {remedy}"
+            yield "", f"is not a built-in metric (those are {', '.join(named)}); {remedy}"
         elif metric.score_range is not None:
             yield ".score_range", f"is fixed for {name} without a prompt pack; remove it"
     if metric.unit == "conversation":

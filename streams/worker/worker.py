@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from judge.chat import ChatClient
 from judge.endpoints.pool import EndpointPool
 from judge.metric import Metric
-from judge.metrics.registry import BUILT_IN
+from judge.metrics.registry import with_option
 from judge.text.printable import printable
 from streams.judging.agent import CitationWatch
 from streams.judging.budget import Spending, budget_limits
@@ -101,7 +101,7 @@ class Worker:
         """Holds the monitors of the owned partitions; None without the monitor agent."""
         self.store: StoreAgent | None = None
         """Writes the verdict store; None without the store agent."""
-        self.citations = CitationWatch([name for name, metric in BUILT_IN.items() if metric.cites])
+        self.citations = CitationWatch(with_option("citation_pattern"))
         self.health = Health(
             loop=self._loop,
             agents=self.pipelines,

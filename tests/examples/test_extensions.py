@@ -31,6 +31,24 @@ asyncio.run(main())
 """
 
 
+METRIC = """\
+import asyncio
+from judge import Judge
+from judge.endpoints.clients import ScriptedChat
+from streams.judging.metrics import build_metrics
+from streams.settings import load_settings
+
+async def main():
+    assert list(build_metrics(load_settings("settings.yaml"))) == ["acme_courtesy"]
+    async with Judge(chat=ScriptedChat(["five", '{"score": 5, "justification": "Thanks."}'])) as judge:
+        for answer in ("At 9, thanks for asking.", "Why do you ask?"):
+            result = await judge.score({"question": "When?", "answer": answer}, "acme_courtesy")
+            print(result.status, result.judge and result.judge.tries, result.evaluator.scoring)
+
+asyncio.run(main())
+"""
+
+
 def write_settings(folder: Path, sink: dict[str, str]) -> None:
     (folder / "settings.yaml").write_text(json.dumps({"sinks": {"lines": {"kind": "acme_file", **sink}}}))
 
@@ -44,6 +62,17 @@ def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
     for outcome in ("delivered", "refused", "skipped"):
         assert f"('lines', '{outcome}', 1)" in done.stdout
     assert (tmp_path / "verdicts.txt").read_text() == "> e1 4 k1\n"
+
+
+def test_a_metric_is_judged(with_extensions: Run, tmp_path: Path) -> None:
+    """It is asked, its invalid reply is repaired, and it may leave an answer unscored."""
+    (tmp_path / "settings.yaml").write_text(json.dumps({"metrics": {"acme_courtesy": {}}}))
+    done = with_extensions("-c", METRIC, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["scored 2 acme-courtesy-1", "unscored None acme-courtesy-1"]
+    model = {"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}
+    checked = with_extensions("-c", COMMAND, "config", "check", "settings.yaml", cwd=tmp_path, **model)
+    assert checked.returncode == 0, checked.stderr
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from judge.errors import EventError
 from judge.evaluate.evaluator import estimated_tokens, repair_request
 from judge.metric import Metric
 from judge.metrics.code import CodeMetric
-from judge.metrics.library import LIBRARY
 from judge.metrics.packs.pack import parse_pack
-from judge.metrics.registry import build_metric
+from judge.metrics.registry import BUILT_IN, build_metric, metric_names
 from judge.metrics.replies import extract_object
 from judge.text.citations import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
 from judge.text.normal import (
@@ -55,6 +54,7 @@ _RE2: Final = CodeMetric("m", "regex", pattern="(a+)+b|x*y")
 _REDACTOR: Final = Redactor(KINDS)
 _INGEST: Final = Ingest(max_event_bytes=100_000_000)
 _MASKER: Final = Masker(["secret-1", "another"])
+_LIBRARY: Final = metric_names()[len(BUILT_IN) :]
 _NAMED_PAGES: Final = Citing((("handbook.pdf", 1), ("page-1", 2)))
 _SPANS: Final = 20
 _SPAN_CHARS: Final = 60
@@ -261,8 +261,8 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
         _METRICS["coverage"], text, _listed_items(text, max(1, len(text) // 60))
     ),
     "coverage, 200 items": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text, 200)),
-    **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in LIBRARY},
-    **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in LIBRARY},
+    **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in _LIBRARY},
+    **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in _LIBRARY},
     "decode, mapped": mapped,
     "OTLP, an input": lambda text: traced(input_messages=message("user", text), output_messages="Rain."),
     "OTLP, an output": lambda text: traced(output_messages=message("assistant", text)),

@@ -105,15 +105,19 @@ def prompts(
 
     Your own prompt pack replaces them (metrics.<name>.prompt_pack).
     """
-    from judge.metrics.registry import NAMED, build_prompted
+    from judge.metrics.base import BuiltInMetric
+    from judge.metrics.registry import build_metric, metric_class, metric_names
 
-    if metric is not None and metric not in NAMED:
-        raise BadUsageError(f"metric must be one of {', '.join(NAMED)}, got {metric}")
+    named = tuple(name for name in metric_names() if issubclass(metric_class(name), BuiltInMetric))
+    if metric is not None and metric not in named:
+        raise BadUsageError(f"metric must be one of {', '.join(named)}, got {metric}")
     if as_pack:
         if metric is None:
-            raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(NAMED)}; name it")
+            raise BadUsageError(f"--as-pack needs a metric, one of {', '.join(named)}; name it")
         echo(_pack(metric), nl=False)
         return
+    built = [build_metric(name) for name in ([metric] if metric else named)]
+    wanted = [one for one in built if isinstance(one, BuiltInMetric)]
     shown = [
         {
             "metric": one.name,
@@ -121,7 +125,7 @@ def prompts(
             "prompt": one.instructions,
             "response_schema": None if one.response_schema is None else one.response_schema.schema,
         }
-        for one in map(build_prompted, [metric] if metric else NAMED)
+        for one in wanted
     ]
     if as_json:
         echo(json.dumps(shown, ensure_ascii=False, indent=2))
@@ -141,11 +145,12 @@ def _pack(name: str) -> str:
     """Return a prompt pack with a metric's prompt, in which the judge says the score."""
     import yaml
 
-    from judge.metrics.library import LIBRARY, library_prompt
+    from judge.metrics.library import LibraryMetric, library_prompt
     from judge.metrics.packs.templates import split_front_matter
     from judge.metrics.prompting import load_prompt
+    from judge.metrics.registry import metric_class
 
-    if name not in LIBRARY:
+    if metric_class(name) is not LibraryMetric:
         return load_prompt(f"{name}.pack")
     prompt = library_prompt(name)
     options: dict[str, Any] = yaml.safe_load(split_front_matter(load_prompt(f"library/{name}"))[0] or "")

@@ -60,13 +60,13 @@ def demo(
     half-way. Without --events or --events-file the demo runs until Ctrl-C, and quality falls and recovers.
     """
     started = time.monotonic()
-    from judge.metrics.registry import NAMED
+    from judge.metrics.registry import metric_names
     from streams.demo.stage import Plan
 
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
-        if name not in NAMED:
-            raise BadUsageError(f"--metric must be one of {', '.join(NAMED)}, got {name!r}")
+        if name not in metric_names():
+            raise BadUsageError(f"--metric must be one of {', '.join(metric_names())}, got {name!r}")
     lines = None if events_file is None else _lines(events_file, events)
     if lines is not None:
         if events is not None and events > len(lines):

@@ -14,12 +14,13 @@ from judge.endpoints.clients import ScriptedChat
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.evaluate.evaluator import Evaluator
 from judge.metric import ScoredOutcome, UnscoredOutcome
-from judge.metrics.library import LIBRARY, library_prompt
+from judge.metrics.library import library_prompt
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.registry import build_metric, score_ranges
+from judge.metrics.registry import BUILT_IN, build_metric, metric_names
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 
+LIBRARY = metric_names()[len(BUILT_IN) :]
 _EXAMPLE = re.compile(r"^## Example\n\n(?P<event>.*?)\n\n(?P<reply>\{.*?\})\n", re.MULTILINE | re.DOTALL)
 _TEXT = re.compile(
     r"^(?P<name>question|answer|context|instructions): (?P<text>.*?)(?=\n(?:question|answer|context): |\Z)",
@@ -100,7 +101,6 @@ def test_a_library_metric_is_built_by_name(name: str) -> None:
     """A library metric fences its texts, sends a strict schema and fixes range and mode."""
     metric = build_metric(name)
     assert metric.name == name
-    assert metric.score_range == score_ranges()[name]
     request = metric.prepare(task_for(metric, **EVENT))
     assert isinstance(request, ChatRequest)
     assert tuple(parse_fenced(request.messages[1].content)) == library_prompt(name).uses

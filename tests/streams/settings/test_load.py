@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.metrics.registry import NAMED
+from judge.metrics.registry import metric_names
 from streams.errors import SettingsError
 from streams.settings import SecuritySettings, Settings, load_settings
 
@@ -117,7 +117,7 @@ def test_a_password_from_the_environment_stays_text() -> None:
 def refused() -> list[tuple[str, str]]:
     """Return each text in refused.txt with the lines of its problems."""
     text = (Path(__file__).parent / "refused.txt").read_text(encoding="utf-8")
-    text = text.replace("<metrics>", ", ".join(NAMED))
+    text = text.replace("<metrics>", ", ".join(metric_names()))
     text = text.replace("<fields>", ", ".join(SecuritySettings.model_fields))
     return re.findall(r"^(\S.*)\n((?:    .*\n)+)", text, re.MULTILINE)
 

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from judge.metrics.registry import NAMED
+from judge.metrics.registry import metric_names
 from tests.streams.cli.test_main import call
 
 GOOD = """
@@ -175,14 +175,14 @@ def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) ->
     assert call("config", "prompts") == 0
     out = capsys.readouterr().out
     shown = [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")]
-    assert shown == [f"# {name}" for name in NAMED]
+    assert shown == [f"# {name}" for name in metric_names()]
     assert call("config", "prompts", "relevance", "--json") == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["metric"], len(one["hash"])) == ("relevance", 12)
     assert "claim_span" in one["prompt"]
     assert "claims" in one["response_schema"]["properties"]
     assert call("config", "prompts", "mood") == 2
-    assert "hallucinated_citation, got mood" in capsys.readouterr().err
+    assert "toxicity, got mood" in capsys.readouterr().err
 
 
 def test_check_fails_where_a_worker_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

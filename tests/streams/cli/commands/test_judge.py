@@ -269,7 +269,7 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
     assert "--model other with --config needs --base-url" in ended.err
     ended = await judgestream(*common, "--metric", "mood")
     assert ended.code == 2
-    assert "hallucinated_citation, got 'mood'; any other name needs --prompt-pack" in ended.err
+    assert "toxicity, got 'mood'; any other name needs --prompt-pack" in ended.err
 
 
 @pytest.mark.slow
