@@ -47,18 +47,13 @@ class Decoder:
 
     @property
     def topics(self) -> list[str]:
-        """The topics to read."""
         tasks = sorted(self._tasks) if self._texts != "none" else []
         return [self._topics.scores, *tasks, self._topics.alerts, self._topics.labels]
 
     def batch(
         self, records: Iterable[Any], positions: Mapping[tuple[str, int], int], *, oldest: int
     ) -> Batch:
-        """Decode the records of one poll.
-
-        Args:
-            oldest: Older results and texts are omitted, in milliseconds since 1970.
-        """
+        """Decode the records of one poll, without older results and texts."""
         batch = Batch(positions=dict(positions))
         for record in records:
             if record.value is None:

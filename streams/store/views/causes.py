@@ -44,12 +44,8 @@ share grew and they did not get worse; all: no value stands out."""
 class Cause:
     """A cause of a part of a fall.
 
-    Attributes:
-        name: The label; empty for the whole traffic.
-        low: Lower end of the 95% interval of the contribution.
-        before: Mean of these answers before; None if there were too few.
-        share_before: Their share of the traffic before, 0 to 1.
-        share_after: Their share after.
+    Its contribution in points has a 95% interval. `before` and `after` are means, None of too few answers;
+    shares are of the traffic, 0 to 1. The whole traffic has no name.
     """
 
     kind: Kind
@@ -70,13 +66,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A fall and its causes.
-
-    Attributes:
-        low: Lower end of its 95% interval.
-        causes: The largest first; empty if there was no significant fall.
-        mix: For each label, the points caused by changed shares of its values.
-    """
+    """A fall with its 95% interval, its causes, the largest first, and the points of each label's mix."""
 
     before: float | None
     after: float | None

@@ -65,11 +65,7 @@ class Explorer:
         self._reports: dict[str, tuple[Any, Report]] = {}
 
     def add_to(self, app: web.Application, *, refusal: str | None = None) -> None:
-        """Add the pages to an application.
-
-        Args:
-            refusal: Reason to refuse all requests; None: none.
-        """
+        """Add the pages to an application, or the reason why all requests are refused."""
         if refusal is not None:
             app.router.add_get("/explore{rest:.*}", _refusing(refusal))
             return
@@ -197,7 +193,7 @@ class Explorer:
         }
 
     def _estimate(self, snapshot: Snapshot, metric: str, scores: charts.Scores) -> tuple[Any, ...]:
-        """Return mean, ends of its interval, and number of scores."""
+        """Return mean, ends of its interval, and count."""
         sums = WeightedSums.of_counted(scores)
         lowest, highest = self._range(snapshot, metric)
         ends = sums.interval(lowest=lowest, highest=highest)
