@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from streams.demo.events import load_questions
-from streams.demo.feed import Cycle, endless_records
+from streams.demo.events import Cycle, endless_records, load_questions
 
 CYCLE = Cycle(good_seconds=1200, worse_seconds=1200, recovered_seconds=2400)
 """Longer than in `judgestream demo`: Prometheus looks at minutes and hours."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -24,47 +23,12 @@ FIRST_VERDICTS: Final = 100
 """Number of first verdicts of a metric that define the normal level."""
 LAST_VERDICTS: Final = 60
 """Number of latest verdicts that define the current level."""
-RECENT_VERDICTS: Final = 600
-"""Number of latest verdicts in the table by label."""
-BUCKET_SECONDS: Final = 2.0
-"""One character of the sparkline."""
 _Place = tuple[str, int, int]
 
 
 def holds(balance: Mapping[str, int]) -> bool:
     """Return whether every event and every task has exactly one outcome."""
     return balance["lost"] == 0 and balance["in_flight"] == 0
-
-
-@dataclass(slots=True)
-class Course:
-    """One metric's scores over time."""
-
-    first: WeightedSums = field(default_factory=WeightedSums)
-    last: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LAST_VERDICTS))
-    """Score and inclusion probability."""
-    count: int = 0
-    buckets: dict[int, WeightedSums] = field(default_factory=dict)
-    """By time since the start, in units of `BUCKET_SECONDS`."""
-
-    def add(self, score: float, probability: float, seconds: float) -> None:
-        """Add a score, this time after the start."""
-        self.count += 1
-        self.last.append((score, probability))
-        if self.count <= FIRST_VERDICTS:
-            self.first = self.first.add(score, probability)
-        bucket = int(seconds / BUCKET_SECONDS)
-        self.buckets[bucket] = self.buckets.get(bucket, WeightedSums()).add(score, probability)
-
-    @property
-    def now(self) -> WeightedSums:
-        """The current level."""
-        return WeightedSums.of(self.last)
-
-    @property
-    def baseline(self) -> WeightedSums | None:
-        """The level at first; None while it is still the current one."""
-        return self.first if self.count > FIRST_VERDICTS else None
 
 
 class Accounts:
@@ -78,13 +42,10 @@ class Accounts:
         self._sampled: set[_Place] = set()
         self._tasks: set[str] = set()
         self._tasks_aside: set[_Place] = set()
-        self._results: dict[str, Scored | Unscored | Failed] = {}
+        self.results: dict[str, Scored | Unscored | Failed] = {}
+        """By id, in the order in which they came."""
         self._statuses: Counter[str] = Counter()
         self.alerts: list[Alert] = []
-        self.courses: dict[str, Course] = {}
-        """By metric."""
-        self.recent: deque[Scored | Unscored | Failed] = deque(maxlen=RECENT_VERDICTS)
-        """The latest results, newest first."""
         self.tokens: Counter[str] = Counter()
         self.cost_usd: float | None = None
         self.first_verdict_seconds: float | None = None
@@ -121,11 +82,10 @@ class Accounts:
 
     def add_result(self, result: Scored | Unscored | Failed, seconds: float) -> None:
         """Count a result, this time after the start; a repeated one once."""
-        if result.result_id in self._results:
+        if result.result_id in self.results:
             return
-        self._results[result.result_id] = result
+        self.results[result.result_id] = result
         self._statuses[result.status] += 1
-        self.recent.appendleft(result)
         if self.first_verdict_seconds is None:
             self.first_verdict_seconds = seconds
         if result.judge is not None and not result.judge.cached:
@@ -134,9 +94,6 @@ class Accounts:
             )
         if result.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
-        if isinstance(result, Scored):
-            course = self.courses.setdefault(result.metric, Course())
-            course.add(result.amount, result.sampling.probability, seconds)
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
         """Count a dead letter."""
@@ -153,22 +110,14 @@ class Accounts:
 
     @property
     def read(self) -> int:
-        """Records of the events topic so far."""
         return len(self._positions)
 
     @property
-    def results(self) -> int:
-        """Distinct results so far."""
-        return len(self._results)
-
-    @property
     def dead_letters(self) -> int:
-        """Distinct dead letters so far."""
         return len(self._aside) + len(self._tasks_aside)
 
     @property
     def sampled(self) -> int:
-        """Distinct events with a task so far."""
         return len(self._sampled)
 
     @property
@@ -190,13 +139,13 @@ class Accounts:
             "tasks": len(self._tasks),
             "task_dead_letters": len(self._tasks_aside),
             **{name: self._statuses[name] for name in ("scored", "unscored", "failed")},
-            "in_flight": len(self._tasks) - len(self._results) - len(self._tasks_aside),
+            "in_flight": len(self._tasks) - len(self.results) - len(self._tasks_aside),
         }
 
     def means(self, half_way: float) -> Mapping[str, tuple[WeightedSums, WeightedSums]]:
         """Return each metric's weighted sums before and from a position on."""
         means: dict[str, tuple[WeightedSums, WeightedSums]] = {}
-        for result in self._results.values():
+        for result in self.results.values():
             before, after = means.get(result.metric, (WeightedSums(), WeightedSums()))
             if isinstance(result, Scored):
                 amount, probability = result.amount, result.sampling.probability
@@ -205,7 +154,17 @@ class Accounts:
                 else:
                     after = after.add(amount, probability)
             means[result.metric] = before, after
-        return dict(sorted(means.items()))
+        return means
+
+    def course(self, metric: str) -> tuple[WeightedSums, WeightedSums]:
+        """Return the sums of a metric's first verdicts, if there are more, and of its latest ones."""
+        scores = [
+            (one.amount, one.sampling.probability)
+            for one in self.results.values()
+            if isinstance(one, Scored) and one.metric == metric
+        ]
+        first = scores[:FIRST_VERDICTS] if len(scores) > FIRST_VERDICTS else []
+        return WeightedSums.of(first), WeightedSums.of(scores[-LAST_VERDICTS:])
 
 
 def _place(source: Source) -> _Place:

@@ -19,10 +19,7 @@ from streams.store.views.card import card
 from streams.store.views.incidents import Incident, group, title
 from streams.store.views.report import Report, headline, report_on
 
-PATIENCE_SECONDS: Final = 10.0
-"""How long to wait at the end until the store has all results."""
-LOOK_SECONDS: Final = 1.0
-REPORT_SECONDS: Final = 5.0
+REPORT_SECONDS: Final = 3.0
 """Interval of reports on an open incident, which read thousands of results."""
 
 
@@ -55,20 +52,19 @@ class Incidents:
 
     async def run(self) -> None:
         """Report on the latest incident while it is open, until cancelled."""
-        reported = (0, 0.0)
+        alerts = 0
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(REPORT_SECONDS)
             latest = self.all[-1:]
-            is_due = time.monotonic() - reported[1] > REPORT_SECONDS and latest and latest[0].ended_at is None
-            if len(self.accounts.alerts) != reported[0] or is_due:
-                reported = (len(self.accounts.alerts), time.monotonic())
+            if latest and (latest[0].ended_at is None or len(self.accounts.alerts) != alerts):
+                alerts = len(self.accounts.alerts)
                 await asyncio.to_thread(self._report, latest)
 
-    async def settle(self) -> None:
+    async def settle(self, patience_seconds: float) -> None:
         """Report on every incident, as soon as the store has all results; give up after a while."""
-        incidents, deadline = self.all, time.monotonic() + PATIENCE_SECONDS
+        incidents, deadline = self.all, time.monotonic() + patience_seconds
         while incidents and time.monotonic() < deadline:
-            if await asyncio.to_thread(self._report, incidents, self.accounts.results):
+            if await asyncio.to_thread(self._report, incidents, len(self.accounts.results)):
                 return
             await asyncio.sleep(0.1)
 

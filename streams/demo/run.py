@@ -19,8 +19,15 @@ from prometheus_client import CollectorRegistry
 from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.demo.accounting import Accounts
-from streams.demo.events import DemoRecord, load_questions
-from streams.demo.feed import Cycle, Feed, bounded_records, endless_records, file_records
+from streams.demo.events import (
+    Cycle,
+    DemoRecord,
+    Feed,
+    bounded_records,
+    endless_records,
+    file_records,
+    load_questions,
+)
 from streams.demo.incidents import Incidents
 from streams.demo.screen import View
 from streams.demo.stage import (
@@ -43,7 +50,11 @@ STALLED_SECONDS: Final = 60.0
 """Time without progress after which a bounded demo stops with an error."""
 SILENT_SECONDS: Final = 4.0
 """Time without a verdict after which the view says so."""
-STOP_SECONDS: Final = 30.0
+FINISH_SECONDS: Final = 1.0
+"""How long calls in flight may take after the end; none is left if all events are accounted for."""
+CATCH_UP_SECONDS: Final = 30.0
+CAUSE_SECONDS: Final = 10.0
+"""How long to wait for the store, which names the causes of incidents; less after Ctrl-C."""
 LIVE_RATE: Final = 20.0
 LIVE_HEAD_START: Final = 60
 MAX_RECORD_BYTES: Final = 15 * 1024 * 1024
@@ -99,7 +110,6 @@ class _Demo:
         self._display = display
         self._settings = settings
         self._accounts = Accounts(settings.topics, plan.started)
-        self._incidents = Incidents(self._accounts, settings.store, ranges=demo_ranges(settings))
         self._running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         self._patience = STALLED_SECONDS + plan.judge_latency_seconds
         self._verdict = (0, time.monotonic())
@@ -108,7 +118,7 @@ class _Demo:
         self._judge = OFFLINE_MODEL if endpoint is None else f"{endpoint.model} at {endpoint.base_url}"
         self._view = View(
             self._accounts,
-            self._incidents,
+            Incidents(self._accounts, settings.store, ranges=demo_ranges(settings)),
             demo_ranges(settings),
             broker=f"broker {settings.kafka.bootstrap_servers} (in memory, loopback only)",
             judge=self._judge,
@@ -116,7 +126,7 @@ class _Demo:
         )
 
     async def run(self, stack: AsyncExitStack, stop: asyncio.Event) -> Ending:
-        servers = {"bootstrap_servers": self._settings.kafka.bootstrap_servers}
+        incidents = self._view.incidents
         worker_stop = asyncio.Event()
         worker = asyncio.create_task(
             run_worker(
@@ -125,9 +135,11 @@ class _Demo:
                 agents=WORKER_AGENTS,
                 registry=CollectorRegistry(),
                 on_ready=self._running.set_result,
+                finish_seconds=FINISH_SECONDS,
             )
         )
         stack.push_async_callback(self._stop_worker, worker, worker_stop)
+        servers = {"bootstrap_servers": self._settings.kafka.bootstrap_servers}
         producer = AIOKafkaProducer(**servers, acks="all", linger_ms=2, max_request_size=MAX_RECORD_BYTES)
         consumer = AIOKafkaConsumer(
             *demo_topics(self._settings),
@@ -151,14 +163,14 @@ class _Demo:
         tasks = {
             "worker": worker,
             "observer": asyncio.create_task(self._accounts.run(consumer)),
-            "incidents": asyncio.create_task(self._incidents.run()),
+            "incidents": asyncio.create_task(incidents.run()),
             "feed": asyncio.create_task(feed.run(self._records())),
         }
         stack.push_async_callback(_cancel, [task for name, task in tasks.items() if name != "worker"])
         early = await self._watch(tasks, feed, stop)
         if early is None:
             await _caught_up(consumer)
-        await self._incidents.settle()
+        await incidents.settle(FINISH_SECONDS / 4 if early == "interrupted" else CAUSE_SECONDS)
         values = summary(
             self._accounts,
             self._accounts.balance(self._skipped()),
@@ -170,13 +182,12 @@ class _Demo:
                 {
                     "incident_id": one.incident_id,
                     "alerts": len(one.drops),
-                    "headline": self._incidents.headline(one),
+                    "headline": incidents.headline(one),
                 }
-                for one in self._incidents.all
+                for one in incidents.all
             ],
         )
-        limit = {"limit": self._plan.limit if early == "limit" else None}
-        return Ending(dict(values) | limit, early)
+        return Ending({**values, "limit": self._plan.limit if early == "limit" else None}, early)
 
     async def _watch(
         self, tasks: Mapping[str, asyncio.Task[None]], feed: Feed, stop: asyncio.Event
@@ -196,17 +207,16 @@ class _Demo:
                 return "interrupted"
             if self._is_spent():
                 return "limit"
-            unfinished = self._unfinished(feed.sent) + sum(self._view.status.get("lag_records", {}).values())
+            unfinished = self._unfinished(feed.sent) + self._view.lag
             if feed.done and self._running.done() and not unfinished:
                 return None
-            state = (feed.sent, self._accounts.results)
+            state = (feed.sent, len(self._accounts.results))
             if state != moved[1]:
                 moved = (time.monotonic(), state)
             elif self._plan.events is not None and time.monotonic() - moved[0] > self._patience:
-                raise DemoError(
-                    f"no progress for {self._patience:.0f} s: {unfinished} events and tasks are unfinished; "
-                    + (self._view.trouble or f"is the judge {self._judge} reachable?")
-                )
+                reason = self._view.trouble or f"is the judge {self._judge} reachable?"
+                what = f"{unfinished} events and tasks are unfinished"
+                raise DemoError(f"no progress for {self._patience:.0f} s: {what}; {reason}")
 
     def _refresh(self) -> None:
         """Bring the view up to date."""
@@ -215,25 +225,24 @@ class _Demo:
         if not self._running.done():
             return
         running = self._running.result()
-        self._incidents.page = running.url
+        view.incidents.page = running.url
         view.page = f"page {running.url}/  metrics {running.url}/metrics"
         view.status = running.status()
-        view.trouble = view.status["judge"]["trouble"] or self._silence()
-        if view.trouble and view.status["judge"]["trouble"]:
-            view.trouble = f"{view.trouble}; verdicts wait until it answers, Ctrl-C stops"
+        view.trouble = self._silence()
+        if trouble := view.status["judge"]["trouble"]:
+            view.trouble = f"{trouble}; verdicts wait until it answers, Ctrl-C stops"
 
     def _silence(self) -> str | None:
         """Return a message if tasks are in flight and no verdict came for a while."""
         results, since = self._verdict
-        if results != self._accounts.results or not self._accounts.balance(0)["in_flight"]:
-            self._verdict = (self._accounts.results, time.monotonic())
+        if results != len(self._accounts.results) or not self._accounts.balance(0)["in_flight"]:
+            self._verdict = (len(self._accounts.results), time.monotonic())
             return None
         seconds = SILENT_SECONDS + self._plan.judge_latency_seconds
         if time.monotonic() - since < seconds:
             return None
-        return (
-            f"no verdict for {seconds:.0f} s: {self._judge} is slow or does not answer; see its log and load"
-        )
+        why = f"{self._judge} is slow or does not answer; see its log and load"
+        return f"no verdict for {seconds:.0f} s: {why}"
 
     def _is_spent(self) -> bool:
         if self._plan.counts_cost:
@@ -252,10 +261,9 @@ class _Demo:
     async def _stop_worker(self, worker: asyncio.Task[None], stop: asyncio.Event) -> None:
         # Let a starting worker finish its start: stopping it earlier would leak its threads.
         either: tuple[asyncio.Future[Any], ...] = (worker, self._running)
-        await asyncio.wait(either, timeout=STOP_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, timeout=CATCH_UP_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         stop.set()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(worker), STOP_SECONDS)
+        await asyncio.wait({worker}, timeout=CATCH_UP_SECONDS)
         await _cancel([worker])
 
     def _seconds(self) -> float:
@@ -267,21 +275,15 @@ class _Demo:
         questions = load_questions()
         if self._plan.events is not None:
             return bounded_records(questions, self._plan.events)
-        begun: list[float] = []
-
-        def since_first_event() -> float:
-            if not begun:
-                begun.append(time.monotonic())
-            return time.monotonic() - begun[0]
-
-        return endless_records(questions, Cycle(), since_first_event)
+        begun = time.monotonic()
+        return endless_records(questions, Cycle(), lambda: time.monotonic() - begun)
 
 
 async def _caught_up(consumer: Any) -> None:
     """Wait until the observer has read all records."""
     partitions = consumer.assignment()
     ends = await consumer.end_offsets(partitions)
-    async with asyncio.timeout(STOP_SECONDS):
+    async with asyncio.timeout(CATCH_UP_SECONDS):
         while True:
             positions = [(await consumer.position(tp), ends[tp]) for tp in partitions]
             if all(position >= end for position, end in positions):

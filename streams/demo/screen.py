@@ -1,4 +1,4 @@
-"""What the demo shows: a live view on a terminal of at least 80 by 24, or plain lines everywhere else."""
+"""What the demo shows: the worker's status, live on a terminal of at least 80 by 24, or as plain lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -16,17 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.text.printable import printable, reason_of
-from schemas import Failed, Scored, Unscored
-from streams.demo.accounting import Accounts, Course
+from schemas import Scored
+from streams.demo.accounting import Accounts
 from streams.demo.incidents import Incidents
-from streams.monitoring.statistics.estimators import WeightedSums
 
 Scale = tuple[float, float]
 BARS: Final = "▁▂▃▄▅▆▇█"
-LABELS: Final = ("app", "model", "prompt_version")
-MAX_LABEL_ROWS: Final = 8
+MAX_PARTS: Final = 8
+"""Rows of the table of labels."""
 FEWEST_VERDICTS: Final = 5
-"""Minimum verdicts of a mean in the table by label."""
+"""Minimum verdicts of a mean in that table."""
 LINE_SECONDS: Final = 2.0
 _ROWS_AROUND: Final = 7  # title, addresses, page, flow, cost, and two rules
 
@@ -50,17 +48,22 @@ class View:
     """The data of the worker's status page; empty before its start."""
 
     @property
+    def lag(self) -> int:
+        return sum(self.status.get("lag_records", {}).values())
+
+    @property
     def flow(self) -> str:
         """The counts of all records."""
-        accounts, lag = self.accounts, sum(self.status.get("lag_records", {}).values())
+        accounts = self.accounts
         return (
             f"{self.seconds:.0f} s: read {accounts.read}, sampled {accounts.sampled}, "
-            f"judged {accounts.results}, lag {lag}, dead letters {accounts.dead_letters}"
+            f"judged {len(accounts.results)}, lag {self.lag}, dead letters {accounts.dead_letters}"
         )
 
-    def course(self, metric: str) -> Course:
-        """Return a metric's scores."""
-        return self.accounts.courses.get(metric) or Course()
+    def series(self, metric: str) -> Mapping[str, Any]:
+        """Return the state of a metric's whole traffic."""
+        series: Sequence[Mapping[str, Any]] = self.status.get("series", ())
+        return {one["metric"]: one for one in series if not one["labels"]}.get(metric, {})
 
 
 def screen(view: View, *, width: int, height: int) -> RenderableType:
@@ -78,19 +81,18 @@ def screen(view: View, *, width: int, height: int) -> RenderableType:
     ]
     alarms = _alarms(view, width)
     used = _ROWS_AROUND + len(view.ranges) + 1 + len(alarms)
-    rows = _by_label(view)[: min(MAX_LABEL_ROWS, max(height - used - 5, 2))]
-    used += len(rows) + 1 if rows else 0
-    verdicts = [
-        _verdict(one, view.ranges, width) for one in islice(view.accounts.recent, max(height - used, 1))
-    ]
+    parts = _parts(view)[: min(MAX_PARTS, max(height - used - 5, 2))]
+    used += len(parts) + 1 if parts else 0
+    latest = view.status.get("verdicts", ())[: max(height - used, 1)]
+    verdicts = [_verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in latest]
     if not verdicts and view.trouble is None:
         verdicts = [Text("waiting for the first verdict ...", style="dim")]
     tail = [*verdicts, Text(_cost(view.accounts), style="dim")]
     for line in (*top, *alarms, *tail):
         line.truncate(width, overflow="ellipsis")
-    labels = [_labels(rows, view.ranges)] if rows else []
     rule = Rule(style="dim")
-    return Group(*top, rule, _metrics(view, width), *alarms, rule, *labels, *tail)
+    table = [_parts_table(parts, view.ranges)] if parts else []
+    return Group(*top, rule, _metrics(view, width), *alarms, rule, *table, *tail)
 
 
 def _metrics(view: View, width: int) -> Table:
@@ -98,27 +100,25 @@ def _metrics(view: View, width: int) -> Table:
     for heading in ("metric", "now", "95% interval", "at first", "over time"):
         is_text = heading in {"metric", "over time"}
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=heading == "over time")
+    lines = view.status.get("history", {}).get("lines", {})
     for name, ends in view.ranges.items():
-        course = view.course(name)
-        now, first = course.now, course.baseline
-        interval = now.interval(lowest=ends[0], highest=ends[1])
+        one = view.series(name)
+        low, high = one.get("recent_low"), one.get("recent_high")
+        means = [point and point[0] for point in lines.get(one.get("line"), ())]
         table.add_row(
             Text(name, style="bold"),
-            _mean(now, ends),
-            Text("" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}", style="dim"),
-            Text("...", style="dim") if first is None else _mean(first, ends),
-            sparkline(course, ends, max(width - 52, 10)),
+            _mean(one.get("recent"), ends),
+            Text("" if low is None else f"{low:.2f} to {high:.2f}", style="dim"),
+            _mean(one.get("baseline"), ends, "..."),
+            sparkline(means, ends, max(width - 52, 10)),
         )
     return table
 
 
-def sparkline(course: Course, ends: Scale, width: int) -> Text:
-    """Draw a metric over time, newest at the right, with gaps where nothing was judged."""
+def sparkline(means: Sequence[float | None], ends: Scale, width: int) -> Text:
+    """Draw means over time, the newest at the right, with gaps where nothing was judged."""
     text = Text()
-    buckets = course.buckets
-    newest = max(buckets, default=0)
-    for at in range(max(min(buckets, default=1), newest - width + 1), newest + 1):
-        mean = buckets[at].mean if at in buckets else None
+    for mean in means[-width:]:
         if mean is None:
             text.append(" ")
         else:
@@ -148,47 +148,43 @@ def _wrapped(head: str, words: str, style: str, width: int) -> list[Text]:
     return lines + ([Text("  " + " ".join(others).strip())] if others else [])
 
 
-_Row = tuple[str, str, dict[str, WeightedSums]]
+_Part = tuple[str, Mapping[str, Mapping[str, Any]]]
+"""A label value, and the series of each metric."""
 
 
-def _by_label(view: View) -> list[_Row]:
-    """Return the recent means by label value, the worst first."""
-    sums: dict[tuple[str, str], dict[str, WeightedSums]] = {}
-    for result in (one for one in view.accounts.recent if isinstance(one, Scored)):
-        for name in LABELS:
-            if value := result.labels.get(name):
-                means = sums.setdefault((name, value), {})
-                before = means.get(result.metric, WeightedSums())
-                means[result.metric] = before.add(result.amount, result.sampling.probability)
-    rows = [(*label, means) for label, means in sums.items() if _count(means) >= FEWEST_VERDICTS]
-    return sorted(rows, key=lambda row: (min(one.mean or 0.0 for one in row[2].values()), row[:2]))
+def _parts(view: View) -> list[_Part]:
+    """Return the parts of the traffic, the worst first."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for one in view.status.get("series", ()):
+        if one["labels"] and one["recent"] is not None and one["scored"] >= FEWEST_VERDICTS:
+            ((name, value),) = one["labels"].items()
+            found.setdefault(f"{printable(name, 16)} {printable(value, 28)}", {})[one["metric"]] = one
+    return sorted(found.items(), key=lambda part: (min(one["recent"] for one in part[1].values()), part[0]))
 
 
-def _count(means: Mapping[str, WeightedSums]) -> int:
-    return max(sums.count for sums in means.values())
-
-
-def _labels(rows: Sequence[_Row], ranges: Mapping[str, Scale]) -> Table:
+def _parts_table(parts: Sequence[_Part], ranges: Mapping[str, Scale]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("worst first")
     for heading in (*ranges, "verdicts"):
         table.add_column(heading, justify="right")
-    for name, value, means in rows:
+    for name, series in parts:
         table.add_row(
-            Text.assemble((f"{printable(name, 16)} ", "dim"), printable(value, 28)),
-            *(_mean(means.get(metric), ends) for metric, ends in ranges.items()),
-            Text(str(_count(means)), style="dim"),
+            Text(name),
+            *(_mean(series.get(metric, {}).get("recent"), ends) for metric, ends in ranges.items()),
+            Text(str(max(one["scored"] for one in series.values())), style="dim"),
         )
     return table
 
 
-def _verdict(result: Scored | Unscored | Failed, ranges: Mapping[str, Scale], width: int) -> Text:
-    score, style = Text("-", style="magenta"), "magenta"
-    if isinstance(result, Scored):
-        score, style = Text(result.shown, _colour(result.amount, ranges.get(result.metric, (0, 5)))), "dim"
-    labels = " ".join(printable(result.labels[name], 14) for name in LABELS[:2] if name in result.labels)
-    reason = (reason_of(result, max(width, 20)), style)
-    return Text.assemble(score, (f" {result.metric:<9} ", "dim"), f"{labels:<24} ", reason)
+def _verdict(one: Mapping[str, Any], ends: Scale) -> Text:
+    score = Text("-", style="magenta")
+    if one["score"] is not None:
+        score = Text(f"{one['score']:g}", _colour(one["score"], ends))
+    labels = " ".join(
+        printable(one["labels"][name], 14) for name in ("app", "model") if name in one["labels"]
+    )
+    reason = (printable(one["reason"], 300), "magenta" if one["score"] is None else "dim")
+    return Text.assemble(score, (f" {one['metric']:<9} ", "dim"), f"{labels:<24} ", reason)
 
 
 def _cost(accounts: Accounts) -> str:
@@ -197,10 +193,8 @@ def _cost(accounts: Accounts) -> str:
     return f"tokens in {spent:,} (cached {cached:,}) out {out:,}  {cost}"
 
 
-def _mean(sums: WeightedSums | None, ends: Scale) -> Text:
-    if sums is None or sums.mean is None:
-        return Text("-", style="dim")
-    return Text(f"{sums.mean:.2f}", style=_colour(sums.mean, ends))
+def _mean(mean: float | None, ends: Scale, unknown: str = "-") -> Text:
+    return Text(unknown, style="dim") if mean is None else Text(f"{mean:.2f}", style=_colour(mean, ends))
 
 
 def _share(score: float, ends: Scale) -> float:
@@ -234,39 +228,34 @@ class PlainDisplay:
 
     def __call__(self, view: View) -> None:
         """Write the changes since the last call."""
-        accounts = view.accounts
         self._once("broker", f"{view.broker}; judge {printable(view.judge)} ({view.judge_note})")
         if view.status:
             self._once("page", view.page)
         trouble = None if view.trouble is None else f"JUDGE {view.trouble}"
-        self._once("trouble", trouble, "JUDGE answers again")
-        if accounts.recent and accounts.first_verdict_seconds is not None and "first" not in self._written:
-            first = accounts.recent[-1]
+        self._once("trouble", trouble, "JUDGE answers again", replace=True)
+        accounts, verdicts = view.accounts, view.status.get("verdicts", ())
+        if accounts.results and "first" not in self._written:
+            first, after = next(iter(accounts.results.values())), accounts.first_verdict_seconds or 0.0
             score = first.shown if isinstance(first, Scored) else first.status
-            after = f"first verdict after {accounts.first_verdict_seconds:.1f} s"
-            self._once("first", f"{after}: {first.metric} {score}: {reason_of(first, 120)}")
-        for one in view.incidents.all:
-            told = f"incident {one.incident_id}"
-            self._once(told, f"ALERT drop, {told}: {view.incidents.card(one)[0]}", replace=False)
-            if one.incident_id in view.incidents.reports:
-                cause = "; ".join(view.incidents.card(one)[1:])
-                self._once(f"cause of {told}", f"  {told}: {cause}", replace=False)
-            if one.ended_at is not None:
-                self._once(
-                    f"end of {told}",
-                    f"ALERT recovered, {told}: {view.incidents.headline(one)}",
-                    replace=False,
-                )
+            reason = reason_of(first, 120)
+            self._once("first", f"first verdict after {after:.1f} s: {first.metric} {score}: {reason}")
+        for incident in view.incidents.all:
+            name, (what, *others) = f"incident {incident.incident_id}", view.incidents.card(incident)
+            self._once(name, f"ALERT drop, {name}: {what}")
+            if incident.incident_id in view.incidents.reports:
+                self._once(f"cause of {name}", f"  {name}: {'; '.join(others)}")
+            if incident.ended_at is not None:
+                self._once(f"end of {name}", f"ALERT recovered, {name}: {view.incidents.headline(incident)}")
         if view.seconds >= self._next:
             self._next = view.seconds + LINE_SECONDS
-            means = ((name, view.course(name).now.mean) for name in view.ranges)
+            means = ((name, view.series(name).get("recent")) for name in view.ranges)
             now = ", ".join(f"{name} {'-' if mean is None else f'{mean:.2f}'}" for name, mean in means)
-            failed = sum(isinstance(result, Failed) for result in accounts.recent)
-            tail = f"; {failed} of the last {len(accounts.recent)} failed" if failed else ""
+            failed = sum(one["status"] == "failed" for one in verdicts)
+            tail = f"; {failed} of the last {len(verdicts)} failed" if failed else ""
             self._write(f"{view.flow}; now {now}{tail}")
 
-    def _once(self, what: str, line: str | None, over: str = "", *, replace: bool = True) -> None:
-        """Write a line if it is new or has changed; `over` if it became None."""
+    def _once(self, what: str, line: str | None, over: str = "", *, replace: bool = False) -> None:
+        """Write a line that is new or, if it is replaced, has changed; `over` if it became None."""
         before = self._written.get(what)
         if line == before or (before is not None and not replace):
             return

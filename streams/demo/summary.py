@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judge.text.printable import printable
-from streams.demo.accounting import Accounts, Course, holds
+from streams.demo.accounting import Accounts, holds
 from streams.monitoring.statistics.estimators import WeightedSums
 
 
@@ -25,10 +25,8 @@ def summary(
     incidents: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the summary as JSON values; `half_way` is the first position that counts as after."""
-    nothing = WeightedSums()
     means = accounts.means(half_way)
-    halves = {metric: means.get(metric, (nothing, nothing)) for metric in ranges}
-    courses = {metric: accounts.courses.get(metric) or Course() for metric in ranges}
+    halves = {metric: means.get(metric, (WeightedSums(), WeightedSums())) for metric in ranges}
     return {
         "events": {
             name: balance[name] for name in ("read", "undecodable", "unroutable", "skipped", "sampled")
@@ -52,18 +50,11 @@ def summary(
         },
         "usage": {name: accounts.tokens[name] for name in ("input_tokens", "cached_tokens", "output_tokens")},
         "estimates": {
-            metric: {
-                "before": _estimate(before, ranges[metric]),
-                "after": _estimate(after, ranges[metric]),
-            }
-            for metric, (before, after) in halves.items()
+            metric: _estimates(("before", "after"), sides, ranges[metric]) for metric, sides in halves.items()
         },
         "course": {
-            metric: {
-                "at_first": _estimate(course.baseline or nothing, ranges[metric]),
-                "at_the_end": _estimate(course.now, ranges[metric]),
-            }
-            for metric, course in courses.items()
+            metric: _estimates(("at_first", "at_the_end"), accounts.course(metric), ranges[metric])
+            for metric in ranges
         },
         "first_verdict_seconds": _rounded(accounts.first_verdict_seconds),
         "judge": judge,
@@ -126,6 +117,12 @@ def _means(estimates: Mapping[str, Mapping[str, Any]], sides: Sequence[str]) -> 
             )
         table.add_row(metric, *cells)
     return table
+
+
+def _estimates(
+    names: tuple[str, str], sides: tuple[WeightedSums, WeightedSums], scale: tuple[float, float]
+) -> dict[str, Any]:
+    return {name: _estimate(sums, scale) for name, sums in zip(names, sides, strict=True)}
 
 
 def _estimate(sums: WeightedSums, scale: tuple[float, float]) -> dict[str, float | int] | None:

@@ -60,11 +60,12 @@ async def run_worker(
     chat: ChatClient | None = None,
     env: Mapping[str, str] | None = None,
     on_ready: Callable[[Running], None] | None = None,
+    finish_seconds: float | None = None,
 ) -> None:
     """Run agents until `stop` is set. Several workers may run in one event loop; the caller handles signals.
 
-    On a stop no further records are taken, records in flight get `stop_seconds` to finish, offsets are
-    committed, and the worker leaves its group.
+    On a stop no further records are taken, records in flight get `finish_seconds` (by default
+    `stop_seconds`) to finish, offsets are committed, and the worker leaves its group.
 
     Args:
         registry: Registry of this worker's metrics; by default a new one with process metrics.
@@ -78,6 +79,7 @@ async def run_worker(
             crashed.
         JudgeConfigurationError: No judge call can succeed with this configuration.
     """
+    finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
     auth, tls = open_access(settings.telemetry, worker.env)
     web = WebServer(
@@ -107,7 +109,7 @@ async def run_worker(
         ready = partial(_tell_ready, running, on_ready)
         try:
             await (
-                _serve(worker, stop, ready)
+                _serve(worker, stop, ready, finish)
                 if worker.agents != ("store",)
                 else _serve_alone(worker, stop, ready)
             )
@@ -155,7 +157,9 @@ async def _serve_alone(worker: Worker, stop: asyncio.Event, ready: Callable[[], 
     worker.health.stopping = True
 
 
-async def _serve(worker: Worker, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+async def _serve(
+    worker: Worker, stop: asyncio.Event, ready: Callable[[], None], finish_seconds: float
+) -> None:
     """Run the application until a stop or a crash, and end it in order."""
     app = worker.app
     asked = asyncio.create_task(stop.wait())
@@ -170,7 +174,7 @@ async def _serve(worker: Worker, stop: asyncio.Event, ready: Callable[[], None])
     finally:
         crash = app.crash_reason
         why = getattr(stop, "reason", "asked to") if crash is None else f"crash: {type(crash).__name__}"
-        await _close(worker, starting, why)
+        await _close(worker, starting, why, finish_seconds)
         asked.cancel()
         crashed.cancel()
     failure = None if not starting.done() or starting.cancelled() else starting.exception()
@@ -183,7 +187,7 @@ async def _serve(worker: Worker, stop: asyncio.Event, ready: Callable[[], None])
         raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
 
 
-async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str) -> None:
+async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str, finish_seconds: float) -> None:
     """Take no further records, finish those in flight, commit, and leave the group."""
     worker.health.stopping = True
     consumer = worker.consumer()
@@ -194,7 +198,7 @@ async def _close(worker: Worker, starting: asyncio.Task[Any], reason: str) -> No
         worker.app.flow_control.suspend()
         worker.app.flow_control.clear()
     worker.begin_nothing()
-    await worker.finish(stop_seconds(worker.settings))
+    await worker.finish(finish_seconds)
     released = sum(one.released for one in worker.pipelines)
     starting.cancel()
     try:

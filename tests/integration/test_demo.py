@@ -288,6 +288,17 @@ async def test_the_demo_runs_until_interrupted() -> None:
     assert "means of the first and of the latest verdicts" in ended.out
 
 
+async def test_a_judge_that_hangs_does_not_hold_up_the_end() -> None:
+    """Calls in flight are given up after a second, though the judge may take minutes."""
+    async with running("demo", "--judge-latency-seconds", "600") as demo:
+        while "judged 0, lag" not in (line := await demo.line()) or "sampled 0" in line:
+            pass
+        ended = await asyncio.wait_for(demo.stop(signal.SIGINT), 20)
+    assert ended.code == 0, ended.err
+    assert "tasks in flight" in ended.out
+    assert ended.err == ""
+
+
 @pytest.mark.slow
 async def test_an_interrupt_while_it_starts_ends_well() -> None:
     """Ctrl-C during the start exits with code 130 and without an error."""

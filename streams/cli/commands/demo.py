@@ -145,8 +145,9 @@ def _display(*, as_json: bool) -> AbstractContextManager[Display]:
     is_live = console.is_terminal and not as_json and not console.is_dumb_terminal
     # A log line would break the live view, which shows the problems that matter.
     log_to_stderr("error" if is_live else "warning")
-    # The display shows alerts and outages; timers are often late because everything shares the event loop.
-    for name in ("streams.monitoring", "streams.judging", "streams.worker.agents", "mode.timers"):
+    # The display shows alerts and outages, the summary what is in flight; timers are often late because
+    # everything shares the event loop.
+    for name in ("streams.monitoring", "streams.judging", "streams.worker", "mode.timers"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return live(console) if is_live else nullcontext(PlainDisplay(lambda line: echo(line, err=as_json)))
 

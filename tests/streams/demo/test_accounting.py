@@ -131,9 +131,8 @@ def test_the_level_at_first_is_known_once_it_is_not_the_current_one() -> None:
     accounts = Accounts(TopicSettings())
     for number in range(100):
         accounts.add_result(scored(number, 5), number / 10)
-    assert accounts.courses["relevance"].baseline is None
+    assert accounts.course("relevance")[0].mean is None
     accounts.add_result(scored(100, 1), 10)
-    course = accounts.courses["relevance"]
-    assert course.baseline is not None
-    assert course.baseline.mean == 5
-    assert course.now.mean == pytest.approx((59 * 5 + 1) / 60)
+    first, now = accounts.course("relevance")
+    assert first.mean == 5
+    assert now.mean == pytest.approx((59 * 5 + 1) / 60)

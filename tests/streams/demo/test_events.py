@@ -9,8 +9,15 @@ import pytest
 from pydantic import ValidationError
 
 from schemas import QAEvent
-from streams.demo.events import MODELS, TENANTS, load_questions, make_record
-from streams.demo.feed import Cycle, bounded_records, file_records
+from streams.demo.events import (
+    MODELS,
+    TENANTS,
+    Cycle,
+    bounded_records,
+    file_records,
+    load_questions,
+    make_record,
+)
 
 QUESTIONS = load_questions()
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

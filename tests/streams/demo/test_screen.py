@@ -16,12 +16,12 @@ import pytest
 from rich.console import Console
 
 from schemas import Alert
-from streams.demo.accounting import Accounts, Course
+from streams.demo.accounting import Accounts
 from streams.demo.incidents import Incidents
 from streams.demo.screen import PlainDisplay, View, screen, sparkline
 from streams.demo.summary import as_tables, summary
 from streams.settings import StoreSettings, TopicSettings
-from tests.streams.results import alert, failed, scored
+from tests.streams.results import alert, scored
 
 FOLDER = Path(__file__).parent / "screens"
 RANGES = {"coverage": (0.0, 5.0), "relevance": (1.0, 5.0)}
@@ -29,13 +29,43 @@ WORDS = "relevance of all answers fell from 4.47 to 1.30 (95% interval 1.03-2.85
 HOSTILE = "\x1b[2J\x07[bold red]\u202eevil"
 
 
+def series(results: int, labels: dict[str, str], scored_verdicts: int, recent: float) -> dict[str, Any]:
+    return {
+        "metric": "relevance",
+        "labels": labels,
+        "line": "relevance",
+        "recent": recent if results else None,
+        "recent_low": recent if results else None,
+        "recent_high": recent + 0.25 if results else None,
+        "baseline": 5.0 if results > 100 else None,
+        "scored": scored_verdicts,
+    }
+
+
+def status(results: int, label: str) -> dict[str, Any]:
+    """Return a worker's status after results that fell from 5 to 1 half-way."""
+    means = [[5.0 if number < 7 else 1.0] if number != 4 else None for number in range(min(results, 15))]
+    verdict = {"metric": "relevance", "status": "scored", "score": 1, "reason": "Because."}
+    return {
+        "lag_records": {"qa.events": 4},
+        "history": {"lines": {"relevance": means}},
+        "series": [
+            series(results, {}, results, 1.0),
+            series(results, {"app": label}, results, 3.0),
+            *(series(results, {"model": f"m{number}"}, results // 3, 3.0 + number) for number in range(3)),
+        ],
+        "verdicts": [
+            verdict | {"labels": {"app": label, "model": f"m{number % 3}"}}
+            for number in range(min(results, 20))
+        ],
+    }
+
+
 def view(results: int = 300, *, alerts: int = 5, label: str = "support", **fields: Any) -> View:
-    """Return a view of results that fall from 5 to 1 half-way, and of the alerts of one incident."""
+    """Return a view of results that fall half-way, and of the alerts of one incident."""
     accounts = Accounts(TopicSettings())
     for number in range(results):
-        labels = {"app": label, "model": f"m{number % 3}"}
-        result = scored(number, 5 if number < results / 2 else 1, labels=labels)
-        accounts.add_result(result, seconds=number / 10)
+        accounts.add_result(scored(number, 5 if number < results / 2 else 1), seconds=number / 10)
     for number in range(alerts):
         labels = {"app": f"app-{number}"} if number else {}
         accounts.add_alert(alert(f"a{number}", labels=labels, summary=WORDS))
@@ -49,7 +79,7 @@ def view(results: int = 300, *, alerts: int = 5, label: str = "support", **field
         judge_note="rules, no language model",
         page="page http://127.0.0.1:40001/  metrics http://127.0.0.1:40001/metrics",
         seconds=30,
-        status={"lag_records": {"qa.events": 4}},
+        status=status(results, label),
     )
     for name, value in fields.items():
         setattr(made, name, value)
@@ -190,8 +220,8 @@ def test_a_judge_that_does_not_answer_is_named_instead_of_waiting() -> None:
 def test_hostile_text_is_shown_and_does_nothing() -> None:
     """Control characters and markup in labels, reasons and summaries are escaped."""
     shown = view(20, alerts=0, label=HOSTILE)
-    shown.accounts.add_result(scored(100, 1, justification=HOSTILE), seconds=3)
-    shown.accounts.add_result(failed(101), seconds=3)
+    one = shown.status["verdicts"][0]
+    one |= {"status": "failed", "score": None, "reason": f"content_refused: {HOSTILE}"}
     shown.accounts.add_alert(alert("a", summary=HOSTILE, labels={"app": HOSTILE}))
     for text in (drawn(shown, width=120, height=40), piped(shown)):
         assert all(line.isprintable() for line in text.splitlines())
@@ -209,9 +239,5 @@ def test_hostile_text_is_shown_and_does_nothing() -> None:
     ],
 )
 def test_sparkline(means: tuple[float | None, ...], bars: str) -> None:
-    """Each mean is one bar of 2 s, the newest at the right; a missing mean is a gap."""
-    course = Course()
-    for number, mean in enumerate(means):
-        if mean is not None:
-            course.add(mean, 1.0, 2 * number + 1)
-    assert sparkline(course, (1, 5), 3).plain == bars
+    """Each mean is one bar, the newest at the right; a missing mean is a gap."""
+    assert sparkline(means, (1, 5), 3).plain == bars
