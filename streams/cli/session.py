@@ -174,8 +174,7 @@ class Session:
 
     def log_as_worker(self) -> None:
         """Log as the settings say, for a command that runs until it is stopped."""
-        from streams.telemetry.logs import set_up_logs
-        from streams.telemetry.masking import settings_masker
+        from streams.telemetry.logs import set_up_logs, settings_masker
 
         set_up_logs(self.settings.telemetry, masker=settings_masker(self.settings, os.environ))
 
@@ -186,7 +185,7 @@ def session(config: Path | None, brokers: str | None = None, store: Path | None 
     Raises:
         BadUsageError: The settings or the addresses are invalid.
     """
-    from streams.telemetry.masking import settings_masker
+    from streams.telemetry.logs import settings_masker
 
     settings = settings_for_command(config)
     log_to_stderr("warning", settings_masker(settings, os.environ))

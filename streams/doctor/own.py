@@ -29,7 +29,7 @@ from streams.judging.metrics import build_metric, pack_warnings
 from streams.kafka.access.access import client_options
 from streams.settings import Settings, TelemetrySettings
 from streams.settings.addresses import sends_key_in_the_clear
-from streams.telemetry.masking import SHORT_SECRET, short_secrets
+from streams.telemetry.logs import SHORT_SECRET, short_secrets
 from streams.web.access import open_access
 
 SPARE_DESCRIPTORS: Final = 128

@@ -14,7 +14,7 @@ from streams.errors import TooLargeError
 from streams.judging.budget import Spending
 from streams.kafka.output import Output
 from streams.kafka.record import Record
-from streams.telemetry.traces import surprise
+from streams.telemetry.logs import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self, get_args
 
 from schemas import Alert, Estimate
 from streams.monitoring.watch import Watch
-from streams.telemetry.collectors import MonitorGauge
+from streams.telemetry.exposition import MonitorGauge
 
 Labels = tuple[tuple[str, str], ...]
 """The part of the traffic of a series: names and values; empty for all of it."""

@@ -22,7 +22,7 @@ from streams.kafka.output import Output
 from streams.kafka.record import Record
 from streams.settings import Settings
 from streams.sinks.base import Evaluation, Item, ItemT, Opening, RefusedError, Sink, SinkDownError
-from streams.telemetry.traces import surprise
+from streams.telemetry.logs import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
 

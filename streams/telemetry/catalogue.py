@@ -50,185 +50,119 @@ MONITOR_GAUGES: Final = (
 )
 """Gauges of each measure, exposed by the worker that owns the series."""
 
+_SLICE: Final = ("metric", "fingerprint", "slice")
+
+
+def _counter(name: str, unit: str, text: str, *labels: str) -> Spec:
+    return Spec(name, "counter", unit, text, labels)
+
+
+def _gauge(name: str, unit: str, text: str, *labels: str) -> Spec:
+    return Spec(name, "gauge", unit, text, labels)
+
+
+def _histogram(name: str, buckets: tuple[float, ...], unit: str, text: str, *labels: str) -> Spec:
+    return Spec(name, "histogram", unit, text, labels, buckets)
+
+
 CATALOGUE: Final[tuple[Spec, ...]] = (
-    Spec(
-        "judgestream_events_total", "counter", "events", "Events read, by outcome.",
-        ("outcome", "reason"),
-    ),
-    Spec(
-        "judgestream_results_total", "counter", "results", "Results written.",
-        ("metric", "status", "reason", LABELS),
-    ),
-    Spec(
-        "judgestream_scores_total", "counter", "results",
-        "Scored results, by score, label, or tenth of the scale.",
-        ("metric", "score", LABELS),
-    ),
+    _counter("judgestream_events_total", "events", "Events read, by outcome.", "outcome", "reason"),
+    _counter("judgestream_results_total", "results",
+        "Results written.", "metric", "status", "reason", LABELS),
+    _counter("judgestream_scores_total", "results",
+        "Scored results, by score, label, or tenth of the scale.", "metric", "score", LABELS),
     *(
-        Spec(f"judgestream_score_{name}_total", "counter", "1", text, ("metric", "fingerprint", LABELS))
+        _counter(f"judgestream_score_{name}_total", "1", text, "metric", "fingerprint", LABELS)
         for name, text in SUMS.items()
     ),
-    Spec(
-        "judgestream_judge_call_seconds", "histogram", "seconds", "Wall-clock time of judge calls.",
-        ("endpoint", "model", "outcome"), _CALL_BUCKETS,
-    ),
-    Spec(
-        "judgestream_judge_tokens_total", "counter", "tokens", "Tokens, as the endpoint counts them.",
-        ("endpoint", "model", "kind"),
-    ),
-    Spec(
-        "judgestream_judge_cost_usd_total", "counter", "US dollars",
-        "Cost of judging, if prices are known.",
-        ("endpoint", "model"),
-    ),
-    Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls in flight.", ("endpoint",)),
-    Spec(
-        "judgestream_judge_breaker_open", "gauge", "1", "1 while the breaker is open.",
-        ("endpoint",),
-    ),
-    Spec(
-        "judgestream_judge_endpoint_failures_total", "counter", "calls",
-        "Tries that an endpoint failed although the event was judged later.",
-        ("endpoint",),
-    ),
-    Spec(
-        "judgestream_judge_model_changes_total", "counter", "changes",
-        "Models that answered for the first time at an endpoint where another one had answered.",
-        ("endpoint",),
-    ),
-    Spec(
-        "judgestream_judge_budget_spent_ratio", "gauge", "1",
+    _histogram("judgestream_judge_call_seconds", _CALL_BUCKETS, "seconds",
+        "Wall-clock time of judge calls.", "endpoint", "model", "outcome"),
+    _counter("judgestream_judge_tokens_total", "tokens",
+        "Tokens, as the endpoint counts them.", "endpoint", "model", "kind"),
+    _counter("judgestream_judge_cost_usd_total", "US dollars",
+        "Cost of judging, if prices are known.", "endpoint", "model"),
+    _gauge("judgestream_judge_in_flight", "calls", "Judge calls in flight.", "endpoint"),
+    _gauge("judgestream_judge_breaker_open", "1", "1 while the breaker is open.", "endpoint"),
+    _counter("judgestream_judge_endpoint_failures_total", "calls",
+        "Tries that an endpoint failed although the event was judged later.", "endpoint"),
+    _counter("judgestream_judge_model_changes_total", "changes",
+        "Models that answered for the first time at an endpoint where another one had answered.", "endpoint"),
+    _gauge(
+        "judgestream_judge_budget_spent_ratio", "1",
         "Share of this worker's judging budget that is spent, for the limit nearest to exhaustion; only "
         "with a budget.",
-        ("period",),
+        "period",
     ),
-    Spec(
-        "judgestream_verdict_cache_failures_total", "counter", "accesses",
-        "Verdicts that could not be read from or written to the cache.",
-    ),
-    Spec(
-        "judgestream_verdict_corrections_total", "counter", "corrections",
-        "Corrections by code of the judge's claims.",
-        ("metric", "kind"),
-    ),
-    Spec(
-        "judgestream_verdict_suspicions_total", "counter", "verdicts",
+    _counter("judgestream_verdict_cache_failures_total", "accesses",
+        "Verdicts that could not be read from or written to the cache."),
+    _counter("judgestream_verdict_corrections_total", "corrections",
+        "Corrections by code of the judge's claims.", "metric", "kind"),
+    _counter("judgestream_verdict_suspicions_total", "verdicts",
         "Verdicts with a suspicion, by kind: claims that code finds implausible but cannot disprove.",
-        ("metric", "kind"),
-    ),
-    Spec(
-        "judgestream_panel_disagreement_ratio", "histogram", "ratio",
-        "Distance of a panel's votes from its result: 0 for none, 1 for the whole scale.",
-        ("metric",), _SHARE_BUCKETS,
-    ),
-    Spec(
-        "judgestream_event_to_result_seconds", "histogram", "seconds",
-        "Time from the event to its result.",
-        ("metric",), _WAIT_BUCKETS,
-    ),
-    Spec(
-        "judgestream_consumer_lag_records", "gauge", "records",
-        "Unfinished records, up to the partition's end.",
-        ("topic", "partition"),
-    ),
-    Spec(
-        "judgestream_oldest_unfinished_seconds", "gauge", "seconds",
-        "Age of the oldest record in flight; 0 if there is none.",
-        ("topic", "partition"),
-    ),
-    Spec(
-        "judgestream_joins_open", "gauge", "groups",
-        "Traces or conversations whose records are being joined.",
-        ("unit",),
-    ),
-    Spec(
-        "judgestream_joins_closed_total", "counter", "groups",
-        "Traces or conversations closed, by reason: root (traces), idle, longest, room.",
-        ("unit", "reason"),
-    ),
-    Spec(
-        "judgestream_joins_late_records", "gauge", "records",
-        "Records received after their trace or conversation was closed, since the start.",
-        ("unit",),
-    ),
-    Spec(
-        "judgestream_traces_without_content_total", "counter", "traces",
-        "Traces with model calls but without recorded content, by instrumentation.",
-        ("instrumentation",),
-    ),
-    Spec(
-        "judgestream_sink_verdicts_total", "counter", "verdicts",
-        "Verdicts handed to a sink, by outcome: delivered, skipped, refused.",
-        ("sink", "outcome"),
-    ),
-    Spec("judgestream_dead_letters_total", "counter", "records", "Dead letters written.", ("reason",)),
-    Spec(
-        "judgestream_dead_letters_skipped_total", "counter", "records",
+        "metric", "kind"),
+    _histogram("judgestream_panel_disagreement_ratio", _SHARE_BUCKETS, "ratio",
+        "Distance of a panel's votes from its result: 0 for none, 1 for the whole scale.", "metric"),
+    _histogram("judgestream_event_to_result_seconds", _WAIT_BUCKETS, "seconds",
+        "Time from the event to its result.", "metric"),
+    _gauge("judgestream_consumer_lag_records", "records",
+        "Unfinished records, up to the partition's end.", "topic", "partition"),
+    _gauge("judgestream_oldest_unfinished_seconds", "seconds",
+        "Age of the oldest record in flight; 0 if there is none.", "topic", "partition"),
+    _gauge("judgestream_joins_open", "groups",
+        "Traces or conversations whose records are being joined.", "unit"),
+    _counter("judgestream_joins_closed_total", "groups",
+        "Traces or conversations closed, by reason: root (traces), idle, longest, room.", "unit", "reason"),
+    _gauge("judgestream_joins_late_records", "records",
+        "Records received after their trace or conversation was closed, since the start.", "unit"),
+    _counter("judgestream_traces_without_content_total", "traces",
+        "Traces with model calls but without recorded content, by instrumentation.", "instrumentation"),
+    _counter("judgestream_sink_verdicts_total", "verdicts",
+        "Verdicts handed to a sink, by outcome: delivered, skipped, refused.", "sink", "outcome"),
+    _counter("judgestream_dead_letters_total", "records", "Dead letters written.", "reason"),
+    _counter(
+        "judgestream_dead_letters_skipped_total", "records",
         "Records skipped because even their smallest dead letter is too large (dead_letters.when_refused: "
         "skip).",
-        ("reason",),
+        "reason",
     ),
-    Spec(
-        "judgestream_lost_records_total", "counter", "records",
-        "Records that retention removed before they were read.",
-        ("topic",),
-    ),
-    Spec(
-        "judgestream_offset_moves_total", "counter", "moves",
-        "Partitions that resumed at another offset because the next one was out of range.",
-        ("topic", "why"),
-    ),
-    Spec(
-        "judgestream_results_repeated_total", "counter", "results",
-        "Results repeated after a redelivery; no other metric counts them.",
-        ("metric",),
-    ),
+    _counter("judgestream_lost_records_total", "records",
+        "Records that retention removed before they were read.", "topic"),
+    _counter("judgestream_offset_moves_total", "moves",
+        "Partitions that resumed at another offset because the next one was out of range.", "topic", "why"),
+    _counter("judgestream_results_repeated_total", "results",
+        "Results repeated after a redelivery; no other metric counts them.", "metric"),
     *(
-        Spec(
-            f"judgestream_monitor_{name}", "gauge", unit, text,
-            ("metric", "fingerprint", "slice", "measure"),
-        )
+        _gauge(f"judgestream_monitor_{name}", unit, text, *_SLICE, "measure")
         for name, unit, text in MONITOR_GAUGES
     ),
     *(
-        Spec(
-            f"judgestream_monitor_window_{name}", "gauge", "points", text, ("metric", "fingerprint", "slice")
-        )
+        _gauge(f"judgestream_monitor_window_{name}", "points", text, *_SLICE)
         for name, text in (
             ("mean", "Mean of the answers in the monitor's window, estimated by sampling stratum."),
             ("low", "Lower end of its 95% interval, which counts clusters of dependent answers once."),
             ("high", "Upper end of that interval."),
         )
     ),
-    Spec(
-        "judgestream_monitor_missing_strata", "gauge", "strata",
-        "Sampling rules that had answers in the past week and none in the window.",
-        ("metric", "fingerprint", "slice"),
+    _gauge("judgestream_monitor_missing_strata", "strata",
+        "Sampling rules that had answers in the past week and none in the window.", *_SLICE),
+    _gauge(
+        "judgestream_monitor_state_problems", "problems",
+        "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete (a "
+        "partition learned again), too_large.",
+        "reason",
     ),
-    Spec(
-        "judgestream_monitor_state_problems", "gauge", "problems",
-        "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete "
-        "(a partition learned again), too_large.",
-        ("reason",),
-    ),
-    Spec(
-        "judgestream_objective_weight_total", "counter", "1",
+    _counter(
+        "judgestream_objective_weight_total", "1",
         "Sum of w = 1 / inclusion probability over scored results of a metric with an objective, by whether "
         "they meet it.",
-        ("metric", "fingerprint", "met"),
+        "metric", "fingerprint", "met",
     ),
-    Spec(
-        "judgestream_objective_results_total", "counter", "results",
+    _counter("judgestream_objective_results_total", "results",
         "Scored results of a metric with an objective, by whether they meet it.",
-        ("metric", "fingerprint", "met"),
-    ),
-    Spec(
-        "judgestream_objective_share", "gauge", "1", "Share of the answers that must meet the objective.",
-        ("metric",),
-    ),
-    Spec("judgestream_score_range", "gauge", "points", "Ends of a metric's scale.", ("metric", "end")),
-    Spec(
-        "judgestream_evaluator_info", "gauge", "1", "1 for each evaluator in use.",
-        ("metric", "fingerprint", "model"),
-    ),
+        "metric", "fingerprint", "met"),
+    _gauge("judgestream_objective_share", "1",
+        "Share of the answers that must meet the objective.", "metric"),
+    _gauge("judgestream_score_range", "points", "Ends of a metric's scale.", "metric", "end"),
+    _gauge("judgestream_evaluator_info", "1",
+        "1 for each evaluator in use.", "metric", "fingerprint", "model"),
 )  # fmt: skip

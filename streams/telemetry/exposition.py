@@ -1,45 +1,103 @@
-"""Writes the response of /metrics, in Prometheus' text format or in OpenMetrics.
-
-The output equals the Prometheus client's, with two differences. Label sets are rendered once and cached: they
-are most of the text. And there are no `_created` series, which Prometheus does not use.
-"""
+"""What is read at each scrape, and the response of /metrics in Prometheus' text format or in OpenMetrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric
-from prometheus_client.samples import Exemplar, Sample
-from prometheus_client.utils import floatToGoString
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.samples import Sample
+
+from streams.telemetry.catalogue import CATALOGUE
+from streams.telemetry.labels import harmless
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
-_TEXT_TYPES: Final = {
-    "unknown": "untyped",
-    "info": "gauge",
-    "stateset": "gauge",
-    "gaugehistogram": "histogram",
-}
 _COUNTED: Final = {"counter", "histogram"}
-_TEXT_SUFFIXES: Final = {"counter": "_total", "info": "_info"}
+_SPECS: Final = {spec.name: spec for spec in CATALOGUE}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The state of an assigned partition."""
+
+    topic: str
+    partition: int
+    lag_records: int | None
+    """Records between the committable offset and the end; None before the first fetch."""
+    oldest_timestamp: float | None
+    """Timestamp of the first unfinished record, in seconds since the epoch."""
+    unfinished: int
+
+
+class MonitorGauge(NamedTuple):
+    """One value of the monitor, by its name after `judgestream_monitor_` and the values of its labels."""
+
+    name: str
+    labels: tuple[str, ...]
+    value: float
+
+
+class AtScrape:
+    """A collector whose families are read at each scrape."""
+
+    def __init__(self, read: Callable[[], Iterator[MetricFamily]]) -> None:
+        self.collect = read
+
+    def describe(self) -> Iterable[MetricFamily]:
+        """Return nothing, so that registering does not collect."""
+        return ()
+
+
+def event_families(counts: Mapping[tuple[str, str], int]) -> Iterator[MetricFamily]:
+    """Yield the events by (outcome, reason)."""
+    spec = _SPECS["judgestream_events_total"]
+    family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, count in sorted(counts.items()):
+        family.add_metric(labels, count)
+    yield family
+
+
+def partition_families(states: Iterable[PartitionState], now: float) -> Iterator[MetricFamily]:
+    """Yield lag and age of partitions."""
+    lag, age = _gauge("judgestream_consumer_lag_records"), _gauge("judgestream_oldest_unfinished_seconds")
+    for state in states:
+        labels = (state.topic, str(state.partition))
+        if state.lag_records is not None:
+            lag.add_metric(labels, state.lag_records)
+        oldest = state.oldest_timestamp
+        age.add_metric(labels, 0.0 if oldest is None else max(now - oldest, 0.0))
+    yield lag
+    yield age
+
+
+def monitor_families(gauges: Iterable[MonitorGauge]) -> Iterator[MetricFamily]:
+    """Yield the monitor's gauges."""
+    families: dict[str, GaugeMetricFamily] = {}
+    for gauge in gauges:
+        if gauge.name not in families:
+            families[gauge.name] = _gauge(f"judgestream_monitor_{gauge.name}")
+        families[gauge.name].add_metric([harmless(value) for value in gauge.labels], gauge.value)
+    yield from families.values()
+
+
+def _gauge(name: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, _SPECS[name].help, labels=_SPECS[name].labels)
 
 
 def content_type(accept: str) -> str:
-    """Return the response format: OpenMetrics if the client accepts it, else text.
-
-    Args:
-        accept: The header Accept; empty if missing.
-    """
+    """Return the response format for a header Accept: OpenMetrics if the client accepts it, else text."""
     offers = (part.partition(";")[0].strip() for part in accept.split(","))
     return OPENMETRICS if "application/openmetrics-text" in offers else TEXT
 
 
 def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]] | None = None) -> bytes:
-    """Write all metrics down.
+    """Write all metrics down, without `_created` series, which Prometheus does not use.
 
     Prometheus' `increase` does not see a new counter's first value, which for rare label values loses up to
     half. So a new series is exposed as 0 in its first scrape.
@@ -49,59 +107,28 @@ def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]
         shown: The series of counters and histograms exposed before, which is updated; None exposes all values
             as they are.
     """
-    rich = kind == OPENMETRICS
-    lines: list[str] = []
-    for family in registry.collect():
-        lines.extend(_head(family, rich=rich))
-        created = family.name + "_created"
-        samples = (sample for sample in family.samples if sample.name != created)
-        if shown is not None and family.type in _COUNTED:
-            samples = (_at_first(sample, shown) for sample in samples)
-        lines.extend(_line(sample, rich=rich) for sample in samples)
-    if rich:
-        lines.append("# EOF\n")
-    return "".join(lines).encode()
+    generate = generate_openmetrics if kind == OPENMETRICS else generate_latest
+    return bytes(generate(_Shown(registry, shown)))
 
 
-def _at_first(sample: Sample, shown: set[tuple[object, ...]]) -> Sample:
-    key = (sample.name, *sample.labels.values())
-    if key in shown:
-        return sample
-    shown.add(key)
-    return Sample(sample.name, sample.labels, 0.0)
+class _Shown:
+    """The families of a registry as `expose` shows them."""
 
+    def __init__(self, registry: CollectorRegistry, shown: set[tuple[object, ...]] | None) -> None:
+        self._registry = registry
+        self._shown = shown
 
-def _head(family: Metric, *, rich: bool) -> Iterator[str]:
-    if rich:
-        yield f"# HELP {family.name} {_escaped(family.documentation)}\n"
-        yield f"# TYPE {family.name} {family.type}\n"
-        return
-    name = family.name + _TEXT_SUFFIXES.get(family.type, "")
-    help_text = family.documentation.replace("\\", r"\\").replace("\n", r"\n")
-    yield f"# HELP {name} {help_text}\n"
-    yield f"# TYPE {name} {_TEXT_TYPES.get(family.type, family.type)}\n"
+    def collect(self) -> Iterator[MetricFamily]:
+        for family in self._registry.collect():
+            copy = MetricFamily(family.name, family.documentation, family.type, family.unit)
+            kept = (sample for sample in family.samples if sample.name != f"{family.name}_created")
+            counted = family.type in _COUNTED and self._shown is not None
+            copy.samples = [self._at_first(sample) for sample in kept] if counted else list(kept)
+            yield copy
 
-
-def _line(sample: Sample, *, rich: bool) -> str:
-    labels = _labels(tuple(sample.labels.items())) if sample.labels else ""
-    example = _exemplar(sample.exemplar) if rich and sample.exemplar is not None else ""
-    return f"{sample.name}{labels} {_number(sample.value)}{example}\n"
-
-
-def _number(value: float) -> str:
-    return str(floatToGoString(value))  # type: ignore[no-untyped-call] # untyped in the library
-
-
-@lru_cache(maxsize=20_000)
-def _labels(pairs: tuple[tuple[str, str], ...]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(pairs)) + "}"
-
-
-def _exemplar(exemplar: Exemplar) -> str:
-    labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(exemplar.labels.items()))
-    at = "" if exemplar.timestamp is None else f" {exemplar.timestamp}"
-    return f" # {{{labels}}} {_number(exemplar.value)}{at}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    def _at_first(self, sample: Sample) -> Sample:
+        key = (sample.name, *sample.labels.values())
+        if self._shown is None or key in self._shown:
+            return sample
+        self._shown.add(key)
+        return Sample(sample.name, sample.labels, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -11,9 +12,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
-from streams.telemetry.collectors import EventsCollector, MonitorCollector, MonitorGauge, PartitionsCollector
+from streams.telemetry.exposition import (
+    AtScrape,
+    MonitorGauge,
+    PartitionState,
+    event_families,
+    monitor_families,
+    partition_families,
+)
 from streams.telemetry.labels import BoundedLabels, harmless, label_names
-from streams.telemetry.partitions import PartitionState
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -38,8 +45,9 @@ class Metrics:
         self._label_names = label_names(labels)
         self._labels = BoundedLabels(tuple(self._label_names), max_label_values, forget=self._forget)
         self._ranges: dict[str, tuple[float, float]] = {}
-        self._events = EventsCollector()
-        registry.register(self._events)
+        self._events: Tally[tuple[str, str]] = Tally()  # in plain integers, so that a skip costs one addition
+        self._skips: list[Callable[[], Mapping[str, int]]] = []
+        registry.register(AtScrape(lambda: event_families(self.event_counts())))
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
         for spec in CATALOGUE:
@@ -60,11 +68,10 @@ class Metrics:
             for label in spec.labels
             for name in (self._label_names.values() if label == LABELS else (label,))
         ]
-        if spec.type == "counter":
-            return Counter(spec.name, spec.help, labels, registry=self.registry)
-        if spec.type == "gauge":
-            return Gauge(spec.name, spec.help, labels, registry=self.registry)
-        return Histogram(spec.name, spec.help, labels, registry=self.registry, buckets=spec.buckets)
+        if spec.type == "histogram":
+            return Histogram(spec.name, spec.help, labels, registry=self.registry, buckets=spec.buckets)
+        made = Counter if spec.type == "counter" else Gauge
+        return made(spec.name, spec.help, labels, registry=self.registry)
 
     def _child(self, name: str, *values: str) -> Any:
         key = (name, *values)
@@ -92,30 +99,28 @@ class Metrics:
         count: int = 1,
     ) -> None:
         """Count events read, with their outcome."""
-        self._events.counts[outcome, reason] += count
+        self._events[outcome, reason] += count
 
     def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
         """Add a predicate's skips, by reason, to `judgestream_events_total`."""
-        self._events.skips.append(source)
+        self._skips.append(source)
 
     def event_counts(self) -> Mapping[tuple[str, str], int]:
         """Return the events by (outcome, reason)."""
-        return self._events.total()
+        counts = Tally(self._events)
+        for source in self._skips:
+            for reason, skipped in source().items():
+                counts["skipped", reason] += skipped
+        return counts
 
     # Traces
 
     def watch_joins(self, unit: str, open_groups: Callable[[], int], late_records: Callable[[], int]) -> None:
-        """Expose the state of joining traces or conversations.
-
-        Args:
-            unit: `trace` or `conversation`.
-            late_records: Returns the number of records received after theirs was closed.
-        """
+        """Expose the state of joining a unit, `trace` or `conversation`."""
         self._child("judgestream_joins_open", unit).set_function(open_groups)
         self._child("judgestream_joins_late_records", unit).set_function(late_records)
 
     def count_join(self, unit: str, reason: str) -> None:
-        """Count a closed trace or conversation."""
         self._child("judgestream_joins_closed_total", unit, reason).inc()
 
     def count_silent_trace(self, instrumentation: str) -> None:
@@ -128,7 +133,6 @@ class Metrics:
             self._child("judgestream_sink_verdicts_total", sink, outcome).inc(count)
 
     def count_dead_letter(self, reason: str) -> None:
-        """Count a dead letter."""
         self._child("judgestream_dead_letters_total", reason).inc()
 
     def count_skipped_letter(self, reason: str) -> None:
@@ -147,19 +151,14 @@ class Metrics:
     def watch_partitions(
         self, partitions: Callable[[], Iterable[PartitionState]], now: Callable[[], float]
     ) -> None:
-        """Expose lag and age of the assigned partitions.
-
-        Args:
-            now: Seconds since the epoch.
-        """
-        self.registry.register(PartitionsCollector(partitions, now))
+        """Expose lag and age of the assigned partitions; `now` is in seconds since the epoch."""
+        self.registry.register(AtScrape(lambda: partition_families(partitions(), now())))
 
     def watch_monitor(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
         """Expose the monitor's series at each scrape."""
-        self.registry.register(MonitorCollector(gauges))
+        self.registry.register(AtScrape(lambda: monitor_families(gauges())))
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
-        """Set a metric's scale."""
         self._ranges[metric] = (lowest, highest)
         self._child("judgestream_score_range", metric, "lowest").set(lowest)
         self._child("judgestream_score_range", metric, "highest").set(highest)
@@ -167,15 +166,12 @@ class Metrics:
     # Judging
 
     def observe_call(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """Record a finished judge call."""
         self._child("judgestream_judge_call_seconds", endpoint, harmless(model), outcome).observe(seconds)
 
     def set_in_flight(self, endpoint: str, calls: int) -> None:
-        """Set the number of calls in flight to an endpoint."""
         self._child("judgestream_judge_in_flight", endpoint).set(calls)
 
     def set_breaker(self, endpoint: str, *, is_open: bool) -> None:
-        """Set whether an endpoint's breaker is open."""
         self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
 
     def count_endpoint_failures(self, endpoint: str, tries: int) -> None:
@@ -187,7 +183,6 @@ class Metrics:
         self._child("judgestream_judge_model_changes_total", endpoint).inc(count)
 
     def count_cache_failure(self) -> None:
-        """Count a failed cache access."""
         self._child("judgestream_verdict_cache_failures_total").inc()
 
     def watch_budget(self, spent_ratio: Callable[[], float]) -> None:
@@ -258,13 +253,7 @@ class Metrics:
             self._child("judgestream_objective_results_total", *by, name).inc(counts)
 
     def observe_usage(self, endpoint: str, model: str, usage: Usage, cost_usd: float | None) -> None:
-        """Count the tokens and cost of a call.
-
-        Args:
-            model: The requested model; the names in replies are unbounded.
-            usage: The endpoint's count of tokens.
-            cost_usd: Their cost; None if the price is not known.
-        """
+        """Count the tokens and cost of a call, by the requested model: names in replies are unbounded."""
         place = (endpoint, model)
         for kind, tokens in (
             ("input", usage.input_tokens),

@@ -1,17 +1,24 @@
-"""Logging with structlog; lines of libraries get the same format."""
+"""Logging: one format for all lines, without secrets; repeated lines are held back."""
 
 from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
-from typing import Any, TextIO
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final, TextIO
 
 import structlog
 
-from judge.text.redaction import Masker
-from streams.settings import TelemetrySettings
-from streams.telemetry.repeats import Repeats
+from judge.text.redaction import MIN_CHARS, Masker
+from streams.settings import Settings, TelemetrySettings, secrets_of
 
 # Their info lines report each fetch, join and seek; our own lines report what matters.
 _TALKATIVE = (
@@ -22,18 +29,28 @@ _TALKATIVE = (
 # At level debug these log whole requests and records, including logins and event texts.
 _INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")
 
+SHORT_SECRET: Final = (
+    f"this secret is shorter than {MIN_CHARS} characters and is not redacted in logs; use a longer one, or "
+    "remove the setting if none is needed"
+)
+EVERY_SECONDS: Final = 60.0
+"""Interval at which a repeated message is logged, and silence after which it counts as ended."""
+VARIANTS: Final = 20
+"""Own lines with the same event and different fields that are logged per `EVERY_SECONDS`."""
+MOST_MESSAGES: Final = 1_000
+"""Maximum number of messages tracked."""
+MAX_FRAMES: Final = 12
+_LOOK_SECONDS: Final = 5.0
+_VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
+_TEMPLATE_CHARS: Final = 200
+
 
 def set_up_logs(
     telemetry: TelemetrySettings, stream: TextIO | None = None, *, masker: Masker | None = None
 ) -> None:
-    """Send all log lines to one stream, as JSON or as text.
+    """Send all log lines to one stream, standard error by default, as JSON or as text.
 
-    Foreign text, such as judged text, is always a field's value.
-
-    Args:
-        telemetry: Level and format; "auto" means text on a terminal, else JSON.
-        stream: The stream; standard error by default.
-        masker: Redacts known secrets in all lines; None if none are known.
+    Foreign text, such as judged text, is always a field's value; the masker redacts known secrets.
     """
     stream = sys.stderr if stream is None else stream
     as_text = telemetry.log_format == "text" or (telemetry.log_format == "auto" and stream.isatty())
@@ -74,8 +91,7 @@ def set_up_logs(
             ],
         )
     )
-    # `emit`, not `handle`, which would filter the filter's own lines.
-    handler.addFilter(Repeats(lambda line: _emit(handler, line)))
+    handler.addFilter(Repeats(handler.emit))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(telemetry.log_level.upper())
@@ -83,14 +99,6 @@ def set_up_logs(
         logging.getLogger(name).setLevel(logging.DEBUG if telemetry.log_level == "debug" else logging.WARNING)
     for name in _INDISCREET:
         logging.getLogger(name).setLevel(logging.INFO if telemetry.log_level == "debug" else logging.WARNING)
-
-
-def _emit(handler: logging.Handler, line: logging.LogRecord) -> None:
-    handler.acquire()
-    try:
-        handler.emit(line)
-    finally:
-        handler.release()
 
 
 def _escaped(text: str) -> str:
@@ -118,3 +126,153 @@ def _masking(masker: Masker) -> structlog.types.Processor:
         return masker.mask(line) if isinstance(line, str) else line
 
     return mask
+
+
+def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
+    """Return a masker of all secrets named in the settings that can be read, as a second defence.
+
+    Our own code puts no secret into a text; this also covers texts of others, such as a library's debug line
+    or an endpoint that echoes its request.
+    """
+    named = [secret for _, secret in secrets_of(settings, env)]
+    return Masker({*named, env.get("OPENAI_API_KEY", "").strip()})
+
+
+def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
+    """Return the settings whose secret is too short to redact: ordinary words would be redacted, too.
+
+    They cause a warning, not an error: a key such as "none" for a judge of your own is no secret.
+    """
+    return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]
+
+
+def surprise(error: BaseException) -> str:
+    """Return type and place of an unexpected error, without its message, which may quote foreign texts."""
+    return f"internal error: {type(error).__name__} at {(where(error) or ['an unknown place'])[-1]}"
+
+
+def where(error: BaseException) -> list[str]:
+    """Return the innermost places of an error's traceback as "file:line function", its origin last."""
+    frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
+    return [
+        f"{'/'.join(PurePath(frame.filename).parts[-3:])}:{frame.lineno} {frame.name}" for frame in frames
+    ]
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message: its first line, and the number of suppressed ones."""
+
+    record: logging.LogRecord
+    allowed: int
+    began: float
+    written: float
+    seen: float
+    passed: int = 1
+    held_back: int = 0
+    in_all: int = 1
+
+
+class Repeats(logging.Filter):
+    """A handler's filter: a repeated message is logged at first, once a minute, and when it has ended.
+
+    A broker that is unavailable for a minute makes its clients write tens of thousands of equal lines. Own
+    lines are identified by event and fields, others by template.
+
+    Args:
+        emit: Writes the line that reports a message's end, with the first line after it.
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self, emit: Callable[[logging.LogRecord], object], *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__()
+        self._emit = emit
+        self._now = now
+        self._messages: OrderedDict[Hashable, _Message] = OrderedDict()
+        self._lock = threading.Lock()
+        self._looked = now()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a line; add the number of suppressed ones to it."""
+        if record.levelno <= logging.DEBUG:
+            return True
+        with self._lock:
+            now = self._now()
+            ended = self._ended(now) if now - self._looked >= _LOOK_SECONDS else []
+            # This exact message and, for own lines, all lines of the same event.
+            passes = all(self._passes(key, record, allowed, now) for key, allowed in _keys(record))
+        for line in ended:
+            self._emit(line)
+        return passes
+
+    def _passes(self, key: Hashable, record: logging.LogRecord, allowed: int, now: float) -> bool:
+        known = self._messages.get(key)
+        if known is None or now - known.seen > EVERY_SECONDS:
+            self._messages[key] = _Message(record, allowed, now, now, now)
+            self._messages.move_to_end(key)
+            if len(self._messages) > MOST_MESSAGES:
+                self._messages.popitem(last=False)
+            return True
+        known.seen = now
+        known.in_all += 1
+        if now - known.written >= EVERY_SECONDS:
+            _add(record, repeated=known.held_back, seconds=round(now - known.written))
+            known.written, known.passed, known.held_back = now, 1, 0
+            return True
+        if known.passed < known.allowed:
+            known.passed += 1
+            return True
+        known.held_back += 1
+        return False
+
+    def _ended(self, now: float) -> list[logging.LogRecord]:
+        """Return a line for each suppressed message that has not recurred for `EVERY_SECONDS`."""
+        self._looked = now
+        silent = [key for key, known in self._messages.items() if now - known.seen > EVERY_SECONDS]
+        ended = [self._messages.pop(key) for key in silent]
+        return [_last(known) for known in ended if known.in_all > known.allowed]
+
+
+def _keys(record: logging.LogRecord) -> tuple[tuple[Hashable, int], ...]:
+    """Return the keys that identify a line, each with the number logged before suppression."""
+    message: Any = record.msg
+    if not isinstance(message, dict):
+        # Some libraries format the whole message, with addresses and numbers, without arguments.
+        template = _VARYING.sub("#", str(message)[:_TEMPLATE_CHARS])
+        return (((record.name, record.levelno, template), 1),)
+    event = message.get("event")
+    if event == "alert":
+        return ()  # each is new
+    kind = (record.name, record.levelno, event)
+    fields = tuple((name, repr(value)) for name, value in sorted(_fields(message).items()))
+    return (((*kind, fields), 1), (kind, VARIANTS))
+
+
+def _fields(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in {"timestamp", "exc_info"}}
+
+
+def _add(record: logging.LogRecord, **numbers: int) -> None:
+    """Add fields to a line."""
+    message: Any = record.msg
+    if isinstance(message, dict):
+        record.msg = {**message, **numbers}
+    else:
+        shown = ", ".join(f"{name} {number}" for name, number in numbers.items())
+        record.msg, record.args = f"{record.getMessage()} ({shown})", None
+
+
+def _last(known: _Message) -> logging.LogRecord:
+    """Return the line that reports the end."""
+    line = logging.makeLogRecord(known.record.__dict__)
+    line.exc_info = line.exc_text = None
+    line.created = time.time()
+    message: Any = line.msg
+    if isinstance(message, dict):
+        line.msg = {**_fields(message), "event": f"stopped repeating: {message.get('event')}"}
+    else:
+        line.msg, line.args = f"stopped repeating: {line.getMessage()}", None
+    _add(line, times=known.in_all, seconds=round(known.seen - known.began))
+    return line

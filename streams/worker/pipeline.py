@@ -11,7 +11,7 @@ import structlog
 
 from judge.errors import DrainingError, JudgeConfigurationError
 from streams.errors import DeadLetterLimitError, SettingsError
-from streams.telemetry.traces import where
+from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
 

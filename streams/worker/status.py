@@ -19,8 +19,8 @@ from streams.settings import Settings
 from streams.store.database import Reader
 from streams.store.views.card import card
 from streams.store.views.incidents import group, summary_of
+from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
-from streams.telemetry.partitions import PartitionState
 from streams.worker.health import Health
 from streams.worker.history import History, Point, Ranges, earlier_points, line_name, lines_of
 

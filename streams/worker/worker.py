@@ -32,9 +32,9 @@ from streams.monitoring.partitions import PartitionMonitors
 from streams.settings import Settings
 from streams.store.agent import StoreAgent
 from streams.store.views.explorer import Explorer, open_explorer
+from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
-from streams.telemetry.masking import settings_masker
-from streams.telemetry.partitions import PartitionState
+from streams.telemetry.logs import settings_masker
 from streams.worker.health import SILENT_SECONDS, Health, Loop
 from streams.worker.pipeline import Pipeline
 from streams.worker.status import Status

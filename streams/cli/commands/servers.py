@@ -40,7 +40,7 @@ def worker(
 
     from streams.cli.settings import runnable_settings, settings_for_command
     from streams.kafka.topics.table import ALL_AGENTS
-    from streams.telemetry.masking import SHORT_SECRET, short_secrets
+    from streams.telemetry.logs import SHORT_SECRET, short_secrets
     from streams.worker.run import run_worker
 
     names = chosen("--agents", agents.split(","), ALL_AGENTS)

@@ -18,7 +18,7 @@ from streams.errors import DecodeError, SettingsError
 from streams.intake.joining.join import Bounds, Group, Join, StreamClock
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
-from streams.telemetry.traces import where
+from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from streams.kafka.transport.delivery import OffsetBook, Taken, deliver
 from streams.kafka.transport.ranges import Move
 from streams.kafka.transport.room import Loads
 from streams.kafka.transport.unreadable import Unreadable
-from streams.telemetry.partitions import PartitionState
+from streams.telemetry.exposition import PartitionState
 
 if TYPE_CHECKING:
     from streams.kafka.transport.driver import Transport

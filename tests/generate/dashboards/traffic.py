@@ -23,9 +23,8 @@ from schemas import (
     Usage,
 )
 from streams.settings.outputs import ObjectiveSettings
-from streams.telemetry.collectors import MonitorGauge
+from streams.telemetry.exposition import MonitorGauge, PartitionState
 from streams.telemetry.instruments import Metrics
-from streams.telemetry.partitions import PartitionState
 
 MINUTES = 10 * 60
 """Long enough for a baseline, which excludes the last six hours."""

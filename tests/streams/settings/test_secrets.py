@@ -17,8 +17,7 @@ from pydantic import BaseModel
 from streams.errors import SettingsError
 from streams.settings import Secret, Settings, TelemetrySettings, load_settings, mask, secrets_of
 from streams.settings.walk import unwrap
-from streams.telemetry.logs import set_up_logs
-from streams.telemetry.masking import settings_masker
+from streams.telemetry.logs import set_up_logs, settings_masker
 
 LOGIN = {
     "protocol": "SASL_SSL",

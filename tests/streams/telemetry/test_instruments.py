@@ -14,10 +14,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from schemas import Correction, Failed, JudgeCall, Scored, Suspicion, Times, Unscored, Usage
 from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE
-from streams.telemetry.exposition import OPENMETRICS, TEXT, expose
+from streams.telemetry.exposition import OPENMETRICS, TEXT, PartitionState, expose
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.labels import BoundedLabels, label_names
-from streams.telemetry.partitions import PartitionState
 from tests.streams.results import at, failed, scored, unscored
 
 # The names of the reference: a renamed metric breaks dashboards outside this repository.

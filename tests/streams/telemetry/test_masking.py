@@ -16,8 +16,7 @@ from pydantic import SecretStr
 
 from judge.text.redaction import MIN_CHARS, Masker
 from streams.settings import Settings, TelemetrySettings
-from streams.telemetry.logs import set_up_logs
-from streams.telemetry.masking import settings_masker, short_secrets
+from streams.telemetry.logs import set_up_logs, settings_masker, short_secrets
 
 SECRET = 'pa+ss/wörd "7"\\x'
 

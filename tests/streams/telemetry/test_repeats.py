@@ -10,8 +10,7 @@ import pytest
 import structlog
 
 from streams.settings import TelemetrySettings
-from streams.telemetry.logs import set_up_logs
-from streams.telemetry.repeats import MOST_MESSAGES, VARIANTS, Repeats
+from streams.telemetry.logs import MOST_MESSAGES, VARIANTS, Repeats, set_up_logs
 
 
 class _Log:
@@ -19,7 +18,8 @@ class _Log:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.repeats = Repeats(now=lambda: self.seconds)
+        self.ended: list[str] = []
+        self.repeats = Repeats(lambda line: self.ended.append(_text(line)), now=lambda: self.seconds)
         self.lines: list[str] = []
 
     def say(self, message: object, *args: object, level: int = logging.WARNING) -> None:
@@ -28,7 +28,10 @@ class _Log:
             self.lines.append(_text(record))
 
     def ends(self) -> list[str]:
-        return [_text(record) for record in self.repeats.ended()]
+        """Return the lines that the next line brings."""
+        self.repeats.filter(logging.LogRecord("later", logging.INFO, "", 0, "later", (), None))
+        ended, self.ended = self.ended, []
+        return ended
 
 
 def _text(record: logging.LogRecord) -> str:
