@@ -28,8 +28,8 @@ LINES = [
 ]
 METRICS: Mapping[str, Metric] = {
     "own": PackMetric("own", PACK, score_range=(0, 10)),
-    "coverage": Coverage(PACK),
-    "relevance": Relevance(PACK),
+    "coverage": Coverage(pack=PACK),
+    "relevance": Relevance(pack=PACK),
 }
 TEXTS = {
     "question": "Where is the tower, and how tall is it?",
