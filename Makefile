@@ -100,7 +100,7 @@ generate: $(VENV)/.dev  ## write the committed files that follow from the code: 
 	$(BIN)/python -m generate --write
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
-RUNTIME := --extra uvloop --extra compression --extra crc32c --extra registry
+RUNTIME := --extra compression --extra crc32c --extra registry
 
 lock:  ## resolve the pinned requirements (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) -o requirements/runtime.txt

@@ -29,7 +29,7 @@ def main(plan: dict[str, Any]) -> None:
     set_up_logs(settings.telemetry)
     pace = Pace(plan["total"])
     with profiled():
-        run_until_stopped(lambda stop: _run(plan, settings, pace, stop), loop=settings.judge.event_loop)
+        run_until_stopped(lambda stop: _run(plan, settings, pace, stop))
     pace.tell()
 
 

@@ -1,4 +1,4 @@
-"""HTTP POST to an OpenAI-compatible API with little overhead.
+"""HTTP to an OpenAI-compatible API with little overhead: POST of a call, and the list of models.
 
 The `openai` SDK provides address and headers, and its HTTP client manages connections and proxies. Its `post`
 is not used: it builds address, headers and options again for each call, which takes more CPU time than
@@ -7,16 +7,22 @@ sending the request and reading the reply.
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
+import orjson
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-COMPLETIONS = "chat/completions"
-EMBEDDINGS = "embeddings"
+from judge.endpoints.options import is_loopback
+
+COMPLETIONS: Final = "chat/completions"
+EMBEDDINGS: Final = "embeddings"
+MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
 # Below the 5 s after which uvicorn (and so vLLM and many gateways) closes an idle connection: a request sent
 # into a closing connection is lost.
@@ -55,7 +61,8 @@ class _Connector(aiohttp.TCPConnector):
     """Connects by host and port, and uses no connection on which something came unasked.
 
     aiohttp hands the loop a connected socket. If such a connection fails while it is made (a reset within the
-    TLS handshake), uvloop closes the file descriptor twice, and so another's (aiohttp #10506, uvloop #645).
+    TLS handshake), uvloop, on which a user of the library may run, closes the file descriptor twice, and so
+    another's (aiohttp #10506, uvloop #645).
     """
 
     async def _wrap_create_connection(self, *args: Any, addr_infos: list[Any], **kwargs: Any) -> Any:
@@ -82,17 +89,12 @@ class _Client(DefaultAioHttpClient):
 
 
 def _with_connector(transport: Any) -> Any:
-    def session() -> aiohttp.ClientSession:
-        limits = transport.limits
-        return aiohttp.ClientSession(
-            connector=_Connector(
-                limit=limits.max_connections,
-                keepalive_timeout=limits.keepalive_expiry,
-                ssl=transport.ssl_context,
-            )
+    limits = transport.limits
+    transport.client = lambda: aiohttp.ClientSession(
+        connector=_Connector(
+            limit=limits.max_connections, keepalive_timeout=limits.keepalive_expiry, ssl=transport.ssl_context
         )
-
-    transport.client = session
+    )
     return transport
 
 
@@ -134,7 +136,7 @@ class Connection:
         )
 
     async def post(self, content: bytes, path: str = COMPLETIONS, *, fresh: bool = False) -> HttpReply:
-        """Send a JSON body and read the reply."""
+        """Send a JSON body and read the reply; `fresh`: over a new connection."""
         request = httpx2.Request(
             "POST", self._urls[path], headers=self._headers, stream=httpx2.ByteStream(content)
         )
@@ -171,3 +173,38 @@ def _url(base_url: httpx2.URL, path: str) -> httpx2.URL:
     """Return the address of an API path; a query string stays at the end."""
     folder, mark, query = base_url.raw_path.partition(b"?")
     return base_url.copy_with(raw_path=folder + path.encode() + mark + query)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """An endpoint's list of models.
+
+    Args:
+        names: None if the reply has no list: many gateways have none, and some keys may not read it.
+        date: The `Date` header, unless the reply comes from a cache.
+    """
+
+    status: int
+    names: tuple[str, ...] | None
+    date: str | None = None
+
+
+async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) -> ModelList:
+    """Return the models of an endpoint. Redirects are not followed."""
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+    async with (
+        asyncio.timeout(timeout_seconds),
+        # No proxy for loopback addresses.
+        aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(base_url).hostname or "")) as session,
+        session.get(f"{base_url}/models", headers=headers, allow_redirects=False) as answer,
+    ):
+        body = await answer.content.read(MAX_LIST_BYTES)
+        date = None if "Age" in answer.headers else answer.headers.get("Date")
+        return ModelList(answer.status, _names(body) if answer.status == 200 else None, date)
+
+
+def _names(body: bytes) -> tuple[str, ...] | None:
+    try:
+        return tuple(str(one["id"]) for one in orjson.loads(body)["data"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None

@@ -28,7 +28,7 @@ from judge.endpoints.options import (
     Patience,
     remedy_for,
 )
-from judge.endpoints.reply import is_about_another
+from judge.endpoints.payloads import is_about_another
 from judge.errors import (
     EndpointDownError,
     EventError,

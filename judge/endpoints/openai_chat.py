@@ -1,9 +1,7 @@
 """Client of an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
 
-The `openai` SDK handles connections, authentication and proxies (`judge.endpoints.connection`); orjson writes
-the request, and the raw reply is parsed here. A call is not retried, with one exception: if the endpoint
-refuses the response format or the temperature, the call continues with a weaker format or without it, and
-later calls do the same.
+A call is not retried, with one exception: if the endpoint refuses the response format or the temperature, the
+call continues with a weaker format or without it, and later calls do the same.
 """
 
 from __future__ import annotations
@@ -15,13 +13,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
 
 from judge.chat import ChatReply, ChatRequest
-from judge.endpoints.addresses import is_loopback
 from judge.endpoints.connection import (
     COMPLETIONS,
     EMBEDDINGS,
@@ -30,9 +28,16 @@ from judge.endpoints.connection import (
     TooLargeReplyError,
     UnreadableReplyError,
 )
+from judge.endpoints.options import is_loopback
+from judge.endpoints.payloads import (
+    Completion,
+    NoCompletionError,
+    RequestWriter,
+    ResponseFormat,
+    read_completion,
+    read_cosine,
+)
 from judge.endpoints.refusals import MAX_MESSAGE_CHARS, error_for_status, rate_limits
-from judge.endpoints.reply import Completion, NoCompletionError, read_completion, read_cosine
-from judge.endpoints.request import RequestWriter, ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,
@@ -47,11 +52,10 @@ from schemas import Usage
 
 _log = logging.getLogger(__name__)
 
-OPENAI_BASE_URL = "https://api.openai.com/v1"
-MAX_REPLY_BYTES = 4 * 1024 * 1024
+OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
+MAX_REPLY_BYTES: Final = 2 * 1024 * 1024
 """Limit of a reply; a verdict needs a few kilobytes."""
 
-_NO_TOKENS = Usage()
 _MEDIA_TYPES = frozenset({
     "application/json", "application/octet-stream", "application/problem+json", "application/xml",
     "text/event-stream", "text/html", "text/plain", "text/xml",
@@ -104,14 +108,14 @@ class OpenAIChat:
             )
         self.endpoint = endpoint
         self.model = model
-        self._key = key
-        self._timeout_seconds = timeout_seconds
-        self._max_reply_bytes = max_reply_bytes
-        self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
         self.said = ""
         """The endpoint's last refusal, truncated; see `JudgeError.said`."""
-        self._response_format = ResponseFormat.JSON_SCHEMA
+        self.response_format = ResponseFormat.JSON_SCHEMA
+        """Weaker than a JSON Schema after the endpoint refused that."""
         self._takes_temperature = True
+        self._key = key
+        self._timeout_seconds = timeout_seconds
+        self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
         self._connection = Connection(
             base_url=base_url,
             api_key=key or "none-needed",
@@ -121,11 +125,6 @@ class OpenAIChat:
             # No proxy for loopback addresses.
             trust_env=not is_loopback(host),
         )
-
-    @property
-    def response_format(self) -> ResponseFormat:
-        """The response format in use; weaker than a JSON Schema after the endpoint refused that."""
-        return self._response_format
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Send one request.
@@ -137,7 +136,7 @@ class OpenAIChat:
             EventError: The endpoint refuses this request, or its reply is truncated, refused or too large.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
-        response_format = self._response_format
+        response_format = self.response_format
         if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
             request = replace(request, temperature=None)
         path = EMBEDDINGS if request.embeds else COMPLETIONS
@@ -180,60 +179,36 @@ class OpenAIChat:
             # A successful reply of this size is due to the request; a retry would not help.
             return InvalidVerdictError(f"judge {self.model} at {self.endpoint}: {error}")
         why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
-        if why == NO_DESCRIPTORS:
-            return JudgeUnavailableError(f"judge endpoint {self.endpoint} cannot be asked: {why}")
-        return JudgeUnavailableError(
-            f"judge endpoint {self.endpoint} cannot be reached or closed the connection: {why}"
+        happened = (
+            "cannot be asked" if why == NO_DESCRIPTORS else "cannot be reached or closed the connection"
         )
-
-    def _remember(self, response_format: ResponseFormat) -> None:
-        """Use this response format from now on.
-
-        Called after a success, because a refusal may have another reason.
-        """
-        formats = list(ResponseFormat)
-        if formats.index(response_format) > formats.index(self._response_format):
-            _log.warning(
-                (
-                    "judge endpoint %s refuses response_format %s; using %s from now on, with the schema in "
-                    "the prompt"
-                ),
-                self.endpoint,
-                self._response_format.value,
-                response_format.value,
-            )
-            self._response_format = response_format
+        return JudgeUnavailableError(f"judge endpoint {self.endpoint} {happened}: {why}")
 
     def _reply(
         self, reply: HttpReply, request: ChatRequest, response_format: ResponseFormat, seconds: float
     ) -> ChatReply:
-        schema_sent = _sends_format(request, response_format)
+        schema_sent = request.response_schema is not None and response_format is not ResponseFormat.PLAIN
         if not reply.is_success:
             refused = reply.status in _REQUEST_REFUSED and b"temperature" in reply.content
             if refused and request.temperature is not None:
                 raise _TemperatureRefusedError
-            raise self._status_error(
-                reply.status, _error_body(reply.content), reply.headers, schema_sent=schema_sent
-            )
+            raise self._refusal(reply, reply.status, _error_body(reply.content), schema_sent=schema_sent)
         try:
             completion = (read_cosine if request.embeds else read_completion)(reply.content)
         except NoCompletionError as error:
-            paid = _paid(ChatReply("", self.model, error.usage, seconds))
-            if error.body is not None:
-                refusal = self._status_error(error.status, error.body, reply.headers, schema_sent=schema_sent)
-                refusal.reply = paid
-                raise refusal from error
-            _log.debug("judge endpoint %s said [foreign text, cut]: %s", self.endpoint, error)
-            wanted = "pair of vectors" if request.embeds else "chat completion"
-            raise JudgeUnavailableError(
-                (
-                    f"judge endpoint {self.endpoint} answered {reply.status} with a body that is not a "
-                    f"{wanted} ({_media_type(reply.headers)})"
-                ),
-                reply=paid,
-            ) from error
+            if error.body is None:
+                wanted = "pair of vectors" if request.embeds else "chat completion"
+                _log.debug("judge endpoint %s said [foreign text, cut]: %s", self.endpoint, error)
+                told = f"answered {reply.status} with a body that is not a {wanted}"
+                refusal: JudgeError = JudgeUnavailableError(
+                    f"judge endpoint {self.endpoint} {told} ({_media_type(reply.headers)})"
+                )
+            else:
+                refusal = self._refusal(reply, error.status, error.body, schema_sent=schema_sent)
+            refusal.reply = _paid(ChatReply("", self.model, error.usage, seconds))
+            raise refusal from error
         if request.response_schema is not None:
-            self._remember(response_format)
+            self._accepted(response_format)
         answer = ChatReply(
             text=completion.text,
             model=completion.model or self.model,
@@ -241,30 +216,46 @@ class OpenAIChat:
             seconds=seconds,
             limits=rate_limits(reply.headers.raw),
         )
-        if completion.refusal:
-            self._heard(completion.refusal[:MAX_MESSAGE_CHARS])
-        if completion.refusal or completion.finish_reason in {"content_filter", "length"}:
-            raise self._stopped(completion, request, _paid(answer))
+        stopped = self._stopped(completion, request)
+        if stopped is not None:
+            stopped.reply = _paid(answer)
+            raise stopped
         return answer
 
-    def _stopped(self, completion: Completion, request: ChatRequest, paid: ChatReply | None) -> EventError:
+    def _accepted(self, response_format: ResponseFormat) -> None:
+        """Use this response format from now on; a refusal alone may have another reason."""
+        formats = list(ResponseFormat)
+        if formats.index(response_format) > formats.index(self.response_format):
+            _log.warning(
+                (
+                    "judge endpoint %s refuses response_format %s; using %s from now on, with the schema in "
+                    "the prompt"
+                ),
+                self.endpoint,
+                self.response_format.value,
+                response_format.value,
+            )
+            self.response_format = response_format
+
+    def _stopped(self, completion: Completion, request: ChatRequest) -> EventError | None:
+        """Return the error for a completion without a verdict; None if there may be one."""
         if completion.refusal:
-            return EventError("content_refused", f"judge {self.model} refused to judge it", reply=paid)
+            self._heard(completion.refusal[:MAX_MESSAGE_CHARS])
+            return EventError("content_refused", f"judge {self.model} refused to judge it")
         if completion.finish_reason == "content_filter":
             why = f"the content filter of {self.endpoint} stopped {self.model}"
-            return EventError("content_refused", why, reply=paid)
-        limit = f"({request.max_output_tokens} tokens asked for)"
-        why = f"the reply of {self.model} ended at its length limit {limit}"
-        return EventError("reply_cut", why, reply=paid)
+            return EventError("content_refused", why)
+        if completion.finish_reason == "length":
+            limit = f"({request.max_output_tokens} tokens asked for)"
+            return EventError("reply_cut", f"the reply of {self.model} ended at its length limit {limit}")
+        return None
 
-    def _status_error(
-        self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
-    ) -> JudgeError:
+    def _refusal(self, reply: HttpReply, status: int, body: object, *, schema_sent: bool) -> JudgeError:
         error = error_for_status(
             endpoint=self.endpoint,
             status=status,
             body=body,
-            headers=headers,
+            headers=reply.headers,
             now=datetime.now(UTC),
             schema_sent=schema_sent,
             secret=self._key,
@@ -288,11 +279,7 @@ def _error_body(content: bytes) -> object:
 
 def _paid(reply: ChatReply) -> ChatReply | None:
     """Return the reply if it used tokens, else None."""
-    return reply if reply.usage != _NO_TOKENS else None
-
-
-def _sends_format(request: ChatRequest, response_format: ResponseFormat) -> bool:
-    return request.response_schema is not None and response_format is not ResponseFormat.PLAIN
+    return reply if reply.usage != Usage() else None
 
 
 def _host(endpoint: str, base_url: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Any, Final
 
 from judge.chat import ChatClient
@@ -143,6 +144,14 @@ class Attempt:
     def begin_round(self) -> None:
         """Reset the counts of the current round."""
         self.round_calls, self.round_seconds, self.round_used, self.stalled = 0, 0.0, 0, False
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback address; of names only `localhost` counts."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def remedy_for(error: JudgeError) -> str:

@@ -13,8 +13,8 @@ from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from judge.chat import OFFLINE_MODEL, ChatMessage, ChatReply, ChatRequest, ResponseSchema
-from judge.endpoints.addresses import is_loopback
-from judge.endpoints.reply import compared
+from judge.endpoints.options import is_loopback
+from judge.endpoints.payloads import compared
 from judge.errors import EventError, JudgeConfigurationError
 from judge.offline.rules import REFUSAL, judge_messages, vectors
 from judge.text.printable import problems_of

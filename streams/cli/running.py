@@ -10,12 +10,11 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
 T = TypeVar("T")
-EventLoop = Literal["asyncio", "uvloop"]
 STDERR = 2
 
 SWITCH_SECONDS = 0.0005
@@ -41,26 +40,20 @@ class Stop(asyncio.Event):
     reason = "asked to"
 
 
-def run_until_stopped(
-    main: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, loop: EventLoop = "asyncio"
-) -> T:
+def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
 
     The first signal sets the event, so the coroutine can finish its work. A second one ends the process.
 
     Args:
         main: Receives the event; must return soon after it is set.
-
-    Raises:
-        BadUsageError: uvloop is not installed.
     """
     faulthandler.enable(STDERR)  # a crash of a C extension leaves the stack of each thread
     sys.setswitchinterval(SWITCH_SECONDS)
     # Objects loaded so far live until the end. Scanning them in each full garbage collection took a quarter
     # of the time for reading a record.
     gc.freeze()
-    with asyncio.Runner(loop_factory=_loop_factory(loop)) as runner:
-        return runner.run(_with_signals(main))
+    return asyncio.run(_with_signals(main))
 
 
 async def _with_signals(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
@@ -77,18 +70,6 @@ async def _with_signals(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]])
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask, number)
     return await main(stop)
-
-
-def _loop_factory(loop: EventLoop) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if loop == "asyncio":
-        return None
-    try:
-        import uvloop  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise BadUsageError(
-            "judge.event_loop: uvloop is not installed; pip install 'judgestream[uvloop]', or asyncio"
-        ) from error
-    return uvloop.new_event_loop
 
 
 async def until(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

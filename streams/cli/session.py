@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from typer import Option
 
-from streams.cli.running import BadUsageError, CommandError, EventLoop, run_until_stopped
+from streams.cli.running import BadUsageError, CommandError, run_until_stopped
 from streams.cli.settings import bad_settings, settings_for_command
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ class Session:
     settings: Settings
     config: Path | None = None
 
-    def run(
-        self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]], *, loop: EventLoop = "asyncio"
-    ) -> T:
+    def run(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine until it ends or a signal stops it.
 
         Raises:
@@ -76,7 +74,7 @@ class Session:
         from streams.kafka.access.errors import explain
 
         try:
-            return run_until_stopped(work, loop=loop)
+            return run_until_stopped(work)
         except SettingsError as error:
             raise bad_settings(error, self.config) from error
         except (StreamsError, KafkaError) as error:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from judge.chat import ChatClient, ChatRequest
-from judge.endpoints.addresses import list_models
+from judge.endpoints.connection import list_models
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.stack import smallest_window
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError

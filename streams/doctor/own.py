@@ -17,7 +17,7 @@ import faust.streams
 import orjson
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoints.addresses import is_loopback
+from judge.endpoints.options import is_loopback
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
 from judge.text.printable import printable

@@ -12,11 +12,11 @@ import aiohttp
 import structlog
 
 from judge.chat import OFFLINE_MODEL, ChatClient
-from judge.endpoints.addresses import is_loopback, list_models
 from judge.endpoints.clients import NOBODY
+from judge.endpoints.connection import list_models
 from judge.endpoints.endpoint import MOST_PROBES
 from judge.endpoints.openai_chat import OpenAIChat
-from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience
+from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience, is_loopback
 from judge.endpoints.stack import JudgingOptions, JudgingStack
 from judge.errors import JudgeUnavailableError
 from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache

@@ -124,9 +124,6 @@ class JudgeSettings(Section):
     """Time limit of one call."""
     max_output_tokens: int = Field(default=4096, ge=64, le=131_072)
     """Maximum length of a reply, in tokens."""
-    event_loop: Literal["asyncio", "uvloop"] = "asyncio"
-    """The worker's event loop. uvloop (an extra) may close the wrong socket when connections of the judge
-    fail while they are being made: Kafka's connection, or the process, is lost."""
     redact: tuple[Kind, ...] = ()
     """What to redact in all texts before they leave the process; names needs the extra presidio."""
     cache: CacheSettings = Field(default_factory=CacheSettings)

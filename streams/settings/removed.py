@@ -35,6 +35,7 @@ REMOVED: Final[Mapping[str, str]] = {
     "judge.hedge_after_seconds": "a repeated call may be billed twice; lower judge.timeout_seconds or name a "
     "second endpoint",
     "judge.endpoints.*.timeout_seconds": "all endpoints have one time limit; set judge.timeout_seconds",
+    "judge.event_loop": "workers run on asyncio; uvloop was not faster; remove it",
     "judge.retry": "pauses double from 0.5 s to 30 s, with jitter; remove it",
     "judge.breaker": "ten consecutive failures open it, and it probes every 5 s at most; remove it",
     "judge.repair_attempts": "an invalid reply is repaired twice at most; remove it",

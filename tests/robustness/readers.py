@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from judge.chat import ChatRequest
+from judge.endpoints.payloads import read_completion
 from judge.endpoints.refusals import duration_seconds, error_for_status
-from judge.endpoints.reply import read_completion
 from judge.errors import EventError
 from judge.evaluate.evaluator import estimated_tokens, repair_request
 from judge.metric import Metric

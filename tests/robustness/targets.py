@@ -11,8 +11,8 @@ from typing import Final
 import orjson
 from pydantic import ValidationError
 
+from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.endpoints.refusals import error_for_status, retry_after_seconds
-from judge.endpoints.reply import NoCompletionError, read_completion
 from judge.errors import EventError, JudgeError, PromptPackError
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric

@@ -88,7 +88,7 @@ class Answers:
     @property
     def is_free(self) -> bool:
         """Whether the judge runs on this machine, without cost per token."""
-        from judge.endpoints.addresses import is_loopback
+        from judge.endpoints.options import is_loopback
 
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
@@ -275,7 +275,7 @@ def _event(answers: Answers) -> dict[str, Any]:
 def _compose(answers: Answers) -> str:
     from importlib.metadata import version
 
-    from judge.endpoints.addresses import is_loopback
+    from judge.endpoints.options import is_loopback
 
     host = answers.servers.split(",")[0].rpartition(":")[0].strip("[]")
     on_host = (answers.is_free and not answers.is_offline) or (not answers.is_new_kafka and is_loopback(host))

@@ -51,7 +51,7 @@ def worker(
     call.log_as_worker()
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
-    call.run(lambda stop: run_worker(settings, stop=stop, agents=names), loop=settings.judge.event_loop)
+    call.run(lambda stop: run_worker(settings, stop=stop, agents=names))
 
 
 def broker(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from generate.message_schemas import json_schema
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.reply import NoCompletionError, read_completion
+from judge.endpoints.payloads import NoCompletionError, read_completion
 from judge.errors import EventError
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import GuardedMetric, TextLimits

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from judge.endpoints.addresses import is_loopback
+from judge.endpoints.options import is_loopback
 from streams.errors import PortError, SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.web.access import BasicAuth, open_access, server_tls

@@ -11,7 +11,7 @@ import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoints.openai_chat import OpenAIChat
-from judge.endpoints.request import RequestWriter, ResponseFormat
+from judge.endpoints.payloads import RequestWriter, ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,

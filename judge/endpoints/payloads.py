@@ -1,0 +1,352 @@
+"""Bodies of requests to an OpenAI-compatible API, and of its replies. Pure.
+
+Not every server accepts a JSON Schema. If one refuses it, the schema goes into the prompt and the next weaker
+format is tried; the checks of the reply stay the same. The schema is placed at the end of the system turn, so
+that the cacheable prefix stays constant. Replies are read strictly where a verdict needs it, else leniently.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import orjson
+
+from judge.chat import ChatMessage, ChatRequest, ResponseSchema
+from judge.errors import JudgeConfigurationError
+from judge.text.normal import without_lone_surrogates
+from schemas import Usage
+
+# Requests
+
+_RESERVED = frozenset(
+    {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice", "input"}
+)
+_CACHED_SCHEMAS = 64
+_INSTRUCTION: Final = (
+    "The reply must be one JSON object that is valid by this JSON Schema, with nothing around it:\n{schema}"
+)
+
+
+class ResponseFormat(Enum):
+    """Response formats, strongest first."""
+
+    JSON_SCHEMA = "json_schema"
+    JSON_OBJECT_WITH_SCHEMA = "json_object with schema"
+    """For llama-cpp-python's server."""
+    JSON_OBJECT = "json_object"
+    PLAIN = "plain"
+
+    @property
+    def weaker(self) -> ResponseFormat | None:
+        """The next weaker format; None after the last."""
+        formats = list(ResponseFormat)
+        following = formats.index(self) + 1
+        return formats[following] if following < len(formats) else None
+
+
+class RequestWriter:
+    """Writes requests for one model at one endpoint."""
+
+    def __init__(self, *, endpoint: str, model: str, host: str) -> None:
+        self._endpoint = endpoint
+        self._model = model
+        # OpenAI has deprecated `max_tokens`, and its newer models refuse it. Most other servers accept
+        # `max_tokens`, and some accept nothing else. If `parameters` sets either, only that one is sent.
+        is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
+        self._length_parameter = "max_completion_tokens" if is_openai else "max_tokens"
+        self._forms: dict[tuple[int, ResponseFormat], _Form] = {}
+
+    def write(self, request: ChatRequest, response_format: ResponseFormat) -> bytes:
+        """Return a request as JSON, with the given response format."""
+        clash = _RESERVED.intersection(request.parameters)
+        if clash:
+            raise JudgeConfigurationError(
+                f"parameters of judge endpoint {self._endpoint} must not contain {', '.join(sorted(clash))}: "
+                "judgestream sets these itself"
+            )
+        if request.embeds:
+            texts = [without_lone_surrogates(message.content) for message in request.messages]
+            return self._bytes({"model": self._model, "input": texts, **request.parameters})
+        body: dict[str, Any] = {"model": self._model, "messages": request.messages}
+        if request.response_schema is not None:
+            form = self._form(request.response_schema, response_format)
+            body["messages"] = _with_instruction(request.messages, form.instruction)
+            if form.field is not None:
+                body["response_format"] = form.field
+        if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
+            body[self._length_parameter] = request.max_output_tokens
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        body.update(request.parameters)
+        try:
+            return orjson.dumps(body)
+        except TypeError:
+            # Lone surrogates in a text; rare, so handled only on failure.
+            body["messages"] = tuple(
+                ChatMessage(message.role, without_lone_surrogates(message.content))
+                for message in body["messages"]
+            )
+        return self._bytes(body)
+
+    def _bytes(self, body: dict[str, Any]) -> bytes:
+        try:
+            return orjson.dumps(body)
+        except TypeError as error:
+            raise JudgeConfigurationError(
+                f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
+            ) from error
+
+    def _form(self, schema: ResponseSchema, response_format: ResponseFormat) -> _Form:
+        """Return the cached form of a schema (the entry holds the schema, so its id stays unique)."""
+        key = (id(schema), response_format)
+        if key not in self._forms:
+            if len(self._forms) >= _CACHED_SCHEMAS:
+                self._forms.clear()
+            self._forms[key] = _form_of(schema, response_format)
+        return self._forms[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Parts of a request for one schema in one format; None: omitted."""
+
+    schema: ResponseSchema
+    field: orjson.Fragment | None
+    instruction: str | None
+
+
+def _form_of(schema: ResponseSchema, response_format: ResponseFormat) -> _Form:
+    plain = dict(schema.schema)
+    strict = {"name": schema.name, "strict": True, "schema": plain}
+    fields: dict[ResponseFormat, dict[str, Any]] = {
+        ResponseFormat.JSON_SCHEMA: {"type": "json_schema", "json_schema": strict},
+        ResponseFormat.JSON_OBJECT_WITH_SCHEMA: {"type": "json_object", "schema": plain},
+        ResponseFormat.JSON_OBJECT: {"type": "json_object"},
+    }
+    field = fields.get(response_format)
+    in_prompt = response_format is not ResponseFormat.JSON_SCHEMA
+    return _Form(
+        schema,
+        None if field is None else orjson.Fragment(orjson.dumps(field)),
+        _INSTRUCTION.format(schema=orjson.dumps(plain).decode()) if in_prompt else None,
+    )
+
+
+def _with_instruction(messages: tuple[ChatMessage, ...], instruction: str | None) -> tuple[ChatMessage, ...]:
+    """Return the messages with the instruction at the end of the system turn, added if missing."""
+    if instruction is None:
+        return messages
+    if messages and messages[0].role == "system":
+        first = ChatMessage("system", f"{messages[0].content.rstrip()}\n\n{instruction}")
+        return (first, *messages[1:])
+    return (ChatMessage("system", instruction), *messages)
+
+
+# Replies
+
+MAX_TOKENS: Final = 1_000_000_000
+"""Cap of reported token counts; more than any context window."""
+MAX_MODEL_CHARS: Final = 200
+_MAX_DIGITS = 18
+_SHOWN_BYTES = 200
+
+
+class NoCompletionError(Exception):
+    """The body is not a chat completion.
+
+    Args:
+        body: The decoded body, if a gateway returned an error with a success status; `status` is that of its
+            backend.
+    """
+
+    def __init__(self, start: str, usage: Usage, *, body: object = None, status: int = 0) -> None:
+        super().__init__(start)
+        self.usage = usage
+        self.body = body
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The first choice of a completion; `refusal` is empty if there is none."""
+
+    text: str
+    refusal: str
+    finish_reason: str | None
+    model: str | None
+    usage: Usage
+
+
+def read_completion(raw: bytes) -> Completion:
+    """Parse a reply's body; its size is limited by the caller."""
+    body = _fields(_loaded(raw))
+    choices = body.get("choices")
+    choice = _fields(choices[0]) if isinstance(choices, list) and choices else {}
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise _no_completion(raw, body)
+    return Completion(
+        text=_said(message),
+        refusal=_text(message.get("refusal")),
+        finish_reason=_word(choice.get("finish_reason")),
+        model=_word(body.get("model")),
+        usage=_usage(body.get("usage")),
+    )
+
+
+def _loaded(raw: bytes) -> Any:
+    """Return the decoded JSON; None if it is none."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        # Lone surrogates and numbers of any size, which orjson refuses.
+        return json.loads(raw, parse_int=_whole_number)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _word(value: Any) -> str | None:
+    return without_lone_surrogates(value[:MAX_MODEL_CHARS]) if isinstance(value, str) else None
+
+
+def _no_completion(raw: bytes, body: dict[str, Any]) -> NoCompletionError:
+    start = repr(" ".join(raw[:_SHOWN_BYTES].decode("utf-8", "replace").split()))
+    usage, error = _usage(body.get("usage")), body.get("error")
+    if not error:
+        return NoCompletionError(start, usage)
+    # Some gateways answer 200 and put their backend's status into the error.
+    code = _fields(error).get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else 502
+    return NoCompletionError(start, usage, body=body, status=status)
+
+
+def _said(message: dict[str, Any]) -> str:
+    """Return the model's text, else the arguments of its only tool call, else its reasoning.
+
+    The parsers of some servers mistake a reply for a tool call or for reasoning.
+    """
+    text = _text(message.get("content"))
+    if text.strip():
+        return text
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and len(calls) == 1:
+        arguments = _fields(_fields(calls[0]).get("function")).get("arguments")
+        called = json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+        if called.strip():
+            return called
+    return _text(message.get("reasoning_content")) or _text(message.get("reasoning")) or text
+
+
+def _text(content: Any) -> str:
+    """Return a message's text; some servers send it in parts."""
+    if isinstance(content, list):
+        parts = (_fields(part).get("text") for part in content)
+        content = "".join(part for part in parts if isinstance(part, str))
+    return without_lone_surrogates(content) if isinstance(content, str) else ""
+
+
+def _usage(usage: Any) -> Usage:
+    """Return the token counts; missing or invalid ones are 0, so that the verdict is kept."""
+    counts = _fields(usage)
+    input_tokens = _count(counts.get("prompt_tokens"))
+    cached_tokens = _count(_fields(counts.get("prompt_tokens_details")).get("cached_tokens"))
+    return Usage(
+        input_tokens=input_tokens,
+        cached_tokens=min(input_tokens, cached_tokens),
+        output_tokens=_count(counts.get("completion_tokens")),
+    )
+
+
+def _whole_number(digits: str) -> int:
+    """Return a number of any number of digits, capped."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else MAX_TOKENS
+
+
+def _count(value: Any) -> int:
+    """Return a token count between 0 and `MAX_TOKENS`, so that sums cannot overflow."""
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return int(min(max(0, value), MAX_TOKENS)) if is_number else 0
+
+
+# Quotations
+
+_SPAN = re.compile(r'"\w{1,40}_span"\s{0,20}:\s{0,20}("(?:[^"\\]|\\.){8,2000}")')
+_MOST_SPANS = 200
+_NO_LETTER = re.compile(r"[\W_]+")
+
+
+def is_about_another(text: str, reply: str) -> bool:
+    """Return whether a reply has quotations, and none of them stands in the text that was sent.
+
+    Then it may be the late second reply to an earlier request on the same connection.
+    """
+    spans = []
+    for number, match in enumerate(_SPAN.finditer(reply)):
+        if number == _MOST_SPANS:
+            break
+        try:
+            span = orjson.loads(match[1])
+        except orjson.JSONDecodeError:
+            continue
+        if span in text:
+            return False
+        spans.append(span)
+    if not spans:
+        return False
+    letters = _NO_LETTER.sub("", text.casefold())
+    return not any(_NO_LETTER.sub("", span.casefold()) in letters for span in spans)
+
+
+# Embeddings
+
+_MOST_VECTORS = 4
+"""Vectors of a reply that are read; two are requested."""
+
+
+def read_cosine(raw: bytes) -> Completion:
+    """Parse a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`."""
+    body = _fields(_loaded(raw))
+    data = body.get("data")
+    if not isinstance(data, list):
+        raise _no_completion(raw, body)
+    rows = [_fields(one) for one in data[:_MOST_VECTORS]]
+    places = [row.get("index") for row in rows]
+    if all(isinstance(place, int) for place in places) and len(set(places)) == len(places):
+        rows.sort(key=lambda row: row["index"])
+    vectors = [_numbers(row.get("embedding")) for row in rows]
+    text, usage = compared(vectors), _usage(body.get("usage"))
+    if text is None:
+        sizes = ", ".join(str(len(one)) for one in vectors)
+        raise NoCompletionError(f"{len(data)} vectors of {sizes or 'no'} numbers", usage)
+    return Completion(
+        text=text, refusal="", finish_reason="stop", model=_word(body.get("model")), usage=usage
+    )
+
+
+def _numbers(vector: Any) -> list[float]:
+    """Return a vector; empty if invalid."""
+    return vector if isinstance(vector, list) and {type(one) for one in vector} <= {int, float} else []
+
+
+def compared(vectors: Sequence[Sequence[float]]) -> str | None:
+    """Return the cosine of two vectors, as JSON; None unless there are two non-zero ones of equal length."""
+    lengths = [math.hypot(*vector) for vector in vectors]
+    if len(vectors) != 2 or not all(0 < length < math.inf for length in lengths):
+        return None
+    one, other = ([x / length for x in vector] for vector, length in zip(vectors, lengths, strict=True))
+    if len(one) != len(other):
+        return None
+    cosine = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    return orjson.dumps({"cosine": cosine, "dimensions": len(one)}).decode()
