@@ -57,7 +57,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
         ("incident", incident, "judgestream incident latest --config settings.yaml"),
         ("review", review, "judgestream review --config settings.yaml"),
         ("labels", labels_app, "judgestream labels agreement --config settings.yaml"),
-        ("export", export, "judgestream export verdicts --config settings.yaml --since 7d"),
+        ("export", export, "judgestream export --config settings.yaml --since 7d"),
     ),
     "Operate": (
         ("produce", produce, "judgestream produce events.jsonl --config settings.yaml"),

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streams.settings import settings_schema
-from tests.streams.cli.test_main import call
+from tests.streams.cli.processes import call
 
 JUDGE = 'judge: {budget: none, endpoints: [{name: a, base_url: "http://127.0.0.1:1/v1", model: m}]}\n'
 METRICS = "metrics: {coverage: {}}\n"

@@ -31,8 +31,7 @@ from tests.judge.fake_openai import completed
 from tests.loopback import on_loopback
 from tests.places import ROOT
 from tests.streams.certificates import Authority
-from tests.streams.cli.processes import Ended, clean_environment, judgestream
-from tests.streams.cli.test_main import call
+from tests.streams.cli.processes import Ended, call, clean_environment, judgestream
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 

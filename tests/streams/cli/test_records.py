@@ -1,20 +1,266 @@
+"""`produce`, `tail` and the commands that run until a signal, over the embedded broker."""
+
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from streams.cli.records import RecordFilter
+from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.record import Record
-from tests.streams.records import make_record
-from tests.streams.results import scored, unscored
+from tests.streams.cli.conftest import Command
+from tests.streams.cli.processes import Service, judgestream, running
+from tests.streams.results import scored, task_of, unscored
+from tests.threaded_broker import broker_in_thread
+
+HOSTILE = "\x1b[2J\x1b[31m[bold]\u202eevil\x07"
 
 
-def _record(result: Any) -> Record:
-    return make_record(result.model_dump_json().encode(), timestamp=1.0)
+def event_line(event_id: str, answer: str = "a") -> str:
+    return json.dumps({"event_id": event_id, "question": "q", "answer": answer, "labels": {"app": "docs"}})
 
 
-_TWO = _record(scored(1, 2, labels={"app": "support", "tenant": "gold"}))
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join([event_line("one"), "not json", "", event_line("two", HOSTILE)]) + "\n")
+    return path
+
+
+@pytest.fixture
+def at() -> Iterator[Sequence[str]]:
+    """The option that names a broker with some topics."""
+    topics = {"qa.events": 1, "qa.scores": 1, "judge.tasks.relevance": 1}
+    with broker_in_thread(topics=topics) as servers:
+        yield "--bootstrap-servers", servers
+
+
+async def send(at: Sequence[str], topic: str, *records: tuple[bytes, Sequence[tuple[str, bytes]]]) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=at[1])
+    await producer.start()
+    for value, headers in records:
+        await producer.send_and_wait(topic, value, headers=list(headers))
+    await producer.stop()
+
+
+async def next_lines(service: Service, count: int) -> list[str]:
+    return [await service.line() for _ in range(count)]
+
+
+async def test_produce_and_tail_work_with_the_broker_command() -> None:
+    """`broker` prints its address, `produce` reads standard input, and `tail --json` prints the records."""
+    async with running("broker", "--port", "0", "--topic", "qa.events:2", "--json") as broker:
+        said = json.loads(await broker.line())
+        assert said["topics"] == {"qa.events": 2}
+        at = ("--bootstrap-servers", said["bootstrap_servers"])
+        stdin = b'{"event_id": "one",  "x": 1}\n\xff\xfe\n'
+        sent = await judgestream("produce", "-", *at, "--json", stdin=stdin)
+        assert sent.code == 0, sent.err
+        summary = json.loads(sent.out)
+        assert (summary["topic"], summary["sent"], summary["without_key"]) == ("qa.events", 2, 1)
+        async with running("tail", *at, "--topic", "qa.events", "--from-beginning", "--json") as tail:
+            records = [json.loads(line) for line in await next_lines(tail, 2)]
+            assert (await tail.stop(signal.SIGINT)).code == 0
+        by_key = {record["key"]: record for record in records}
+        assert by_key["one"]["value"] == {"event_id": "one", "x": 1}
+        assert by_key[None]["value_base64"] == "//4="  # ff fe
+        ended = await broker.stop()
+        assert (ended.code, ended.err) == (0, "")
+
+
+async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(
+    lines: Path, at: Sequence[str]
+) -> None:
+    """`produce` sends the file's bytes unchanged, and `tail` escapes control characters."""
+    sent = await judgestream("produce", str(lines), *at)
+    assert sent.out.startswith("3 records on qa.events in ")
+    assert "1 of them without a key" in sent.out
+    async with running("tail", *at, "--topic", "qa.events", "--from-beginning") as tail:
+        shown = await next_lines(tail, 3)
+    assert "one [app=docs] Q: q A: a" in shown[0]
+    assert shown[1].endswith("not json")
+    assert r"A: \x1b[2J\x1b[31m[bold]\u202eevil\x07" in shown[2]
+    assert all(line.isprintable() for line in shown)
+
+
+async def test_tail_shows_the_texts_of_results(at: Sequence[str]) -> None:
+    """`tail --texts` shows question and answer from the tasks, or that they are not kept."""
+    known, lost = scored(1, 4), scored(2, 2)
+    task = task_of(known, question="Where is\nthe key?", answer="In the cupboard.")
+    await send(at, "judge.tasks.relevance", (task.model_dump_json().encode(), ()))
+    results = [
+        (one.model_dump_json().encode(), [("result_id", one.result_id.encode())]) for one in (known, lost)
+    ]
+    await send(at, "qa.scores", *results)
+    async with running("tail", *at, "--texts", "--from-beginning") as tail:
+        shown = await next_lines(tail, 5)
+        assert (await tail.stop(signal.SIGINT)).code == 0
+    assert "relevance 4 e1" in shown[0]
+    assert shown[1:3] == ["    Q: Where is the key?", "    A: In the cupboard."]
+    assert shown[4] == "    text not kept"
+
+
+@pytest.mark.slow
+async def test_tail_follows_what_comes_after_it(lines: Path, at: Sequence[str]) -> None:
+    """Without --from-beginning `tail` prints only records that arrive after it started."""
+    await judgestream("produce", str(lines), *at)
+    async with running("tail", *at, "--topic", "qa.events") as tail:
+        following = asyncio.create_task(tail.line())
+        # `tail` does not report when it is subscribed, so events are sent until one arrives.
+        for _ in range(50):
+            await judgestream("produce", "-", *at, stdin=event_line("new").encode())
+            await asyncio.wait({following}, timeout=0.2)
+            if following.done():
+                break
+        assert " new " in await following
+
+
+def test_produce_keeps_its_rate(at: Sequence[str], command: Command) -> None:
+    """Four records at 20 a second take at least 3/20 s, because the first is sent at once."""
+    sent = command("produce", "-", *at, "--rate", "20", "--json", stdin=b"1\n2\n3\n4\n")
+    summary = json.loads(sent.out)
+    assert summary["sent"] == 4
+    assert summary["seconds"] >= 3 / 20
+
+
+def test_a_refused_record_is_named_by_its_line(tmp_path: Path, at: Sequence[str], command: Command) -> None:
+    """A record above the broker's limit of 16 MiB is named by its line; the other is sent."""
+    path = tmp_path / "events.jsonl"
+    path.write_text(event_line("small") + "\n" + event_line("large", "x" * 17 * 1024 * 1024) + "\n")
+    ended = command("produce", path, *at)
+    assert ended.code == 1
+    assert ended.out.startswith("1 record on")
+    assert "the broker refused 1 of the records:\n  line 2: " in ended.err
+
+
+@pytest.mark.parametrize("call", [("produce", "-"), ("tail",), ("map",)])
+def test_a_missing_topic_is_named_with_the_topics_that_exist(
+    call: Sequence[str], at: Sequence[str], command: Command
+) -> None:
+    """No command creates a topic or waits for one."""
+    ended = command(*call, *at, "--topic", "nowhere", stdin=b"{}\n")
+    assert ended.code == 1
+    assert "there is no topic 'nowhere' at 127.0.0.1:" in ended.err
+    assert ended.err.endswith("it has judge.tasks.relevance, qa.events, qa.scores\n")
+
+
+@pytest.mark.parametrize("call", [("tail",), ("produce", "-")])
+def test_no_broker_is_one_error(call: Sequence[str], command: Command) -> None:
+    """A broker that refuses the connection is one error (no process listens on port 1)."""
+    ended = command(*call, "--bootstrap-servers", "127.0.0.1:1", stdin=b"{}\n")
+    assert ended.code == 1
+    assert ended.err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
+
+
+async def test_an_interrupted_produce_says_so(lines: Path, at: Sequence[str]) -> None:
+    """SIGINT ends `produce` with exit code 130 after it has confirmed and counted the records sent."""
+    async with (
+        running("tail", *at, "-t", "qa.events", "--from-beginning") as tail,
+        running("produce", str(lines), *at, "--rate", "0.01") as sender,
+    ):
+        assert " one " in await tail.line()
+        ended = await sender.stop(signal.SIGINT)
+    assert ended.code == 130
+    assert ended.out.startswith("1 record on")
+
+
+@pytest.mark.parametrize("name", ["broker", "offline-judge"])
+def test_a_port_in_use_is_one_error(name: str, command: Command) -> None:
+    """A port in use gives exit code 1 and an error that names it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        ended = command(name, "--port", port)
+    assert ended.code == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in ended.err
+
+
+async def test_the_offline_judge_answers_like_an_openai_server() -> None:
+    """The printed address lists the printed model, and SIGTERM ends the server with exit code 0."""
+    async with running("offline-judge", "--port", "0", "--json") as server:
+        said = json.loads(await server.line())
+        async with aiohttp.ClientSession() as session, session.get(f"{said['base_url']}/models") as response:
+            models = await response.json()
+        assert [one["id"] for one in models["data"]] == [said["model"]]
+        assert (await server.stop()).code == 0
+
+
+def test_a_worker_that_could_not_work_starts_nothing(written: Callable[..., Path], command: Command) -> None:
+    """Empty settings start no worker, even if the environment names a paid endpoint; nor without a judge."""
+    config = written()
+    for call in (("worker", "--config"), ("config", "check")):
+        ended = command(*call, config, env={"OPENAI_API_KEY": "made-up"})
+        assert ended.code == 2
+        for words in (
+            "2 problems in the settings",
+            "metrics: is required",
+            "judge.budget: is required, because gpt-4.1-mini at https://api.openai.com/v1 is paid per token",
+        ):
+            assert words in ended.err
+    ended = command("worker", "--config", config)
+    assert ended.code == 2
+    assert "judge.endpoints: names no endpoint" in ended.err
+
+
+@pytest.mark.slow
+async def test_worker_judges_until_it_is_told_to_stop(written: Callable[..., Path]) -> None:
+    """A worker judges an event, `tail` shows its result, and SIGTERM stops the worker with exit code 0."""
+    text = "The tower is in Paris."
+    event = {"event_id": "one", "question": "Where is the tower?", "reference": text, "answer": text}
+    async with (
+        EmbeddedBroker(topics={"qa.events": 1}) as broker,
+        running("offline-judge", "--port", "0", "--json") as judge,
+    ):
+        said = json.loads(await judge.line())
+        config = written(
+            kafka={"bootstrap_servers": broker.bootstrap_servers, "start": "earliest"},
+            metrics={"coverage": {}},
+            topics={"create": True},
+            judge={"endpoints": [{"name": "a", "base_url": said["base_url"], "model": said["model"]}]},
+            telemetry={"port": 0},
+        )
+        at = ("--bootstrap-servers", broker.bootstrap_servers)
+        assert (await judgestream("produce", "-", *at, stdin=json.dumps(event).encode())).code == 0
+        async with running("worker", "--config", str(config)) as worker:
+            # The worker creates the topic of results when it starts.
+            for _ in range(100):
+                if "qa.scores" in (await judgestream("tail", *at, "--topic", "no-such-topic")).err:
+                    break
+            async with running("tail", "--config", str(config), "--from-beginning") as tail:
+                line = await tail.line()
+            ended = await worker.stop()
+        assert " coverage 5 one " in line
+        assert ended.code == 0, ended.err
+
+
+async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(written: Callable[..., Path]) -> None:
+    """SIGTERM stops a worker that waits for its broker with exit code 0."""
+    config = written(
+        kafka={"bootstrap_servers": "127.0.0.1:1"},
+        metrics={"coverage": {}},
+        judge={"budget": "none"},
+        telemetry={"port": 0},
+    )
+    async with running("worker", "--config", str(config), env={"OPENAI_API_KEY": "made-up"}) as worker:
+        while "broker does not answer yet" not in await worker.error_line():
+            pass
+        ended = await worker.stop()
+    assert ended.code == 0, ended.err
+
+
+def record(value: bytes | None) -> Record:
+    return Record("qa.scores", 0, 0, 1.0, None, value, ())
+
+
+TWO = record(scored(1, 2, labels={"app": "support", "tenant": "gold"}).model_dump_json().encode())
 
 
 @pytest.mark.parametrize(
@@ -36,19 +282,19 @@ _TWO = _record(scored(1, 2, labels={"app": "support", "tenant": "gold"}))
     ],
 )
 def test_conditions(wanted: dict[str, Any], *, fits: bool) -> None:
-    assert RecordFilter(**{"labels": {}, **wanted}).fits(_TWO) is fits
+    assert RecordFilter(**{"labels": {}, **wanted}).fits(TWO) is fits
 
 
 @pytest.mark.parametrize(
-    "value", [None, b"", b"\xff", b"[]", b"3", b'{"labels": 3, "score": "x"}', b"[" * 10_000]
+    "value",
+    [
+        *(None, b"", b"\xff", b"[]", b"3", b'{"labels": 3, "score": "x"}', b"[" * 10_000),
+        unscored(1).model_dump_json().encode(),
+    ],
 )
 def test_a_record_of_another_form_fits_no_condition_and_stops_nothing(value: bytes | None) -> None:
-    """A record of another form fails each condition, and is shown without conditions."""
-    record = make_record(value)
-    assert RecordFilter(labels={}).fits(record)
-    assert not RecordFilter(labels={"app": "x"}).fits(record)
-    assert not RecordFilter(labels={}, max_score=3).fits(record)
-
-
-def test_what_has_no_score_is_not_a_low_one() -> None:
-    assert not RecordFilter(labels={}, max_score=5).fits(_record(unscored(1)))
+    """A record of another form, or without a score, fails each condition, and is shown without conditions."""
+    other = record(value)
+    assert RecordFilter(labels={}).fits(other)
+    assert not RecordFilter(labels={"app": "x"}).fits(other)
+    assert not RecordFilter(labels={}, max_score=5).fits(other)

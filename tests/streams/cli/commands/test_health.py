@@ -17,7 +17,7 @@ import pytest
 from streams.settings import load_settings
 from streams.web.access import open_access
 from tests.streams.certificates import Authority, Files
-from tests.streams.cli.test_main import call
+from tests.streams.cli.processes import call
 from tests.streams.worker.serving import served
 
 ALIVE: dict[str, Any] = {"ok": True, "reasons": []}
@@ -153,12 +153,6 @@ def test_a_tls_port_is_probed_over_tls(mutual: bool, tmp_path: Path) -> None:
         tls["client_ca_file"] = str(authority.file)
     with listening(ALIVE, ALIVE, speaks_tls(own, authority.file if mutual else None)) as port:
         assert call("health", "--config", settings(tmp_path, port=port, tls=tls)) == 0
-
-
-def test_port_0_cannot_be_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Port 0 is bad usage, because the worker then takes any free port."""
-    assert call("health", "--config", settings(tmp_path, port=0)) == 2
-    assert "telemetry.port is 0" in capsys.readouterr().err
 
 
 async def test_the_port_itself_with_tls_and_a_password(

@@ -13,7 +13,7 @@ import yaml
 from schemas import QAEvent
 from streams.settings import load_settings
 from tests.places import ROOT
-from tests.streams.cli.test_main import call
+from tests.streams.cli.processes import call
 from tests.toolbox import run, tool
 
 WAYS = {
@@ -99,24 +99,6 @@ def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert call("init", str(tmp_path), "--yes") == 2
     assert f"{tmp_path / name}: already exists, so nothing was written" in capsys.readouterr().err
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--kafka", "https://kafka"), "kafka.bootstrap_servers: must be host:port without http://"),
-        (("--judge", "m@nowhere"), "base_url: must be an http or https address (got 'nowhere')"),
-        (("--with", "page"), "--with must be one of reference, pages, both, neither, got 'page'"),
-        (("--topic", "my topic"), "topics.events: must match"),
-    ],
-)
-def test_an_invalid_answer_is_named(
-    arguments: tuple[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An invalid answer is named before a file is written."""
-    assert call("init", str(tmp_path), "--yes", *arguments) == 2
-    assert words in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> None:

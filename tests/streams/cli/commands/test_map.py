@@ -7,30 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.main import run
+from tests.streams.cli.conftest import Command
 from tests.streams.intake.reading.otlp.building import request, span
 from tests.streams.intake.reading.otlp.golden_files import GOLDEN, SAMPLES
 
 
-def mapped(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as ended:
-        run(["map", *map(str, arguments)])
-    return int(ended.value.code or 0)
-
-
 @pytest.mark.parametrize("ending", [".pb", ".json"])
-def test_a_file_of_traces_gives_its_events_one_a_line(
-    ending: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_traces_gives_its_events_one_a_line(ending: str, command: Command) -> None:
     """Traces in either encoding give events, with --format or by detecting the format."""
     name = "langfuse-sdk-5.0.4-openai"
     for more in (["--format", "otlp"], []):
-        assert mapped(SAMPLES / f"{name}{ending}", "--json", *more) == 0
-        printed = json.loads(capsys.readouterr().out)
-        assert printed == json.loads((GOLDEN / f"{name}.jsonl").read_text())
+        ended = command("map", SAMPLES / f"{name}{ending}", "--json", *more)
+        assert json.loads(ended.out) == json.loads((GOLDEN / f"{name}.jsonl").read_text())
 
 
-def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, command: Command) -> None:
     """A trace whose spans are in several requests, one a line, becomes one event."""
     model = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "12 hours"}
     file = tmp_path / "traces.jsonl"
@@ -38,25 +29,21 @@ def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, capsys: pytest
     file.write_bytes(
         request(span(2, "call", model, parent=1)) + b"\n" + request(span(1, "ask", asked)) + b"\n"
     )
-    assert mapped(file, "--json") == 0
-    event = json.loads(capsys.readouterr().out)
+    event = json.loads(command("map", file, "--json").out)
     assert (event["question"], event["answer"]) == ("How long?", "12 hours")
 
 
-def test_traces_without_content_come_with_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_traces_without_content_come_with_the_remedy(tmp_path: Path, command: Command) -> None:
     """Traces without content give no event; standard error counts them and names the capture setting."""
     file = tmp_path / "traces.json"
     file.write_bytes(request(span(1, "chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})))
-    assert mapped(file, "--json") == 0
-    shown = capsys.readouterr()
-    assert shown.out == ""
+    shown = command("map", file, "--json")
+    assert (shown.code, shown.out) == (0, "")
     assert "1 without an event: no_content" in shown.err
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in shown.err
 
 
-def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_shown_before_and_after(tmp_path: Path, command: Command) -> None:
     """--json prints record, event, sampling decision and metrics, for ten records by default."""
     config = tmp_path / "settings.yaml"
     config.write_text(
@@ -67,8 +54,7 @@ def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(
         json.dumps([{"id": f"e-{index}", "q": "?", "a": "!", "gold": "!"} for index in range(12)])
     )
-    assert mapped(file, "--config", config, "--json") == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = list(map(json.loads, command("map", file, "--config", config, "--json").out.splitlines()))
     assert len(lines) == 10
     assert lines[3]["record"] == {"id": "e-3", "q": "?", "a": "!", "gold": "!"}
     assert (lines[3]["event"]["question"], lines[3]["probability"], lines[3]["metrics"]) == (
@@ -79,18 +65,12 @@ def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFi
     assert {line["kept"] for line in lines} == {True, False}
 
 
-def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, command: Command) -> None:
     """An unreadable record is printed with its reason; the command fails only if no record is readable."""
     file = tmp_path / "events.jsonl"
     file.write_text('{"event_id": "e"}\n{"event_id": "e", "question": "?", "answer": "!"}\n')
-    assert mapped(file) == 0
-    assert "no event         question: is required" in capsys.readouterr().out
+    assert "no event         question: is required" in command("map", file).out
     file.write_text("nonsense\n")
-    assert mapped(file) == 1
-    assert "none of 1 records could be read" in capsys.readouterr().err
-
-
-def test_a_file_or_a_topic_but_not_both(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither FILE nor --topic is bad usage."""
-    assert mapped() == 2
-    assert "either FILE or --topic" in capsys.readouterr().err
+    ended = command("map", file)
+    assert ended.code == 1
+    assert "none of 1 records could be read" in ended.err

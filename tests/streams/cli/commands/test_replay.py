@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 
 from schemas import DeadLetter, Header
-from streams.cli.main import run
 from streams.cli.session import session
-from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.dead_letters import Query
+from streams.kafka.reader import TopicReader
+from streams.kafka.record import Record
+from streams.settings import KafkaSettings
+from tests.loopback import in_thread
 from tests.streams.cli.commands.judge_server import judge_server
-from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
+from tests.streams.cli.conftest import Command
+from tests.streams.cli.processes import running
+from tests.threaded_broker import broker_in_thread
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -60,27 +65,20 @@ def test_which_dead_letters_are_wanted(wanted: Query, numbers: list[int]) -> Non
     assert [index for index, one in enumerate(letters) if wanted.fits(one)] == numbers
 
 
-async def test_originals_are_sent_again_as_they_were() -> None:
+def test_originals_are_sent_again_as_they_were(command: Command) -> None:
     """Originals are sent only with --yes if there is no terminal, with key, value, time and headers.
 
     Truncated and unreadable dead letters are counted and not sent.
     """
-    async with EmbeddedBroker(topics={"qa.events": 1, "qa.dead-letters": 2}) as broker:
-        at = ("--bootstrap-servers", broker.bootstrap_servers)
-        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        await producer.start()
-        values = [letter(0), letter(1, reason="undecodable"), letter(2, truncated=True)]
-        for one in values:
-            await producer.send_and_wait("qa.dead-letters", one.model_dump_json().encode(), key=one.key)
-        await producer.send_and_wait("qa.dead-letters", b"nonsense")
-        await producer.stop()
-
-        asked = await judgestream("replay", "--dead-letters", *at)
+    with broker_in_thread(topics={"qa.events": 1, "qa.dead-letters": 2}) as servers:
+        letters = [letter(0), letter(1, reason="undecodable"), letter(2, truncated=True)]
+        asyncio.run(_send(servers, [*(one.model_dump_json().encode() for one in letters), b"nonsense"]))
+        call = ("replay", "--dead-letters", "--bootstrap-servers", servers)
+        asked = command(*call)
         assert asked.code == 2
         assert "1 records of qa.events, set aside as unroutable" in asked.err
         assert "2 records would be sent again; add --yes" in asked.err
-
-        sent = await judgestream("replay", "--dead-letters", *at, "--yes", "--json")
+        sent = command(*call, "--yes", "--json")
         assert sent.code == 0, sent.err
         assert json.loads(sent.out) == {
             "found": 2,
@@ -93,52 +91,40 @@ async def test_originals_are_sent_again_as_they_were() -> None:
                 {"topic": "qa.events", "reason": "unroutable", "count": 1},
             ],
         }
-        consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest")
-        await consumer.start()
-        consumer.assign([TopicPartition("qa.events", 0)])
-        records = [await consumer.getone(), await consumer.getone()]
-        await consumer.stop()
+        records = asyncio.run(_read(servers))
     assert {(one.key, one.value, one.timestamp) for one in records} == {
-        (b"k0", b"\x00original 0", round(NOON.timestamp() * 1000)),
-        (b"k1", b"\x00original 1", round(NOON.timestamp() * 1000)),
+        (b"k0", b"\x00original 0", NOON.timestamp()),
+        (b"k1", b"\x00original 1", NOON.timestamp()),
     }
     assert {name for one in records for name, _ in one.headers} == {"h", "judgestream-sent-again"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), "name what to replay by one of --from"),
-        (("--dead-letters", "--rate", "0"), "--rate must be above 0"),
-        (("--dead-letters", "--from", "yesterday"), "--from must be a time as in RFC 3339"),
-    ],
-)
-def test_bad_usage_is_named(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Bad usage is named before a topic is read."""
-    with pytest.raises(SystemExit) as ended:
-        run(["replay", *arguments])
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+async def _send(servers: str, values: Sequence[bytes]) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=servers)
+    await producer.start()
+    for value in values:
+        await producer.send_and_wait("qa.dead-letters", value, key=value[-9:])
+    await producer.stop()
+
+
+async def _read(servers: str) -> list[Record]:
+    reader = TopicReader(KafkaSettings(bootstrap_servers=servers))
+    return [record async for record in reader.read("qa.events")]
 
 
 @pytest.fixture
-async def replaying(tmp_path: Path) -> AsyncIterator[Callable[..., Sequence[str]]]:
+def replaying(tmp_path: Path, written: Callable[..., Path]) -> Iterator[Callable[..., Sequence[str]]]:
     """A function that returns the arguments of a replay of one event, with a judge at this address."""
-    events, config = tmp_path / "events.jsonl", tmp_path / "settings.yaml"
-    fields = {"question": "Where?", "answer": "Here.", "reference": "Here."}
-    events.write_text(json.dumps(fields))
-    async with EmbeddedBroker(topics={"qa.events": 1, "qa.scores": 1}) as broker:
+    events = tmp_path / "events.jsonl"
+    events.write_text(json.dumps({"question": "Where?", "answer": "Here.", "reference": "Here."}))
+    with broker_in_thread(topics={"qa.events": 1, "qa.scores": 1}) as servers:
 
         def arguments(url: str, *options: str) -> Sequence[str]:
-            endpoint = {"name": "main", "base_url": url, "model": "m"}
-            settings = {
-                "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-                "metrics": {"coverage": {}},
-                "judge": {"endpoints": [endpoint], "budget": "none"},
-            }
-            config.write_text(json.dumps(settings))  # JSON is YAML
+            config = written(
+                kafka={"bootstrap_servers": servers},
+                metrics={"coverage": {}},
+                judge={"endpoints": [{"name": "main", "base_url": url, "model": "m"}], "budget": "none"},
+            )
             return "replay", "--events", str(events), "--config", str(config), "--yes", *options
 
         yield arguments
@@ -146,48 +132,38 @@ async def replaying(tmp_path: Path) -> AsyncIterator[Callable[..., Sequence[str]
 
 async def test_a_dead_judge_is_named_while_the_replay_waits(replaying: Callable[..., Sequence[str]]) -> None:
     """While no endpoint answers, the replay says so with reason and remedy; Ctrl-C ends it as usual."""
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND,
-        *replaying("http://127.0.0.1:1/v1"),
-        env=clean_environment(),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    said = ""
-    async with asyncio.timeout(60):
-        while "no judge is available" not in said:
-            line = await process.stderr.readline()
-            assert line, said
-            said = line.decode()
+    async with running(*replaying("http://127.0.0.1:1/v1")) as replay:
+        while "no judge is available" not in (said := await replay.error_line()):
+            assert said
         assert "waiting up to 120 s for main (m at http://127.0.0.1:1/v1): start or correct it" in said
-        process.send_signal(signal.SIGINT)
-        rest = (await process.stderr.read()).decode()
-        assert await process.wait() == 130, rest
-    assert "stopped; continue with --resume replay-" in rest
+        ended = await replay.stop(signal.SIGINT)
+    assert ended.code == 130, ended.err
+    assert "stopped; continue with --resume replay-" in ended.err
 
 
-async def test_a_refusing_judge_ends_the_replay(replaying: Callable[..., Sequence[str]]) -> None:
+def test_a_refusing_judge_ends_the_replay(replaying: Callable[..., Sequence[str]], command: Command) -> None:
     """A refused key is bad configuration, with the endpoint's words, not an outage to wait for."""
-    async with judge_server(lambda _: "", status=401) as server:
-        ended = await judgestream(*replaying(server.url))
+    with in_thread(judge_server(lambda _: "", status=401)) as server:
+        ended = command(*replaying(server.url))
     assert ended.code == 2
     assert "401" in ended.err
 
 
-async def test_a_pack_is_blamed_by_its_option(
-    replaying: Callable[..., Sequence[str]], tmp_path: Path
+def test_an_option_is_blamed_by_its_name(
+    replaying: Callable[..., Sequence[str]], tmp_path: Path, command: Command
 ) -> None:
     """A pack that is missing or cannot be used is blamed on --pack, not on the settings."""
-    bad = tmp_path / "bad.yaml"
+    bad, missing = tmp_path / "bad.yaml", tmp_path / "no.md"
     bad.write_text('messages: [{role: user, content: "{unknown_name}"}]')
-    for pack, words in ((bad, "the placeholder {unknown_name} is unknown"), (tmp_path / "no.md", "no.md")):
-        ended = await judgestream(*replaying("http://127.0.0.1:1/v1", "--pack", str(pack)))
+    for options, words in (
+        (("--pack", str(bad)), f"error: --pack {bad}: .*the placeholder {{unknown_name}} is unknown.*"),
+        (("--pack", str(missing)), f"error: --pack {missing}: cannot be read .*"),
+        (("--endpoint", "other"), "error: --endpoint: must be one of main, got 'other'"),
+    ):
+        ended = command(*replaying("http://127.0.0.1:1/v1", *options))
         assert ended.code == 2
-        assert ended.err.splitlines()[-1].startswith(f"error: --pack {pack}: ")
-        assert words in ended.err
+        assert re.fullmatch(words, ended.err.splitlines()[-1])
         assert "settings" not in ended.err.splitlines()[-1]
-    ended = await judgestream(*replaying("http://127.0.0.1:1/v1", "--endpoint", "other"))
-    assert ended.err.splitlines()[-1] == "error: --endpoint: must be one of main, got 'other'"
 
 
 def test_what_is_logged_stays_out_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from streams.store.database import Reader
 from streams.store.query import Filter
 from streams.store.views.export import COLUMNS, flat, sql, write_days, write_stream
 from streams.store.writer import Writer
-from tests.streams.cli.test_main import call
+from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import batch_of, result_record
 from tests.streams.store.views.explorer.test_api import fill
