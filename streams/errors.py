@@ -7,7 +7,6 @@ StreamsError
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
 ├── TooLargeError           one record is too large for the broker: it is truncated or a dead letter
 ├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
-├── FencedError             another worker has joined the group with the same group_instance_id
 ├── DeadLetterLimitError    there are more dead letters than dead_letters.limit allows
 ├── WrongProtocolError      a port uses TLS where plain text was expected, or the reverse
 ├── LoginWantedError        a listener requires a login, and none is configured
@@ -107,10 +106,6 @@ class KafkaAccessError(StreamsError):
     def __init__(self, explanation: Explanation) -> None:
         super().__init__(str(explanation))
         self.explanation = explanation
-
-
-class FencedError(StreamsError):
-    """Another worker has joined the group with the same `group_instance_id`."""
 
 
 class DeadLetterLimitError(StreamsError):

@@ -303,9 +303,8 @@ spec:
 {{- $values := .root.Values }}
 {{- $offline := and $values.offlineJudge.enabled .one.judges }}
 {{- $store := eq .one.agents "store" }}
-{{- $member := and (eq $settings.kind "StatefulSet") (not $store) }}
 {{- $explorer := ternary "" $values.explorerUrl (hasKey (dig "store" dict $values.config) "explorer_url") }}
-{{- if or $member $store $explorer $offline $values.secretEnv $settings.extraEnv }}
+{{- if or $store $explorer $offline $values.secretEnv $settings.extraEnv }}
 env:
   {{- if $store }}
   - name: JUDGESTREAM_STORE__PATH
@@ -314,11 +313,6 @@ env:
   {{- with $explorer }}
   - name: JUDGESTREAM_STORE__EXPLORER_URL
     value: {{ . | quote }}
-  {{- end }}
-  {{- if $member }}
-  - name: JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID
-    valueFrom:
-      fieldRef: {fieldPath: metadata.name}
   {{- end }}
   {{- if $offline }}
   - name: OPENAI_BASE_URL

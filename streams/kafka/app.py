@@ -9,6 +9,7 @@ from typing import Any, Final
 import faust
 import faust.streams
 from faust.tables.manager import TableManager
+from faust.transport.drivers import aiokafka as driver
 from yarl import URL
 
 from judge.errors import JudgeError
@@ -16,8 +17,9 @@ from streams.errors import StreamsError, UnsupportedFaustError
 from streams.kafka.access.access import Access
 from streams.kafka.access.connections import Admission
 from streams.kafka.access.errors import DENIED
-from streams.kafka.transport import Plan, Transport
-from streams.kafka.transport.consumer_thread import THREAD_END_SECONDS
+from streams.kafka.consumer import Consumer, ConsumerOptions
+from streams.kafka.consumer_thread import THREAD_END_SECONDS
+from streams.kafka.producer import Producer
 from streams.settings import KafkaSettings
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
@@ -25,7 +27,7 @@ MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """Largest record that the producer sends; the broker's limit is lower."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
-"""Never reached: the transport bounds records per topic far lower. A full buffer would block delivery."""
+"""Never reached: the consumer bounds records per topic far lower. A full buffer would block delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 0.01
 METADATA_AGE_SECONDS: Final = 30.0
@@ -33,6 +35,17 @@ METADATA_AGE_SECONDS: Final = 30.0
 PRODUCER_TIMEOUT_SECONDS: Final = 40.0
 COMMIT_INTERVAL_SECONDS: Final = 0.5
 """How long a record may wait to share a request with others."""
+
+
+class Transport(driver.Transport):
+    """Consumer and producer as the transport that Faust requires."""
+
+    Consumer = Consumer
+    Producer = Producer
+
+    def __init__(self, *args: Any, options: ConsumerOptions, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.options = options
 
 
 class RawSchema(faust.Schema):
@@ -114,7 +127,7 @@ class App(faust.App):
             self._giving_up = asyncio.ensure_future(self.crash(error))
 
 
-def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
+def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) -> App:
     """Build the application. A process may build several, also at the same time.
 
     Raises:
@@ -130,14 +143,14 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
     urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
     session = kafka.session_timeout_seconds
     # Longer than the calls in flight, which a rebalance waits for.
-    rebalance = max(2 * session, 1.25 * plan.finish_seconds)
+    rebalance = max(2 * session, 1.25 * options.finish_seconds)
     access = Access(kafka)
+    options.client = access.client_options()
     app = App(
         group_id,
         monitor=QuietMonitor(),
         TableManager=NoTables,
         broker=urls,
-        broker_credentials=access.faust_credentials(),
         broker_client_id="judgestream",
         broker_commit_interval=COMMIT_INTERVAL_SECONDS,
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
@@ -146,8 +159,6 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         # A join waits for the slowest member, so its response may take the whole rebalance timeout.
         broker_request_timeout=rebalance + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
-        # `transport.ranges` handles offsets out of range, `offsets` groups without offsets.
-        consumer_auto_offset_reset="none",
         consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
         producer_acks=-1,
         producer_linger=LINGER_SECONDS,
@@ -168,7 +179,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         web_enabled=False,
         autodiscover=False,
     )
-    transport = Transport(urls, app, plan=plan)
+    transport = Transport(urls, app, options=options)
     app.transport = transport
     app.producer_transport = transport
     app.admission = access.admission

@@ -1,25 +1,38 @@
-"""Choose where a consumer group starts on a partition without a committed offset.
+"""Where a partition is read from: at its first assignment, and when its offset is out of range.
 
-A group that starts at the newest record does so once: partitions added to the topic later are read from their
+**Start.** A group that starts at the newest record does so once: partitions added later are read from their
 beginning, because they have no backlog. A group is new to a topic if it has no committed offset on any of its
 partitions. If two workers of a new group start one after the other, the second takes its partitions for added
 ones; to limit the cost, an added partition is read from `ADDED` ago.
+
+**Out of range.** aiokafka would reset to the beginning of the log, and all would be read again. But the
+response may come from a former leader that was away and has a shorter log. So the leader is asked for the
+bounds of its log three times over some seconds; the offset is abandoned only if it is out of range each time:
+
+- The log begins after it: retention has deleted unread records. Reading continues at the beginning, and the
+  lost records are counted.
+- The log ends before it: the topic was recreated, or a replica with a shorter log became leader. Reading
+  continues at the committed offset, if the log has it, or at the beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import structlog
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 
-_log = structlog.stdlib.get_logger("streams.kafka.starts")
-"""A fixed name: a filter drops the info log of this package's modules, for Faust's subclasses."""
+_log = structlog.stdlib.get_logger(__name__)
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 ADDED: Final = timedelta(hours=1)
+CHECKS: Final = 3
+CHECK_EVERY_SECONDS: Final = 2.0
 
 
 async def offsets_at(
@@ -39,48 +52,99 @@ async def offsets_at(
 async def first_offsets(
     consumer: Any, partitions: Iterable[TopicPartition], starts: Mapping[str, Start]
 ) -> dict[TopicPartition, int]:
-    """Return the start offsets.
+    """Return where partitions without a committed offset start, and log the configured starts.
 
     Args:
-        partitions: Partitions without a committed offset.
         starts: Start by topic; by default the oldest record.
-
-    Raises:
-        KafkaError: The broker does not answer.
     """
-    found: dict[TopicPartition, int] = {}
-    for partition in partitions:
+    offsets: dict[TopicPartition, int] = {}
+    for partition in sorted(partitions):
         start = starts.get(partition.topic, "earliest")
         if start == "latest" and not await _is_new(consumer, partition.topic):
             start = datetime.now(UTC) - ADDED
-        found |= await offsets_at(consumer, [partition], start)
-    return found
-
-
-def tell_starts(
-    partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int], starts: Mapping[str, Start]
-) -> None:
-    """Log the start offsets of each topic with a configured start.
-
-    Args:
-        partitions: Partitions without a committed offset.
-    """
-    numbers: dict[str, dict[int, int]] = {}
-    for partition in sorted(partitions):
-        if partition.topic in starts:
-            numbers.setdefault(partition.topic, {})[partition.partition] = offsets[partition]
-    for topic, begins in numbers.items():
+        offsets |= await offsets_at(consumer, [partition], start)
+    for topic in sorted({partition.topic for partition in offsets} & starts.keys()):
         _log.info(
             "the group has no offsets on this topic and starts at kafka.start",
             topic=topic,
             start=str(starts[topic]),
-            offsets=begins,
+            offsets={place.partition: offset for place, offset in offsets.items() if place.topic == topic},
         )
+    return offsets
 
 
 async def _is_new(consumer: Any, topic: str) -> bool:
-    numbers = consumer.partitions_for_topic(topic) or ()
-    for number in sorted(numbers):
+    for number in sorted(consumer.partitions_for_topic(topic) or ()):
         if await consumer.committed(TopicPartition(topic, number)) is not None:
             return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A partition's log as its leader has it, and what the group has committed there.
+
+    Args:
+        end: Its end offset (exclusive); with open transactions, the end of what can be read.
+        committed: The group's committed offset; None without one.
+    """
+
+    begin: int
+    end: int
+    committed: int | None = None
+
+    def __contains__(self, offset: int) -> bool:
+        return self.begin <= offset <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that continues at another offset.
+
+    Args:
+        why: retention: the records in between are deleted; shorter: the log has become shorter.
+    """
+
+    topic: str
+    partition: int
+    before: int
+    after: int
+    why: Literal["retention", "shorter"]
+
+    @property
+    def lost(self) -> int:
+        """Number of offsets that stay unread."""
+        return max(self.after - self.before, 0)
+
+
+def decide(offset: int, bounds: Bounds) -> int:
+    """Return the offset where reading continues; the same one if it is in range."""
+    if offset in bounds:
+        return offset
+    if offset > bounds.end and bounds.committed is not None and bounds.committed in bounds:
+        return bounds.committed
+    return bounds.begin
+
+
+async def confirmed_bounds(
+    offset: int,
+    ask: Callable[[], Awaitable[Bounds]],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Bounds:
+    """Return a log's bounds, once an offset was outside them `CHECKS` times in a row or inside once.
+
+    Args:
+        sleep: Waits for some seconds.
+    """
+    outside = 0
+    while True:
+        try:
+            bounds = await ask()
+        except KafkaError:  # no leader, or no response: inconclusive
+            outside = 0
+        else:
+            outside += 1
+            if offset in bounds or outside == CHECKS:
+                return bounds
+        await sleep(CHECK_EVERY_SECONDS)

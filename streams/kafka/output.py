@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored
-from streams.errors import DecodeReason, TooLargeError
-from streams.kafka.counted import OnceCounter
+from streams.errors import TooLargeError
 from streams.kafka.dead_letters import (
     KEPT_KEY_BYTES,
     MAX_DETAIL_CHARS,
@@ -27,6 +26,7 @@ from streams.kafka.dead_letters import (
     DeadLetterLimit,
     letter_forms,
 )
+from streams.kafka.decoding import Unreadable
 from streams.kafka.record import Record
 from streams.settings import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
@@ -55,30 +55,6 @@ class Sender(Protocol):
         headers: Any,
     ) -> Awaitable[Any]:
         """Send a record; the returned awaitable completes when the broker confirms it."""
-
-
-class Problem(Protocol):
-    """Why records cannot be read: the fields of `streams.kafka.transport.unreadable.Unreadable`."""
-
-    @property
-    def reason(self) -> DecodeReason:
-        """The reason of the dead letter."""
-
-    @property
-    def detail(self) -> str:
-        """The message."""
-
-    @property
-    def size(self) -> int:
-        """Size in bytes, as fetched."""
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of these bytes."""
-
-    @property
-    def records(self) -> int:
-        """Number of records."""
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -121,8 +97,6 @@ class Output:
         self._topics = topics
         self._policy = DeadLetterSettings() if policy is None else policy
         self._limit = DeadLetterLimit(self._policy.limit)
-        self.counter = OnceCounter(metrics)
-        """Counts published results."""
         self._failing: dict[str, WriteTrouble] = {}
 
     @property
@@ -132,23 +106,20 @@ class Output:
 
     async def write(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> Any:
+    ) -> None:
         """Write one record and wait until the broker confirms it.
-
-        Returns:
-            Partition and offset; None if the sender returns neither.
 
         Raises:
             TooLargeError: The record is too large for the topic or the producer.
         """
         try:
             try:
-                written = await self._send(topic, key, value, headers)
+                await self._send(topic, key, value, headers)
             except (KafkaError, ProducerSendError) as error:
                 if not _may_pass(error):
                     raise
                 self._note_failure(topic, error)
-                written = await self._send_again(topic, key, value, headers)
+                await self._send_again(topic, key, value, headers)
         except (ProducerSendError, MessageSizeTooLargeError, RecordTooLargeError) as error:
             raise TooLargeError(
                 f"record of {len(value or b'')} bytes is too large for topic {topic} ({_cause(error)!r}); "
@@ -156,12 +127,11 @@ class Output:
             ) from error
         if self._failing.pop(topic, None) is not None:
             _log.info("writing works again", topic=topic)
-        return written
 
-    async def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
-        return await (await self._sender().send(topic, key, value, None, None, list(headers)))
+    async def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        await (await self._sender().send(topic, key, value, None, None, list(headers)))
 
-    async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
+    async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Retry until the write succeeds; the first try avoids tenacity, which costs more than a try."""
         waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
         retrying = AsyncRetrying(
@@ -171,11 +141,10 @@ class Output:
         async for attempt in retrying:
             with attempt:
                 try:
-                    return await self._send(topic, key, value, headers)
+                    await self._send(topic, key, value, headers)
                 except (KafkaError, ProducerSendError) as error:
                     self._note_failure(topic, error)
                     raise
-        return None  # not reached: the loop returns or raises
 
     def _note_failure(self, topic: str, error: Exception) -> None:
         known = self._failing.get(topic)
@@ -207,13 +176,13 @@ class Output:
         problem: TooLargeError | None = None
         for form in result_forms(result):
             try:
-                written = await self.write(
+                await self.write(
                     self._topics.scores, key=key, value=form.model_dump_json().encode(), headers=headers
                 )
             except TooLargeError as error:
                 problem = error
                 continue
-            self.counter.observe(result, None if written is None else (written.partition, written.offset))
+            self._metrics.observe_result(result)
             self._limit.finished(self._topics.task_topic(result.metric))
             return
         assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself
@@ -290,7 +259,7 @@ class Output:
             return True
         return False
 
-    async def unreadable(self, record: Record, problem: Problem) -> None:
+    async def unreadable(self, record: Record, problem: Unreadable) -> None:
         """Write a dead letter for records that cannot be read."""
         detail = f"{problem.detail} ({problem.size} bytes, SHA-256 {problem.sha256})"
         _log.warning(

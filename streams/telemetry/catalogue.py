@@ -129,8 +129,6 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Records that retention removed before they were read.", "topic"),
     _counter("judgestream_offset_moves_total", "moves",
         "Partitions that resumed at another offset because the next one was out of range.", "topic", "why"),
-    _counter("judgestream_results_repeated_total", "results",
-        "Results repeated after a redelivery; no other metric counts them.", "metric"),
     *(
         _gauge(f"judgestream_monitor_{name}", unit, text, *_SLICE, "measure")
         for name, unit, text in MONITOR_GAUGES

@@ -139,10 +139,6 @@ class Metrics:
         """Count a record skipped because no form of its dead letter fits."""
         self._child("judgestream_dead_letters_skipped_total", reason).inc()
 
-    def count_repeated(self, metric: str) -> None:
-        """Count a repeated result, which no other metric counts; readers drop it by its id."""
-        self._child("judgestream_results_repeated_total", metric).inc()
-
     def count_move(self, topic: str, why: str, lost: int) -> None:
         """Count a partition that resumed at another offset, and the unread offsets in between."""
         self._child("judgestream_offset_moves_total", topic, why).inc()

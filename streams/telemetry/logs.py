@@ -24,7 +24,12 @@ from streams.settings import Settings, TelemetrySettings, secrets_of
 _TALKATIVE = (
     *("aiokafka", "faust", "mode", "aiohttp", "openai", "httpx2", "httpcore2", "asyncio"),
     # Faust logs start and stop of each service under the names of our subclasses.
-    *("streams.kafka.app", "streams.kafka.transport"),
+    *(
+        "streams.kafka.app",
+        "streams.kafka.consumer",
+        "streams.kafka.consumer_thread",
+        "streams.kafka.producer",
+    ),
 )
 # At level debug these log whole requests and records, including logins and event texts.
 _INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")

@@ -33,9 +33,9 @@ from streams.intake.selector import Selector
 from streams.judging.agent import JudgeAgent
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
+from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
-from streams.kafka.transport import Room
 from streams.monitoring.config import monitor_config
 from streams.monitoring.partitions import Forwarder, PartitionMonitors
 from streams.monitoring.snapshot import gauges_of
@@ -102,11 +102,11 @@ def _add_intake(worker: Worker) -> None:
         worker.before_finish.append(part.release)
     if joins:
         # More than the limit on open groups, so that reading never waits for unread records of one.
-        room = Room(records=32 * bounds.groups, bytes=2 * bounds.size)
-        worker.plan.rooms = {**worker.plan.rooms, topic: room}
+        limit = BufferLimit(records=32 * bounds.groups, bytes=2 * bounds.size)
+        worker.options.limits = {**worker.options.limits, topic: limit}
     worker.add(topic, "intake", part)
     if predicate is not None:
-        worker.plan.predicates = {topic: predicate}
+        worker.options.predicates = {topic: predicate}
         skipped = predicate.skipped
         worker.metrics.watch_skips(lambda: {str(reason): count for reason, count in skipped.items()})
 

@@ -26,7 +26,7 @@ Crash = Callable[[BaseException], Awaitable[None]]
 class Pipeline:
     """One agent's records in flight, each with its own task.
 
-    The transport limits their number (the room of the topic). A record whose handler is cancelled is not
+    The consumer limits their number (the buffer of the topic). A record whose handler is cancelled is not
     acknowledged, so it is redelivered to the partition's next owner.
 
     Args:

@@ -23,11 +23,11 @@ from streams.judging.budget import Spending, budget_limits
 from streams.judging.metrics import build_metrics
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.consumer import Consumer, ConsumerOptions
+from streams.kafka.delivery import BufferLimit
+from streams.kafka.offsets import Move
 from streams.kafka.output import Output
-from streams.kafka.recent import RecentResults
 from streams.kafka.topics.table import ALL_AGENTS, AgentName, group_of
-from streams.kafka.transport import Consumer, Plan, Room
-from streams.kafka.transport.ranges import Move
 from streams.monitoring.partitions import PartitionMonitors
 from streams.settings import Settings
 from streams.store.agent import StoreAgent
@@ -45,10 +45,10 @@ HOPELESS_SECONDS: Final = 0.5
 """Timeout of records in flight if the judge is unavailable or its budget spent: they would not finish."""
 KEEP_SECONDS: Final = 5.0
 """Timeout of saving the monitor's state when partitions are revoked."""
-ROOM_BYTES: Final = 32 * 1024 * 1024
+BUFFER_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
 """Tasks in flight per topic, including those that wait for a retry, which costs nothing."""
-SHORT_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
+SHORT_LIMIT: Final = BufferLimit(records=2_000, bytes=BUFFER_BYTES)
 
 
 class Worker:
@@ -79,17 +79,15 @@ class Worker:
             objectives=settings.monitor.objectives,
         )
         self.judged_by: Mapping[str, Metric] = build_metrics(settings)
-        self.plan = self._plan()
-        self.app: App = build_app(settings.kafka, group_id=self.group_id, plan=self.plan)
+        self.options = self._options()
+        self.app: App = build_app(settings.kafka, group_id=self.group_id, options=self.options)
         self.output = Output(
             lambda: self.app.producer, self.metrics, settings.topics, policy=settings.dead_letters
         )
-        recent = RecentResults(settings.kafka, settings.topics, self.output.counter)
-        self.plan.assigned = recent.on_assigned
         self.pipelines: list[Pipeline] = []
         self.before_finish: list[Callable[[], None]] = []
         """Called first at the end: they release records that wait for others."""
-        self.closing: list[Callable[[], Awaitable[None]]] = [recent.close]
+        self.closing: list[Callable[[], Awaitable[None]]] = []
         """Close what agents opened."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run next to the agents until the end."""
@@ -126,11 +124,13 @@ class Worker:
         self.beside.append(self.status.remember)
         self.metrics.watch_partitions(self.partitions, time.time)
 
-    def _plan(self) -> Plan:
+    def _options(self) -> ConsumerOptions:
         settings, topics = self.settings, self.settings.topics
-        return Plan(
-            rooms=dict.fromkeys((topics.events, topics.scores, topics.observations), SHORT_ROOM),
-            default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
+        return ConsumerOptions(
+            limits=dict.fromkeys((topics.events, topics.scores, topics.observations), SHORT_LIMIT),
+            default_limit=BufferLimit(
+                records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=BUFFER_BYTES
+            ),
             finish=self.finish,
             finish_seconds=settings.judge.timeout_seconds + 5,  # long enough for a judge call
             starts={topics.events: settings.kafka.start},

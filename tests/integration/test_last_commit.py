@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streams.kafka.transport import consumer_thread
+from streams.kafka import consumer_thread
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.test_transport import Bench

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from streams.kafka.transport.plan import Plan
+from streams.kafka.consumer import ConsumerOptions
 from tests.integration.deadlines import until
 from tests.integration.test_transport import Bench, bench
 
@@ -16,8 +16,8 @@ __all__ = ["bench"]  # the fixture
 pytestmark = pytest.mark.usefixtures("bench")
 
 
-def _plan(bench: Bench, start: object) -> Plan:
-    return Plan(finish_seconds=0.1, starts={bench.topic: start})  # type: ignore[dict-item] # one of a Start's kinds
+def _plan(bench: Bench, start: object) -> ConsumerOptions:
+    return ConsumerOptions(finish_seconds=0.1, starts={bench.topic: start})  # type: ignore[dict-item] # one of a Start's kinds
 
 
 async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:

@@ -28,8 +28,9 @@ import streams.kafka.app
 from schemas import result_id
 from streams.errors import TooLargeError
 from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.consumer import ConsumerOptions
+from streams.kafka.delivery import BufferLimit
 from streams.kafka.output import Output
-from streams.kafka.transport import Plan, Room
 from streams.settings import KafkaSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 from streams.worker.pipeline import Pipeline
@@ -62,8 +63,8 @@ class Rig:
 
     def build(self) -> App:
         """Build the application."""
-        plan = Plan(default_room=Room(records=8, bytes=1_000_000), finish_seconds=0.1)
-        app = build_app(self.kafka, group_id=self.kafka.group_id, plan=plan)
+        options = ConsumerOptions(default_limit=BufferLimit(records=8, bytes=1_000_000), finish_seconds=0.1)
+        app = build_app(self.kafka, group_id=self.kafka.group_id, options=options)
         if self.is_stock:
             app.transport = app.producer_transport = stock.Transport(app.conf.broker, app)
             app.conf.consumer_auto_offset_reset = "earliest"

@@ -8,13 +8,16 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import aiokafka.consumer.fetcher
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
+from streams.kafka import batches, consumer, consumer_thread
 from streams.kafka.app import App, add_agent, build_app
-from streams.kafka.transport import Consumer, Plan, Room, consumer, consumer_thread
+from streams.kafka.consumer import Consumer, ConsumerOptions
+from streams.kafka.delivery import BufferLimit
 from streams.settings import KafkaSettings
 from tests.integration.deadlines import until
 
@@ -52,9 +55,11 @@ class Bench:
         )
 
     @contextlib.asynccontextmanager
-    async def app(self, plan: Plan | None = None) -> AsyncIterator[tuple[App, Hands]]:
+    async def app(self, options: ConsumerOptions | None = None) -> AsyncIterator[tuple[App, Hands]]:
         hands = Hands()
-        app = build_app(self.kafka, group_id=self.kafka.group_id, plan=plan or Plan(finish_seconds=0.1))
+        app = build_app(
+            self.kafka, group_id=self.kafka.group_id, options=options or ConsumerOptions(finish_seconds=0.1)
+        )
         add_agent(app, self.topic, "hands", hands.run)
         await asyncio.wait_for(app.start(), 60)
         try:
@@ -166,7 +171,7 @@ async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -
         return bool(record.offset % 10 == 0)
 
     await bench.produce(100)
-    async with bench.app(Plan(predicates={bench.topic: keep})) as (_, hands):
+    async with bench.app(ConsumerOptions(predicates={bench.topic: keep})) as (_, hands):
         await until(lambda: len(hands.taken) == 10, "the kept records")
         assert hands.places == [(0, offset) for offset in range(0, 100, 10)]
         for offset in range(0, 100, 10):
@@ -179,7 +184,10 @@ async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
     """A room of 7 holds at most 7 unfinished records over both partitions."""
     await bench.produce(50)
     await bench.produce(50, partition=1)
-    async with bench.app(Plan(rooms={bench.topic: Room(records=7, bytes=1_000_000)})) as (app, hands):
+    async with bench.app(ConsumerOptions(limits={bench.topic: BufferLimit(records=7, bytes=1_000_000)})) as (
+        app,
+        hands,
+    ):
         done = 0
 
         def has_more() -> bool:
@@ -200,7 +208,10 @@ async def test_a_topic_has_at_most_its_room_in_flight(bench: Bench) -> None:
 async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
     """A room of 1,000 bytes admits three records of 400; the third crosses the limit."""
     await bench.produce(10, value=b"x" * 400)
-    async with bench.app(Plan(rooms={bench.topic: Room(records=100, bytes=1_000)})) as (_, hands):
+    async with bench.app(ConsumerOptions(limits={bench.topic: BufferLimit(records=100, bytes=1_000)})) as (
+        _,
+        hands,
+    ):
         await until(lambda: len(hands.taken) == 3, "three records")
         await hands.ack(0, 0)
         await hands.ack(0, 1)
@@ -333,3 +344,26 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
         await until(asked.is_set, "a commit")
         await asyncio.wait_for(app.stop(), 60)
     assert client._coordinator.generation == -1, "the group was not left"
+
+
+async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After three damaged fetches the batch is delivered as unreadable, and the next batch is read."""
+    damage = True
+
+    def received(records: bytes) -> batches.FetchedBatches:
+        flipped = records and records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
+        return batches.FetchedBatches(flipped if damage else records)
+
+    await bench.produce(3, value=b"whole")
+    async with bench.app() as (_, hands):
+        monkeypatch.setattr(aiokafka.consumer.fetcher, "MemoryRecords", received)
+        await bench.produce(3, value=b"whole")
+        await until(lambda: any(e.message.unreadable for _, e in hands.taken), "the damaged batch")
+        damage = False
+        await bench.produce(1, value=b"whole")
+        await until(lambda: hands.taken[-1][1].message.value == b"whole", "a batch that is whole")
+    problem = next(event.message.unreadable for _, event in hands.taken if event.message.unreadable)
+    assert "checksum is wrong" in problem.detail
+    assert problem.records in {1, 2, 3}

@@ -21,7 +21,7 @@ from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import Usage
 from streams.errors import TopicsError
 from streams.judging.endpoints import open_stack
-from streams.kafka.transport.producer import Producer
+from streams.kafka.producer import Producer
 from streams.worker import agents
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
@@ -451,22 +451,3 @@ async def test_a_clock_that_is_ahead_for_a_moment_is_named(
             ahead = 0.0
             await stage.judges({f"e{number}" for number in range(40)})
             assert await stage.dead_letters() == []
-
-
-async def test_repeated_results_are_counted_once(stage: Stage) -> None:
-    """A worker that repeats written results counts none of them."""
-    async with stage.worker(Chat()) as (_, registry):
-        await stage.produce([event(number) for number in range(12)])
-        await stage.commits("tasks.tone", 12)
-        labels = {"metric": "tone", "status": "scored", "reason": ""}
-        assert registry.get_sample_value("judgestream_results_total", labels) == 12.0
-    await stage.commit_again("tasks.tone", 0)
-    async with stage.worker(Chat()) as (_, registry):
-
-        def repeated() -> bool:
-            count = registry.get_sample_value("judgestream_results_repeated_total", {"metric": "tone"})
-            return count == 12.0
-
-        await until(repeated, "twelve results again")
-        assert registry.get_sample_value("judgestream_results_total", labels) is None
-    assert len(await stage.results()) == 24

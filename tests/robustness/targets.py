@@ -25,13 +25,13 @@ from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.decoding import AvroSchema, ProtobufSchema
 from streams.intake.reading.registry.wire_form import wire_form
-from streams.kafka.patches.install import install
-from streams.kafka.transport.salvage import HEAD
+from streams.kafka.decoding import HEAD
+from streams.kafka.patches import install
 from streams.settings import Settings
 from streams.settings.problems import explain
 from streams.web.hosts import is_own_host
 from tests.judge.tasks import make_task
-from tests.streams.kafka.transport.logs import batch, signed, taken
+from tests.streams.kafka.logs import batch, signed, taken
 
 SEEDS: Final = Path(__file__).parent / "seeds"
 _INGEST: Final = Ingest(max_event_bytes=1_000_000)

@@ -1,4 +1,4 @@
-"""Build the connection options of every Kafka client: Faust's and aiokafka's."""
+"""Build the connection options of every Kafka client."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiokafka.helpers import create_ssl_context
-from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
 from streams.errors import SettingsError
 from streams.kafka.access.connections import Admission, Password
 from streams.kafka.access.tokens import open_tokens
-from streams.kafka.patches.install import install
+from streams.kafka.patches import install
 from streams.settings import KafkaSettings, SecuritySettings, read_secret
 from streams.settings.certificates import RotatingContext
 
@@ -57,24 +56,6 @@ class Access:
     def client_options(self) -> dict[str, Any]:
         """Return the options that every aiokafka client takes."""
         return dict(self._options)
-
-    def faust_credentials(self) -> SASLCredentials | OAuthCredentials | SSLCredentials | None:
-        """Return Faust's credentials; None for a broker without login."""
-        options = self._options
-        if "sasl_oauth_token_provider" in options:
-            return OAuthCredentials(
-                oauth_cb=options["sasl_oauth_token_provider"], ssl_context=options["ssl_context"]
-            )
-        if "sasl_mechanism" in options:
-            return SASLCredentials(
-                username=options["sasl_plain_username"],
-                password=options["sasl_plain_password"],
-                mechanism=options["sasl_mechanism"],
-                ssl_context=options["ssl_context"],
-            )
-        if options["ssl_context"] is not None:
-            return SSLCredentials(options["ssl_context"])
-        return None
 
 
 def client_options(kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> dict[str, Any]:

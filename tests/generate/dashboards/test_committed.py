@@ -24,7 +24,6 @@ _EVENT = set(label_names(["app", "model", "prompt_version", "tenant", "language"
 _SPECS = {spec.name: spec for spec in CATALOGUE}
 # Metrics without a dashboard, rule or alert, each with its reason.
 _UNUSED: dict[str, str] = {
-    "judgestream_results_repeated_total": "what a redelivery costs; everything else counts each result once",
     "judgestream_verdict_cache_failures_total": "the log says why, and the cost of judging is shown",
     "judgestream_monitor_state_problems": "the log says which series learned again, and why",
 }

@@ -84,7 +84,6 @@ class _Worker:
         metrics.count_dead_letter("undecodable")
         metrics.count_skipped_letter("undecodable")
         metrics.count_move("judge.tasks.relevance", "retention", 3)
-        metrics.count_repeated("relevance")
         metrics.count_join("trace", "root")
         metrics.count_silent_trace("openai")
         metrics.count_sink("langfuse", "written", 3)

@@ -207,17 +207,6 @@ async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytes
     assert output.trouble is None
 
 
-async def test_a_result_that_is_written_again_counts_once(scored: Scored) -> None:
-    """A redelivered result is written again and counts once."""
-    output, metrics = _output(_Sender())
-    for _ in range(3):
-        await output.result(scored)
-    count = metrics.registry.get_sample_value
-    assert count("judgestream_results_repeated_total", {"metric": scored.metric}) == 2
-    labels = {"metric": scored.metric, "status": "scored", "reason": ""}
-    assert count("judgestream_results_total", labels) == 1
-
-
 async def test_a_result_that_is_too_large_loses_evidence_and_labels(scored: Scored) -> None:
     """A result that is too large loses its evidence, then its labels, and then raises TooLargeError."""
     large = scored.model_copy(

@@ -31,7 +31,7 @@ _NAMES = {
         judgestream_verdict_cache_failures_total judgestream_verdict_corrections_total
         judgestream_verdict_suspicions_total judgestream_dead_letters_total
         judgestream_dead_letters_skipped_total judgestream_lost_records_total
-        judgestream_offset_moves_total judgestream_results_repeated_total judgestream_sink_verdicts_total
+        judgestream_offset_moves_total judgestream_sink_verdicts_total
         judgestream_joins_closed_total judgestream_traces_without_content_total
         judgestream_objective_weight_total judgestream_objective_results_total
     """,

@@ -16,11 +16,10 @@ import pytest
 import uvloop
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
-from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
 from streams.errors import KafkaAccessError, SettingsError, TokenError
 from streams.kafka.access import connections as kafka_connections
-from streams.kafka.access.access import Access, client_options
+from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import Connection
 from streams.kafka.access.connections import REFUSED_SECONDS, Admission, Password, open_connection
 from streams.kafka.access.errors import explain
@@ -72,26 +71,6 @@ def test_a_password_is_read_again_and_never_shown(tmp_path: Path) -> None:
     file.unlink()
     assert password.read() == "two"
     assert "two" not in repr(password)
-
-
-def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
-    """Faust passes the same security options to aiokafka as the project's own clients."""
-    token = tmp_path / "token"
-    for security in (
-        {**SCRAM, "password_env": "P"},
-        {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": token},
-        {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_file": token},
-        {"protocol": "SSL"},
-        {},
-    ):
-        access = Access(kafka_of(**security), {"P": "x"})
-        given = credentials_to_aiokafka_auth(access.faust_credentials())
-        own = {
-            name: value
-            for name, value in access.client_options().items()
-            if name != "bootstrap_servers" and value is not None
-        }
-        assert {name: value for name, value in given.items() if value is not None} == own
 
 
 def test_aiokafka_opens_its_connections_here() -> None:

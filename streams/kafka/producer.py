@@ -11,7 +11,7 @@ from faust.exceptions import ProducerSendError
 from faust.transport.drivers import aiokafka as driver
 
 if TYPE_CHECKING:
-    from streams.kafka.transport.driver import Transport
+    from streams.kafka.app import Transport
 
 CLOCK_SECONDS: Final = 5.0
 """Pause of renewals while this machine's clock is ahead, because the broker refuses every batch."""
@@ -36,8 +36,11 @@ class Producer(driver.Producer):
         self._entering: dict[Any, int] = {}
         self._emptied: dict[Any, asyncio.Event] = {}
 
+    def _settings_auth(self) -> Mapping[str, Any]:
+        return self.transport.options.client
+
     def _settings_extra(self) -> Mapping[str, Any]:
-        return {"enable_idempotence": True, **self.transport.plan.producer}
+        return {"enable_idempotence": True, **self.transport.options.producer}
 
     async def send(
         self,

@@ -1,28 +1,45 @@
-"""Read partitions, deliver records while there is room, and commit in order."""
+"""Read partitions, deliver records while there is room, and commit in order.
+
+Differences from Faust's stock driver, each shown by `tests/integration/test_stock_holes.py`:
+
+- Offsets are committed only up to the first unfinished record (`streams.kafka.delivery.OffsetBook`). The
+  stock driver starts from the first acknowledged record, so a group without committed offsets commits past
+  records in flight.
+- A predicate filters the raw records of a topic before they become Faust messages, so a skipped record costs
+  only its fetch.
+- A topic is fetched only while its buffer has room, counted in records and bytes; records beyond it are
+  parked. Delivery never blocks on a full stream queue, so a slow stage stops neither others nor the polling.
+- A commit or fetch that fails with a retriable error is retried; the worker continues.
+
+One mechanism keeps the two threads consistent, the **epoch**. It changes whenever reading starts again: with
+every assignment and every move to another offset. A fetch of an earlier epoch delivers nothing, and all
+partitions are then seeked to where their books stand, so that nothing is read twice and nothing is missing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka.errors import KafkaError
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 from mode.utils.futures import notify
 
 from streams.kafka.access.errors import DENIED
-from streams.kafka.transport.consumer_thread import ConsumerThread
-from streams.kafka.transport.delivery import OffsetBook, Taken, deliver
-from streams.kafka.transport.ranges import Move
-from streams.kafka.transport.room import Loads
-from streams.kafka.transport.unreadable import Unreadable
+from streams.kafka.consumer_thread import ConsumerThread
+from streams.kafka.decoding import Unreadable
+from streams.kafka.delivery import DEFAULT_LIMIT, BufferLimit, Buffers, OffsetBook, deliver
+from streams.kafka.offsets import Move, Start, confirmed_bounds, decide
 from streams.telemetry.exposition import PartitionState
 
 if TYPE_CHECKING:
-    from streams.kafka.transport.driver import Transport
+    from streams.kafka.app import Transport
 
 FETCH_TIMEOUT_SECONDS: Final = 1.0
 """Timeout of one fetch, and so the interval at which the loop sets `last_turn`."""
@@ -30,6 +47,36 @@ LAST_COMMIT_SECONDS: Final = 5.0
 """Timeout of the last commit; records that it misses are redelivered to the next owner."""
 STEP_RECORDS: Final = 2_000
 """Records filtered before control returns to the event loop."""
+
+Predicate = Callable[[Any], bool]
+"""Decides whether a raw record (key, value, headers, offset, timestamp) is delivered."""
+
+
+@dataclass(slots=True)
+class ConsumerOptions:
+    """What the driver needs besides Faust's settings.
+
+    Args:
+        client: Options of aiokafka's clients for the connection; `build_app` sets them.
+        predicates: Filters by topic; a topic without one delivers every record.
+        default_limit: Limit of the topics that `limits` does not name.
+        finish: Called when partitions are revoked: waits up to the given seconds for the records in flight
+            and abandons the rest.
+        finish_seconds: Timeout passed to `finish`.
+        starts: By topic, where a group starts on a partition without a committed offset; by default at the
+            oldest record.
+        moved: Called for every partition that continues at another offset than the next one.
+    """
+
+    client: Mapping[str, Any] = field(default_factory=dict)
+    predicates: Mapping[str, Predicate] = field(default_factory=dict)
+    limits: Mapping[str, BufferLimit] = field(default_factory=dict)
+    default_limit: BufferLimit = DEFAULT_LIMIT
+    finish: Callable[[float], Awaitable[None]] | None = None
+    finish_seconds: float = 10.0
+    producer: Mapping[str, Any] = field(default_factory=dict)
+    starts: Mapping[str, Start] = field(default_factory=dict)
+    moved: Callable[[Move], None] | None = None
 
 
 class Consumer(driver.Consumer):
@@ -40,9 +87,9 @@ class Consumer(driver.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.plan = self.transport.plan
+        self.options = self.transport.options
         self.epoch = 0
-        """Changes with every assignment; the thread compares it before it returns records."""
+        """Changes whenever reading starts again; the thread compares it before it returns records."""
         self.last_turn: float | None = None
         """Time of the delivery loop's last turn, on the monotonic clock; None before its start."""
         self._books: dict[TP, OffsetBook] = {}
@@ -50,8 +97,8 @@ class Consumer(driver.Consumer):
         self.uncommitted = 0
         """After a stop: records that were read and not committed, which their next owner reads again."""
         self._parked: dict[TP, Sequence[Any]] = {}
-        self._loads = Loads(self.plan.rooms, self.plan.default_room)
-        self._seeks: dict[TP, int] = {}
+        self._examined: dict[TP, asyncio.Task[None]] = {}
+        self._buffers = Buffers(self.options.limits, self.options.default_limit)
 
     def _new_consumer_thread(self) -> ConsumerThread:
         # The same kind of event loop as the application's; mode would create a standard asyncio loop.
@@ -67,27 +114,25 @@ class Consumer(driver.Consumer):
 
     @property
     def coordinator_answered(self) -> float | None:
-        """Time of the coordinator's last response (monotonic); None before the first assignment."""
-        membership = self._thread.membership
-        return None if membership is None else membership.last_answer
+        """Time of the coordinator's last response (monotonic); None before the start."""
+        return self._thread.coordinator_answered
 
     @property
     def is_member(self) -> bool:
         """Whether the group has confirmed this worker's assignment within the session timeout."""
-        membership = self._thread.membership
         timeout: float = self.app.conf.broker_session_timeout
-        return membership is not None and time.monotonic() - membership.confirmed <= timeout
+        return time.monotonic() - self._thread.confirmed <= timeout
 
     def polled(self, topic: str, partition: int) -> float | None:
         """Return when the broker last answered for a partition; None if a record is unread.
 
-        While the topic's room is full, return the time: nothing else can be read.
+        While the topic's buffer is full, return the time: nothing else can be read.
         """
         tp = TP(topic, partition)
-        if topic in self._loads.held:
+        if topic in self._buffers.closed:
             return time.time()
         book = self._books.get(tp)
-        if book is None or book.position is None or tp not in self._thread.assignment():
+        if book is None or tp not in self._thread.assignment():
             return None
         answered = self._thread.answered(tp)  # before the end is read, so that this is not older
         end = self.highwater(tp)
@@ -100,26 +145,15 @@ class Consumer(driver.Consumer):
         assigned = self._thread.assignment()
         for tp, book in list(self._books.items()):
             end = self.highwater(tp) if tp in assigned else None
-            at = book.committable
             yield PartitionState(
                 topic=tp.topic,
                 partition=tp.partition,
-                lag_records=None if end is None or at is None else max(end - at, 0),
+                lag_records=None if end is None else max(end - book.committable, 0),
                 oldest_timestamp=book.oldest_timestamp,
                 unfinished=book.unfinished,
             )
 
-    def _wanted(self) -> set[TP] | None:
-        """Return partitions with room and nothing parked, or None if parked records can be delivered.
-
-        Also called from the thread; it only reads.
-        """
-        held, parked = self._loads.held, self._parked
-        if any(tp.topic not in held for tp in tuple(parked)):
-            return None
-        return {tp for tp in tuple(self._books) if tp.topic not in held and tp not in parked}
-
-    # Acknowledgements
+    # Acknowledgements and commits
 
     def ack(self, message: Any) -> bool:
         """Finish a record; ignore one of an earlier assignment."""
@@ -128,21 +162,16 @@ class Consumer(driver.Consumer):
         message.acked = True
         self._unacked_messages.discard(message)
         notify(self._waiting_for_ack)
-        tp = message.tp
-        if self._loads.leave(tp.topic, message.load, message.size):
+        if self._buffers.remove(message.tp.topic, message.buffer, message.size):
             self._thread.wake()
-        book = self._books.get(tp)
-        if book is None or book is not message.book:
-            return False
-        return book.finish(message.offset)
+        book: OffsetBook = message.book
+        return self._books.get(message.tp) is book and book.finish(message.offset)
 
     def on_buffer_full(self, tp: TP) -> None:
-        """Do nothing: room bounds the records in flight, not the stream queue."""
+        """Do nothing: buffers bound the records in flight, not the stream queue."""
 
     def on_buffer_drop(self, tp: TP) -> None:
         """Do nothing, as `on_buffer_full`."""
-
-    # Commits
 
     async def maybe_wait_for_commit_to_finish(self) -> bool:
         """Wait for a commit in progress, and return False so that the caller still commits.
@@ -187,28 +216,34 @@ class Consumer(driver.Consumer):
         except TimeoutError:
             self.log.warning("The last commit took longer than %s s; stopped without it", LAST_COMMIT_SECONDS)
         finally:
-            ends = {tp: book.position for tp, book in self._books.items() if book.position is not None}
+            ends = {tp: book.position for tp, book in self._books.items()}
             self.uncommitted = sum(end - self._committed.get(tp, end) for tp, end in ends.items())
 
-    # Assignments
+    # Assignments and moves
+
+    def _begin_epoch(self) -> None:
+        """Abandon what is being fetched or parked."""
+        self.epoch += 1
+        self._parked.clear()
+        self._thread.wake()
 
     def _close_books(self) -> None:
         """Clear the state of the assignment; a rebalance revokes every partition."""
-        self.epoch += 1
-        for kept in (self._books, self._committed, self._parked, self._loads):
+        self._begin_epoch()
+        for task in self._examined.values():
+            task.cancel()
+        for kept in (self._books, self._committed, self._examined, self._buffers):
             kept.clear()
-        self._thread.wake()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Stop delivery, wait up to the bound for the records in flight, commit, and close the books."""
         self.stop_flow()
         self.app.flow_control.suspend()
         self.app.flow_control.clear()
-        self.epoch += 1
-        self._thread.wake()
+        self._begin_epoch()
         if self._books:
-            if self.plan.finish is not None:
-                await self.plan.finish(self.plan.finish_seconds)
+            if self.options.finish is not None:
+                await self.options.finish(self.options.finish_seconds)
             await self.commit()
         self._close_books()
         await super().on_partitions_revoked(revoked)
@@ -220,31 +255,49 @@ class Consumer(driver.Consumer):
         self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
         # The start offsets are committed, too, so that a crash does not change where the group starts.
         self._committed = dict(committed)
-        if self.plan.assigned is not None:
-            self.plan.assigned(committed.keys())
 
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.
 
-        Records in flight are abandoned: finishing them commits nothing.
+        Backwards, records in flight are abandoned: finishing them commits nothing.
         """
         tp = TP(partition.topic, partition.partition)
-        self._seeks[tp] = self._seeks.get(tp, 0) + 1
-        self._reopen(tp, offset)
-        await self._thread.seek_now(tp, offset)
+        self._begin_epoch()
+        book = self._books.get(tp)
+        if book is None or offset < book.position:
+            self._books[tp] = OffsetBook(offset)
+        else:
+            book.advance(offset)
+        await self._thread.seek_all({tp: book.position for tp, book in self._books.items()})
 
-    async def on_move(self, move: Move) -> None:
-        """Continue a partition at another offset, after its offset was out of range, and report it."""
-        tp = TP(move.topic, move.partition)
-        if move.why == "shorter" and tp in self._books:
-            await self.seek(tp, move.after)
-        if self.plan.moved is not None:
-            self.plan.moved(move)
+    def _examine(self, error: OffsetOutOfRangeError) -> None:
+        """Stop reading a partition whose offset is reported out of range, until that is decided."""
+        for place, offset in error.args[0].items():
+            tp = TP(place.topic, place.partition)
+            book = self._books.get(tp)
+            if book is not None and tp not in self._examined:
+                task = asyncio.create_task(self._settle(tp, offset, book))
+                self._examined[tp] = task
+                task.add_done_callback(self._settled)
 
-    def _reopen(self, tp: TP, offset: int) -> None:
-        """Close the book of a partition and open a new one at `offset`."""
-        self._parked.pop(tp, None)
-        self._books[tp] = OffsetBook(offset)
+    def _settled(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception) and not isinstance(error, driver.ConsumerStoppedError):
+            self.app.give_up(error)
+
+    async def _settle(self, tp: TP, offset: int, book: OffsetBook) -> None:
+        bounds = await confirmed_bounds(offset, lambda: self._thread.bounds(tp))
+        after = decide(offset, bounds)
+        if self._books.get(tp) is not book:
+            return  # rebalanced meanwhile; the new owner examines the offset
+        del self._examined[tp]
+        await self.seek(tp, after)
+        if after == offset:
+            self.log.warning("Offset %s of %r was reported out of range but is not", offset, tp)
+        elif self.options.moved is not None:
+            self.options.moved(
+                Move(tp.topic, tp.partition, offset, after, "retention" if after > offset else "shorter")
+            )
 
     # Reading
 
@@ -267,10 +320,13 @@ class Consumer(driver.Consumer):
         """Deliver parked records that have room, then fetch."""
         epoch = self.epoch
         for tp in tuple(self._parked):
-            if tp.topic not in self._loads.held and tp in self._parked:
+            if tp in self._parked and tp.topic not in self._buffers.closed:
                 await self._take(tp, self._parked.pop(tp), epoch)
         try:
-            taken = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
+            fetched = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
+        except OffsetOutOfRangeError as error:
+            self._examine(error)
+            return
         except DENIED as error:
             # If raised here, it would be logged with a useless stack trace.
             await self.app.crash(error)
@@ -282,69 +338,61 @@ class Consumer(driver.Consumer):
             self.log.warning("Fetching failed; retrying: %r", error)
             await self.sleep(FETCH_TIMEOUT_SECONDS)
             return
-        for partition, batch in taken.records.items():
-            tp = TP(partition.topic, partition.partition)
-            if self.epoch != epoch:
-                return
-            if taken.seeks.get(tp, 0) == self._seeks.get(tp, 0):
-                await self._take(tp, batch, epoch)
+        for place, records in fetched.records.items():
+            await self._take(TP(place.topic, place.partition), records, epoch)
             await asyncio.sleep(0)
         if self.epoch == epoch:
-            self._pass_over(taken)
+            self._pass_over(fetched.positions)
 
-    def _pass_over(self, taken: Taken) -> None:
+    def _pass_over(self, positions: Mapping[TopicPartition, int]) -> None:
         """Advance past offsets without records: transaction markers, aborted and removed records."""
-        for tp, position in taken.positions.items():
-            book = self._books.get(tp)
-            if (
-                book is not None
-                and tp not in self._parked
-                and taken.seeks.get(tp, 0) == self._seeks.get(tp, 0)
-            ):
-                book.advance(position)
+        for place, position in positions.items():
+            if (tp := TP(*place)) not in self._parked:
+                self._books[tp].advance(position)
+
+    def _wanted(self) -> set[TP] | None:
+        """Return partitions with room and nothing parked, or None if parked records can be delivered.
+
+        Called in the thread; it only reads.
+        """
+        parked, closed = tuple(self._parked), self._buffers.closed
+        if any(tp.topic not in closed for tp in parked):
+            return None
+        return {
+            tp
+            for tp in tuple(self._books)
+            if tp not in parked and tp not in self._examined and tp.topic not in closed
+        }
 
     async def _take(self, tp: TP, records: Sequence[Any], epoch: int) -> None:
         """Deliver or skip the records of one partition in order; park those without room."""
-        book = self._books.get(tp)
-        if book is None:
-            return  # the partition was revoked
-        records = self._not_read_before(tp, records, book)
-        if not records:
+        if self.epoch != epoch:
             return
-        if tp.topic in self._loads.held:
-            # Another partition of the topic, earlier in the same fetch, filled the room.
+        if tp.topic in self._buffers.closed:
+            # Another partition of the topic, earlier in the same fetch, filled the buffer.
             self._parked[tp] = records
             return
-        predicate = self.plan.predicates.get(tp.topic)
+        book, buffer = self._books[tp], self._buffers.of(tp.topic)
+        predicate = self.options.predicates.get(tp.topic)
         # A bound method: calling an object costs more, and this runs for every record.
-        keep = None if predicate is None else predicate.__call__
-        load = self._loads.of(tp.topic)
+        keep: Any = getattr(predicate, "__call__", None)  # noqa: B004 - as above
         generation_id = self.app.consumer_generation_id
         for index, record in enumerate(records):
             # Unreadable records are not filtered.
             if keep is None or type(record) is Unreadable or keep(record):
-                await self.callback(deliver(tp, record, book, load, generation_id=generation_id))
+                await self.callback(deliver(tp, record, book, buffer, generation_id=generation_id))
             elif (index + 1) % STEP_RECORDS:
                 continue
             else:
                 await asyncio.sleep(0)
-            # A rebalance or seek may have happened during either await.
-            if self.epoch != epoch or self._books.get(tp) is not book:
+            if self.epoch != epoch:  # a rebalance or a move during either await
                 return
-            if load.full:
-                self._loads.held.add(tp.topic)
+            if buffer.full:
+                self._buffers.closed.add(tp.topic)
                 break
         book.advance(records[index].offset + 1)
         if index + 1 < len(records):
             self._parked[tp] = records[index + 1 :]
-
-    def _not_read_before(self, tp: TP, records: Sequence[Any], book: OffsetBook) -> Sequence[Any]:
-        """Drop records that were already delivered: the partition was not moved back (see `on_move`)."""
-        position = book.position
-        if position is None or records[0].offset >= position:
-            return records
-        self.log.warning("Records of %r from offset %s on were read before; skipped", tp, records[0].offset)
-        return [record for record in records if record.offset >= position]
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do nothing: `streams.worker.health` checks liveness from `last_turn`."""

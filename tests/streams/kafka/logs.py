@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
+from aiokafka.consumer.fetcher import READ_COMMITTED
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from streams.kafka.patches.fetched import FetchedBatches
-from streams.kafka.transport.unpacking import Suspects, unpack
+from streams.kafka.batches import FetchedBatches, ReadableRecords, as_unpacked
 
 TP = TopicPartition("t", 0)
 _CRC_AT, _ATTRIBUTES_AT = 17, 21
@@ -69,18 +68,22 @@ def marker(base: int, producer: int, *, commit: bool) -> bytes:
     return signed(raw)
 
 
-def fetched(
-    data: bytes, offset: int = 0, *, aborted: Sequence[tuple[int, int]] = (), check: bool = True
-) -> PartitionRecords:
-    """Return a fetched partition."""
-    return PartitionRecords(
-        TP, FetchedBatches(data), list(aborted), offset, None, None, check, READ_COMMITTED
-    )
-
-
 def taken(
-    data: bytes, offset: int = 0, *, suspects: Suspects | None = None, **how: Any
+    data: bytes,
+    offset: int = 0,
+    *,
+    aborted: Sequence[tuple[int, int]] = (),
+    key_deserializer: Callable[[Any], Any] | None = as_unpacked,
 ) -> tuple[list[Any], int]:
-    """Return the unpacked records and the next fetch offset."""
-    partition = fetched(data, offset, **how)
-    return unpack(partition, Suspects() if suspects is None else suspects), partition.next_fetch_offset
+    """Return the unpacked records, by default as the worker takes them, and the next fetch offset."""
+    partition = ReadableRecords(
+        TP,
+        FetchedBatches(data),
+        list(aborted),
+        offset,
+        key_deserializer,
+        None,
+        True,  # noqa: FBT003 - the signature is aiokafka's
+        READ_COMMITTED,
+    )
+    return list(partition), partition.next_fetch_offset

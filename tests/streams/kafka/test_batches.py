@@ -6,16 +6,18 @@ import struct
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+import google_crc32c
 import pytest
 from aiokafka import codec as codecs
 from aiokafka.record.util import encode_varint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.patches.install import install
-from streams.kafka.transport.unpacking import CRC_TRIES, Suspects
-from streams.kafka.transport.unreadable import Unreadable
-from tests.streams.kafka.transport.logs import at, batch, fetched, marker, signed, taken
+from streams.kafka import batches
+from streams.kafka.batches import CRC_TRIES, FetchedBatches, ReadableRecords
+from streams.kafka.decoding import Unreadable
+from streams.kafka.patches import install
+from tests.streams.kafka.logs import at, batch, marker, signed, taken
 
 CODECS = (0, 1, 2, 3, 4)
 
@@ -24,6 +26,7 @@ CODECS = (0, 1, 2, 3, 4)
 def _patched() -> None:
     """Install the limited decompression, as each client of the worker does."""
     install()
+    ReadableRecords.suspects.clear()
 
 
 @dataclass
@@ -105,16 +108,14 @@ def _end(base: int, raw: bytes) -> int:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_header_name_that_is_not_utf8_is_escaped(codec: int) -> None:
-    """A header name that is not UTF-8 is escaped, and all three records are read.
-
-    aiokafka refuses the whole batch.
-    """
-    body = batch([b"one", b"two", b"three"], headers=[("name", b"1")])[61:].replace(b"name", b"\xffame")
-    records, following = taken(_holding(body, codec=codec))
-    assert [record.value for record in records] == [b"one", b"two", b"three"]
-    assert records[1].headers == (("\\xffame", b"1"),)
-    assert following == 3
+def test_a_header_name_that_is_not_utf8_costs_its_record(codec: int) -> None:
+    """The record is unreadable, and the others are read; aiokafka refuses the whole batch."""
+    body = batch([b"one", b"two", b"three"], headers=[("name", b"1")])[61:]
+    before, _, after = body.rpartition(b"two\x02\x08name")
+    found, following = taken(_holding(before + b"two\x02\x08\xffame" + after, codec=codec))
+    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
+    assert isinstance(found[1], Unreadable)
+    assert (found[1].offset, found[1].timestamp, following) == (1, 1000, 3)
 
 
 PACKERS = (bytes, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode)
@@ -177,12 +178,11 @@ def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_give
     damaged = bytearray(batch([b"lost"] * 2, 1))
     damaged[-3] ^= 1
     data = batch([b"before"], 0) + bytes(damaged) + batch([b"after"], 3)
-    suspects = Suspects()
-    first, offset = taken(data, 0, suspects=suspects)
+    first, offset = taken(data, 0)
     assert ([one.value for one in first], offset) == ([b"before"], 1)
     for _ in range(CRC_TRIES - 2):
-        assert taken(data, 1, suspects=suspects) == ([], 1)
-    found, offset = taken(data, 1, suspects=suspects)
+        assert taken(data, 1) == ([], 1)
+    found, offset = taken(data, 1)
     assert [type(one) is Unreadable for one in found] == [True, False]
     assert (found[0].offset, found[0].records, found[1].value, offset) == (1, 2, b"after", 4)
 
@@ -192,9 +192,8 @@ def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
     good = batch([b"v"], 0)
     bad = bytearray(good)
     bad[-3] ^= 1
-    suspects = Suspects()
-    assert taken(bytes(bad), suspects=suspects) == ([], 0)
-    found, offset = taken(good, suspects=suspects)
+    assert taken(bytes(bad)) == ([], 0)
+    found, offset = taken(good)
     assert ([one.value for one in found], offset) == ([b"v"], 1)
 
 
@@ -202,10 +201,9 @@ def test_a_damaged_batch_header_moves_on_by_one_offset() -> None:
     """A damaged header moves on by one offset, although its last offset delta is 2 billion."""
     raw = bytearray(batch([b"v"] * 2, 0))
     raw[23:27] = struct.pack(">i", 2_000_000_000)
-    suspects = Suspects()
     for _ in range(CRC_TRIES - 1):
-        taken(bytes(raw), suspects=suspects)
-    found, offset = taken(bytes(raw), suspects=suspects)
+        taken(bytes(raw))
+    found, offset = taken(bytes(raw))
     assert (found[0].offset, found[0].records, offset) == (0, 1, 1)
 
 
@@ -218,13 +216,13 @@ def test_a_fetch_from_the_middle_of_a_batch_skips_what_was_read() -> None:
 def test_the_bytes_of_the_batch_handed_out_last() -> None:
     """`last` has the bytes of the latest batch, and is empty before the first."""
     one, two = batch([b"1"], 0), batch([b"2"], 1)
-    batches = fetched(one + two)._records
-    assert bytes(batches.last) == b""
-    batches.next_batch()
-    assert bytes(batches.last) == one
-    batches.next_batch()
-    assert bytes(batches.last) == two
-    assert not batches.has_next()
+    found = FetchedBatches(one + two)
+    assert bytes(found.last) == b""
+    found.next_batch()
+    assert bytes(found.last) == one
+    found.next_batch()
+    assert bytes(found.last) == two
+    assert not found.has_next()
 
 
 def test_a_batch_in_an_unknown_codec_is_unreadable() -> None:
@@ -248,7 +246,7 @@ def test_a_record_with_too_many_headers_is_unreadable_alone(name: bytes, count: 
     found, following = taken(_with_middle(body, codec=codec))
     assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
     assert (found[1].offset, found[1].reason, following) == (1, "oversized", 3)
-    assert f"has {count} headers, and at most 1000 are read" in found[1].detail
+    assert f"it has {count} headers, and at most 1000 are read" in found[1].detail
 
 
 def test_each_damaged_batch_is_set_aside_by_itself() -> None:
@@ -265,3 +263,56 @@ def test_a_record_that_claims_an_offset_of_a_later_batch_is_unreadable_alone() -
     assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
     assert "its offset is 1000, and the batch ends at 2" in found[1].detail
     assert following == 3
+
+
+def test_a_reader_without_a_group_passes_over_what_cannot_be_read() -> None:
+    """Its records are aiokafka's, and its position is the record's that it took last."""
+    data = _with_middle(_body(1_000, b"two")) + batch([b"four"], 3)
+    found, following = taken(data, key_deserializer=None)
+    assert [(one.topic, one.offset, one.value) for one in found] == [
+        *(("t", 0, b"one"), ("t", 2, b"three"), ("t", 3, b"four"))
+    ]
+    assert following == 4
+
+
+HEAD_BYTES = 61
+SUMMED_FROM = 21
+"""The checksum covers all bytes after base offset 8, length 4, epoch 4, magic 1 and checksum 4."""
+
+
+def test_whole_batches_hold() -> None:
+    """Whole batches are vouched for, also with a truncated last one."""
+    one, two = batch([b"a", b"b"]), batch([b"c" * 200_000])
+    for records in (b"", one, one + two, one + two[:-1], one + two[:SUMMED_FROM], one + two[:5]):
+        assert FetchedBatches(records).sums_hold()
+
+
+@given(st.integers(SUMMED_FROM, HEAD_BYTES + 40), st.integers(1, 255))
+def test_no_other_byte_passes(place: int, flip: int) -> None:
+    """A change of any covered byte in any batch makes the checksum invalid."""
+    bad = bytearray(batch([b"v" * 60]))
+    bad[place] ^= flip
+    assert not FetchedBatches(bytes(bad)).sums_hold()
+    assert not FetchedBatches(batch([b"w"]) + bytes(bad) + batch([b"w"])).sums_hold()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_raise_nothing(records: bytes) -> None:
+    assert FetchedBatches(records).sums_hold() in {True, False}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(16, 1), (11, 3), (8, 0xFF)], ids=["old magic", "length 3", "length < 0"]
+)
+def test_unknown_batches_are_not_vouched_for(place: int, value: int) -> None:
+    records = bytearray(batch([b"v"]))
+    records[8:12] = (len(records) - 12).to_bytes(4, "big") if place == 16 else b"\x00\x00\x00\x00"
+    records[place] = value
+    assert not FetchedBatches(bytes(records)).sums_hold()
+
+
+def test_without_the_extra_aiokafka_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(google_crc32c, "implementation", "python")
+    assert not FetchedBatches(batch([b"a"])).sums_hold()
+    monkeypatch.setattr(batches, "google_crc32c", None)
+    assert not FetchedBatches(batch([b"a"])).sums_hold()
