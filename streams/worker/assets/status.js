@@ -8,7 +8,7 @@ const SHOWN_INCIDENTS = 3;
 const DAY = 86400000;
 const narrow = matchMedia("(max-width: 50rem)");
 let received = null;
-let told = { at: 0, incidents: null };
+let told = { at: 0, incidents: null, changes: [] };
 let drawn = "";
 
 const total = (counts) => Object.values(counts).reduce((sum, one) => sum + one, 0);
@@ -34,7 +34,10 @@ function charts(status) {
   const { history } = status;
   const times = history.at.map((one) => one * 1000);
   const [since, until] = [times[0] ?? 0, times.at(-1) ?? 1];
-  const marks = (told.incidents ?? status.incidents).map((one) => ({ at: one.started, text: one.title }));
+  const marks = [
+    ...(told.incidents ?? status.incidents).map((one) => ({ at: one.started, text: one.title })),
+    ...told.changes.map((one) => ({ ...one, kind: "change" })),
+  ];
   const whole = status.series.filter((one) => !Object.keys(one.labels).length);
   const made = whole.map((one) => {
     const points = (history.lines[one.line] ?? []).map((point, index) => (point ? [times[index], ...point, null] : [times[index], null]));
@@ -160,8 +163,12 @@ async function refresh() {
   try {
     const status = await ask("/status.json");
     if (status.explorer && Date.now() - told.at > INCIDENTS_MILLISECONDS) {
-      const found = await ask("/explore/api/incidents").catch(() => ({ incidents: null }));
-      told = { at: Date.now(), incidents: found.incidents };
+      const since = new Date((status.history.at[0] ?? 0) * 1000).toISOString();
+      const [found, series] = await Promise.all([
+        ask("/explore/api/incidents").catch(() => ({ incidents: null })),
+        ask(`/explore/api/charts?since=${since}`).catch(() => ({ changes: [] })),
+      ]);
+      told = { at: Date.now(), incidents: found.incidents, changes: series.changes };
     }
     show(status);
     received = Date.now();

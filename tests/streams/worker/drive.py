@@ -35,7 +35,7 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
     page.on("request", lambda request: asked.append(request.url))
     answer = page.goto(address)
     page.wait_for_selector("#rows li:nth-child(5)")
-    page.wait_for_selector("#charts svg .mean")
+    page.wait_for_selector("#charts svg .change", state="attached")
     page.keyboard.press("Tab")
     seen = {
         "said": said,
@@ -55,6 +55,7 @@ def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
         "unscoped": page.evaluate("document.querySelectorAll('th:not([scope])').length"),
         "lines": page.evaluate("document.querySelectorAll('#charts svg .mean').length"),
         "bands": page.evaluate("document.querySelectorAll('#charts svg .band').length"),
+        "changes": page.evaluate("document.querySelectorAll('#charts svg .change').length"),
         "bars": page.evaluate("document.querySelectorAll('#scores progress').length"),
     }
     page.evaluate("document.activeElement.blur()")

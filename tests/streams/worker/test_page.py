@@ -87,6 +87,7 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
                 "status.js",
                 "status.json",
                 "explore/api/incidents",
+                "explore/api/charts",
             )
         } | {"data:,"} - ({"data:,"} - set(seen["asked"]))
         for words in ("ready, group judgestream-demo", "up to date", "of all answers fell from", "cause: ",
@@ -101,6 +102,8 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
         assert seen["unscoped"] == 0
         assert seen["first_focus"] == "To the content"
         assert seen["lines"] == seen["bands"] == 2
+        # The worse answers have another prompt_version, and the hostile ones a model of their own.
+        assert seen["changes"] >= 2
         # Scores 0 to 5 and 1 to 5.
         assert seen["bars"] == 11
         policy = seen["headers"]["content-security-policy"]
