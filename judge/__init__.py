@@ -10,94 +10,51 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judge.blocking import BlockingJudge
-    from judge.endpoints.options import Patience
-    from judge.endpoints.stack import JudgingOptions
-    from judge.errors import (
-        InvalidEventError,
-        JudgeConfigurationError,
-        JudgeError,
-        JudgeUnavailableError,
-        PromptPackError,
-    )
-    from judge.evaluate.cache import FileCache, MemoryCache
-    from judge.evaluate.guard import TextLimits
-    from judge.evaluate.prices import ModelPrice, PriceTable
-    from judge.library import Judge
-    from judge.metrics.code import EmbeddingSimilarity
-    from judge.metrics.function import Score, python_metric
-    from schemas import (
-        Correction,
-        Evaluator,
-        Failed,
-        JudgeCall,
-        QAEvent,
-        Scored,
-        Suspicion,
-        Unscored,
-        Usage,
-        Vote,
-    )
+    from judge.blocking import BlockingJudge as BlockingJudge
+    from judge.endpoints.options import Patience as Patience
+    from judge.endpoints.stack import JudgingOptions as JudgingOptions
+    from judge.errors import InvalidEventError as InvalidEventError
+    from judge.errors import JudgeConfigurationError as JudgeConfigurationError
+    from judge.errors import JudgeError as JudgeError
+    from judge.errors import JudgeUnavailableError as JudgeUnavailableError
+    from judge.errors import PromptPackError as PromptPackError
+    from judge.evaluate.cache import FileCache as FileCache
+    from judge.evaluate.cache import MemoryCache as MemoryCache
+    from judge.evaluate.guard import TextLimits as TextLimits
+    from judge.evaluate.prices import ModelPrice as ModelPrice
+    from judge.evaluate.prices import PriceTable as PriceTable
+    from judge.library import Judge as Judge
+    from judge.metrics.code import EmbeddingSimilarity as EmbeddingSimilarity
+    from judge.metrics.function import Score as Score
+    from judge.metrics.function import python_metric as python_metric
+    from schemas import Correction as Correction
+    from schemas import Evaluator as Evaluator
+    from schemas import Failed as Failed
+    from schemas import JudgeCall as JudgeCall
+    from schemas import QAEvent as QAEvent
+    from schemas import Scored as Scored
+    from schemas import Suspicion as Suspicion
+    from schemas import Unscored as Unscored
+    from schemas import Usage as Usage
+    from schemas import Vote as Vote
 
-_HOMES = {
-    "BlockingJudge": "judge.blocking",
-    "Correction": "schemas",
-    "EmbeddingSimilarity": "judge.metrics.code",
-    "Evaluator": "schemas",
-    "Failed": "schemas",
-    "FileCache": "judge.evaluate.cache",
-    "InvalidEventError": "judge.errors",
-    "Judge": "judge.library",
-    "JudgeCall": "schemas",
-    "JudgeConfigurationError": "judge.errors",
-    "JudgeError": "judge.errors",
-    "JudgeUnavailableError": "judge.errors",
-    "JudgingOptions": "judge.endpoints.stack",
-    "MemoryCache": "judge.evaluate.cache",
-    "ModelPrice": "judge.evaluate.prices",
-    "Patience": "judge.endpoints.options",
-    "PriceTable": "judge.evaluate.prices",
-    "PromptPackError": "judge.errors",
-    "QAEvent": "schemas",
-    "Score": "judge.metrics.function",
-    "Scored": "schemas",
-    "Suspicion": "schemas",
-    "TextLimits": "judge.evaluate.guard",
-    "Unscored": "schemas",
-    "Usage": "schemas",
-    "Vote": "schemas",
-    "python_metric": "judge.metrics.function",
+_PARTS = {
+    "judge.blocking": "BlockingJudge",
+    "judge.endpoints.options": "Patience",
+    "judge.endpoints.stack": "JudgingOptions",
+    "judge.errors": (
+        "InvalidEventError JudgeConfigurationError JudgeError JudgeUnavailableError PromptPackError"
+    ),
+    "judge.evaluate.cache": "FileCache MemoryCache",
+    "judge.evaluate.guard": "TextLimits",
+    "judge.evaluate.prices": "ModelPrice PriceTable",
+    "judge.library": "Judge",
+    "judge.metrics.code": "EmbeddingSimilarity",
+    "judge.metrics.function": "Score python_metric",
+    "schemas": ("Correction Evaluator Failed JudgeCall QAEvent Scored Suspicion Unscored Usage Vote"),
 }
-
-__all__ = [
-    "BlockingJudge",
-    "Correction",
-    "EmbeddingSimilarity",
-    "Evaluator",
-    "Failed",
-    "FileCache",
-    "InvalidEventError",
-    "Judge",
-    "JudgeCall",
-    "JudgeConfigurationError",
-    "JudgeError",
-    "JudgeUnavailableError",
-    "JudgingOptions",
-    "MemoryCache",
-    "ModelPrice",
-    "Patience",
-    "PriceTable",
-    "PromptPackError",
-    "QAEvent",
-    "Score",
-    "Scored",
-    "Suspicion",
-    "TextLimits",
-    "Unscored",
-    "Usage",
-    "Vote",
-    "python_metric",
-]
+_HOMES = {name: module for module, names in _PARTS.items() for name in names.split()}
+__all__ = tuple(sorted(_HOMES))
 
 
 def __getattr__(name: str) -> object:

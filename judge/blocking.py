@@ -6,11 +6,10 @@ import asyncio
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Self
 
 from judge.library import CONCURRENCY, Event, Judge, MetricChoice, Progress
-from schemas import Failed, Scored, Unscored
+from schemas import Result
 
 
 class BlockingJudge:
@@ -37,9 +36,9 @@ class BlockingJudge:
     async def _open(options: dict[str, Any]) -> Judge:
         return Judge(**options)
 
-    def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
+    def score(self, event: Event, metric: MetricChoice) -> Result:
         """Judge one answer; see `Judge.score`."""
-        result: Scored | Unscored | Failed = self._run(self._judge.score(event, metric))
+        result: Result = self._run(self._judge.score(event, metric))
         return result
 
     def score_many(
@@ -49,7 +48,7 @@ class BlockingJudge:
         *,
         concurrency: int = CONCURRENCY,
         progress: Progress | None = None,
-    ) -> Iterator[Scored | Unscored | Failed]:
+    ) -> Iterator[Result]:
         """Judge answers, several concurrently; see `Judge.score_many`."""
         results = self._judge.score_many(events, metric, concurrency=concurrency, progress=progress)
         try:
@@ -70,9 +69,7 @@ class BlockingJudge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -16,17 +16,12 @@ OFFLINE_MODEL: Final = "offline-rules-1"
 
 @dataclass(frozen=True, slots=True)
 class QuotaReport:
-    """One limit as reported by an endpoint; None for what is not reported.
-
-    Args:
-        limit: Requests or tokens per minute.
-        remaining: Remaining requests or tokens.
-        reset_seconds: Time until the full limit is available again.
-    """
+    """One limit, of requests or tokens a minute, as an endpoint reports it; None: not reported."""
 
     limit: float | None = None
     remaining: float | None = None
     reset_seconds: float | None = None
+    """Time until the full limit is available again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +69,13 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A judge's reply."""
+    """A judge's reply, with the model that it names and the wall-clock time of the call."""
 
     text: str
     model: str
-    """The model named in the reply."""
     usage: Usage
     seconds: float
-    """Wall-clock time of the call."""
     limits: RateLimits | None = None
-    """Limits that the endpoint reports, if any."""
 
 
 class ChatClient(Protocol):
@@ -93,12 +85,10 @@ class ChatClient(Protocol):
     """
 
     @property
-    def endpoint(self) -> str:
-        """The endpoint's configured name."""
+    def endpoint(self) -> str: ...
 
     @property
-    def model(self) -> str:
-        """The model that is asked."""
+    def model(self) -> str: ...
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Send one request.

@@ -39,15 +39,7 @@ class JudgeError(Exception):
 
 
 class JudgeUnavailableError(JudgeError):
-    """The endpoint cannot answer now; retry later.
-
-    Args:
-        message: What happened, with endpoint and status.
-        retry_after_seconds: Requested pause, if any.
-        kind: Kind of failure.
-        limits: Limits that the endpoint reports, if any.
-        reply: The reply, if it used tokens.
-    """
+    """The endpoint cannot answer now; retry later, after `retry_after_seconds` if it asks for a pause."""
 
     def __init__(
         self,
@@ -70,19 +62,11 @@ class EndpointDownError(JudgeUnavailableError):
 
 
 class DrainingError(JudgeUnavailableError):
-    """The call was cancelled in the queue, because the worker stops or rebalances.
-
-    It was not sent; the next reader of the task judges it.
-    """
+    """The call was cancelled in the queue, not sent: the next reader of the task judges it."""
 
 
 class JudgeConfigurationError(JudgeError):
-    """No call can succeed until the configuration is corrected.
-
-    Args:
-        told: What is wrong.
-        remedy: What to change, if `told` does not say so.
-    """
+    """No call can succeed until the configuration is corrected; `remedy` says how if `told` does not."""
 
     def __init__(self, told: str, remedy: str = "") -> None:
         super().__init__(f"{told}. {remedy}" if remedy else told)
@@ -95,13 +79,7 @@ class ResponseFormatError(JudgeConfigurationError):
 
 
 class EventError(JudgeError):
-    """This event cannot be judged; a retry would not help.
-
-    Args:
-        error_type: The `error_type` of the result.
-        detail: What happened, in one or a few lines.
-        reply: The reply, if it used tokens.
-    """
+    """This event cannot be judged; a retry would not help. It becomes a result with this `error_type`."""
 
     def __init__(self, error_type: FailedType, detail: str, *, reply: ChatReply | None = None) -> None:
         super().__init__(detail)
@@ -126,11 +104,7 @@ class ExtensionError(JudgeError):
 
 
 class InvalidEventError(JudgeError):
-    """The fields given to the library are no valid event.
-
-    Args:
-        problems: One line each: the field and what is wrong with it.
-    """
+    """The fields given to the library are no valid event; `problems` has a line for each of them."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))

@@ -28,7 +28,7 @@ from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import build_metric, metric_names
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
-from schemas import Failed, QAEvent, Scored, Unscored
+from schemas import QAEvent, Result
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -62,8 +62,7 @@ class Judge:
             a failed call raises `JudgeUnavailableError`.
         requests_per_minute: The endpoint's limit, if its headers do not report it; used with `retry`.
         tokens_per_minute: Likewise, input and output together.
-        context_tokens: The model's context window, to which references and pages are fitted; None: nothing is
-            cut.
+        context_tokens: The model's context window; an event that needs more is `Unscored`. None: unknown.
         options: Concurrency, retries, limit of replies, repair turns.
         limits: Limits of texts.
         prices: Prices of tokens, for `cost_usd`.
@@ -110,15 +109,14 @@ class Judge:
         self._judges: dict[MetricChoice, tuple[Metric, Evaluator | RetryingJudge]] = {}
         self._scored = 0
 
-    async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
+    async def score(self, event: Event, metric: MetricChoice) -> Result:
         """Judge one answer. Calls may run concurrently.
 
         Args:
             event: The event, or its fields: `question`, `answer`, and what the metric needs of `reference`
                 and `context` (a mapping of page names to texts, or a list of texts). The default `event_id`
                 is a hash of the texts.
-            metric: The name of a built-in metric, the path of a prompt pack that names its score range, or a
-                metric.
+            metric: The name of a metric, the path of a prompt pack that names its score range, or a metric.
 
         Returns:
             The result. A problem of this event is a result, too: `Unscored` or `Failed`.
@@ -145,7 +143,7 @@ class Judge:
         *,
         concurrency: int = CONCURRENCY,
         progress: Progress | None = None,
-    ) -> AsyncGenerator[Scored | Unscored | Failed, None]:
+    ) -> AsyncGenerator[Result, None]:
         """Judge several answers concurrently; yields results in the order of the events.
 
         Use it for a list or generator of any length: at most `concurrency` events are held in memory.
@@ -162,7 +160,7 @@ class Judge:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}; raise it")
-        pending: deque[asyncio.Task[Scored | Unscored | Failed]] = deque()
+        pending: deque[asyncio.Task[Result]] = deque()
         waiting = iter(events)
         done = 0
         try:
@@ -182,8 +180,7 @@ class Judge:
             await asyncio.gather(*pending, return_exceptions=True)
 
     def __repr__(self) -> str:
-        asked = self._stack.endpoints[0].chat
-        return f"Judge(model={asked.model!r})"
+        return f"Judge(model={self._stack.endpoints[0].chat.model!r})"
 
     def _judge(self, metric: MetricChoice) -> tuple[Metric, Evaluator | RetryingJudge]:
         if isinstance(metric, str) and metric not in metric_names() and Path(metric).suffix:
@@ -209,11 +206,7 @@ class Judge:
 
 
 def read_event(event: Event) -> QAEvent:
-    """Read an event from its fields.
-
-    Raises:
-        InvalidEventError: They are no valid event.
-    """
+    """Read an event from its fields; InvalidEventError if they are none."""
     if isinstance(event, QAEvent):
         return event
     fields = dict(event)

@@ -122,13 +122,7 @@ class ScoredOutcome:
 
     @classmethod
     def of_number(cls, number: float, verdict: Mapping[str, Any], **findings: Any) -> Self:
-        """Return the outcome of a metric whose scores need not be whole numbers.
-
-        Args:
-            number: Finite; rounded to six decimals.
-            verdict: The published verdict.
-            findings: Further fields.
-        """
+        """Return the outcome of a finite number, rounded to six decimals, with further fields."""
         value = round(float(number), 6)
         return cls(
             verdict,
@@ -156,17 +150,12 @@ Outcome = ScoredOutcome | UnscoredOutcome
 
 @dataclass(frozen=True, slots=True)
 class OwnProcess:
-    """Limits of the child process that runs a user's code metric.
-
-    Args:
-        seconds: Time limit of one call; above 0.
-        memory_mb: Memory limit of the process, in MiB.
-        first: Called at its start, within 60 s; its exceptions are ignored.
-    """
+    """Limits of the child process that runs a user's code metric: of one call, and of memory in MiB."""
 
     seconds: float = DEFAULT_SECONDS
     memory_mb: int = DEFAULT_MEMORY_MB
     first: Callable[[], object] | None = None
+    """Called at its start, within 60 s; its exceptions are ignored."""
 
 
 class Metric(Protocol):
@@ -262,7 +251,6 @@ def unsampled_task(
 
     Args:
         source: Used as topic, such as a file's name.
-        now: Time of the task, and of the event if it has none.
         number: Used as offset, from 0.
     """
     return build_task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -40,12 +41,14 @@ def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
         elif column in _TEXTS:
             fields[column] = _text(cell)
         elif column == "sampling_probability":
-            fields[column] = _number(cell)
+            with suppress(TypeError, ValueError):
+                cell = float(cell)
+            fields[column] = cell
         else:
             fields[column] = cell
     for name, own in (("labels", labels), ("fields", texts)):
+        known = fields.get(name)
         if own:
-            known = fields.get(name)
             fields[name] = {**known, **own} if isinstance(known, dict) else own
     return fields
 
@@ -63,13 +66,6 @@ def _text(cell: Any) -> Any:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return cell if isinstance(cell, str | list | dict | tuple) else str(cell)
-
-
-def _number(cell: Any) -> Any:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return cell
 
 
 def _structure(column: str, cell: Any) -> Any:

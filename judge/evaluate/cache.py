@@ -282,13 +282,7 @@ def make_private(path: Path) -> None:
 
 
 def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) -> str:
-    """Return the cache key of a verdict: 64 hexadecimal digits.
-
-    Args:
-        task: Only its texts are part of the key.
-        fingerprint: The evaluator's fingerprint.
-        context_tokens: The context window, to which texts may have been cut.
-    """
+    """Return the cache key of a verdict, 64 hexadecimal digits: of the task's texts, evaluator and window."""
     # The order of pages counts, because it is the prompt's.
     pages = None if task.context is None else list(task.context.items())
     parts: list[Any] = [fingerprint, context_tokens, task.question, task.answer, task.reference, pages]
@@ -308,15 +302,7 @@ def cache_entry(result: Scored | Unscored) -> bytes:
 
 
 def from_entry(entry: bytes, common: dict[str, Any]) -> Scored | Unscored | None:
-    """Build a result from an entry.
-
-    Args:
-        entry: Written by `cache_entry`.
-        common: Fields of the current task: ids, labels, times.
-
-    Returns:
-        The result, marked as cached; None if the entry is invalid.
-    """
+    """Return a result with the fields of the current task; None if the entry is invalid."""
     try:
         fields = orjson.loads(entry)
         call = _CALL.validate_python(fields.pop("judge"))

@@ -19,11 +19,10 @@ from judge.evaluate.limited import DEFAULT_SECONDS, MetricProcess, run_limited
 from judge.evaluate.prices import PriceTable
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome, reading_size, size_of
 from schemas import Evaluator as EvaluatorFacts
-from schemas import Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
+from schemas import Failed, FailedType, JudgeCall, JudgeTask, Result, Scored, Times, Unscored, Usage
 
 Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
 """Makes one call; raises what `judge.chat.ChatClient.complete` does."""
-Result: TypeAlias = Scored | Unscored | Failed
 
 TEMPERATURE: Final = 0.0
 """For reproducible verdicts, as far as the model allows."""

@@ -96,29 +96,16 @@ class GuardedMetric:
         self.process: OwnProcess | None = getattr(metric, "process", None)
 
     def select(self, event: QAEvent) -> Inputs:
-        """Return the redacted texts that the metric needs from an event.
-
-        A question or answer that is too long is first truncated to one character more than the limit.
-        """
+        """Return the redacted texts that the metric needs; too long ones are cut, for `prepare` to refuse."""
         limits = self._limits
-        cut = {
-            name: text[: limit + 1]
-            for name, text, limit in (
-                ("question", event.question, limits.question),
-                ("answer", event.answer, limits.answer),
-                ("other_answer", event.other_answer or "", limits.answer),
-            )
-            if len(text) > limit
-        }
+        most = {"question": limits.question, "answer": limits.answer, "other_answer": limits.answer}
+        texts = {name: getattr(event, name) or "" for name in most}
+        cut = {name: text[: most[name] + 1] for name, text in texts.items() if len(text) > most[name]}
         inputs = self._metric.select(event.model_copy(update=cut) if cut else event)
         return inputs.changed(self._redactor.redact) if self._redactor.kinds else inputs
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request from bounded, redacted texts.
-
-        Raises:
-            EventError: A text is longer than its limit.
-        """
+        """Build the request from redacted texts; EventError if one is longer than its limit."""
         limits = self._limits
         _check("question", [task.question], limits.question)
         _check("answer", [task.answer], limits.answer)
@@ -154,11 +141,7 @@ def _check(name: str, texts: Sequence[str], limit: int) -> None:
 
 
 def redactor(kinds: Iterable[Kind]) -> Redactor:
-    """Return a redactor; for `names` the engine is loaded here and in the child process.
-
-    Raises:
-        JudgeConfigurationError: `names` is among the kinds, and the engine cannot be loaded.
-    """
+    """Return a redactor; for `names` the engine is loaded here and in the child process."""
     kinds = tuple(kinds)
     if "names" not in kinds:
         return Redactor(kinds)
@@ -168,13 +151,11 @@ def redactor(kinds: Iterable[Kind]) -> Redactor:
 
 
 def load_names(model: str = NAMES_MODEL) -> None:
-    """Load the engine once. It is never downloaded.
-
-    Args:
-        model: The language model: the name of an installed package, or a folder.
+    """Load the engine once, with a language model that is an installed package or a folder.
 
     Raises:
-        JudgeConfigurationError: The engine, or its language model, is not installed or cannot be loaded.
+        JudgeConfigurationError: The engine or the model is not installed or cannot be loaded; neither is
+            downloaded.
     """
     _engine(model)
 

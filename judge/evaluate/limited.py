@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 class LimitError(EventError):
-    """A call exceeded a limit or ended its process; the text says how."""
+    """A call exceeded a limit or ended its process."""
 
 
 class LateError(LimitError):
@@ -136,8 +136,7 @@ class Child:
         name: Name of the thread that waits for it.
         memory_bytes: Limit of its data segment.
         niceness: Added to its niceness, 0 to 19.
-        first: Called when the process has started, within 60 s. Its exceptions are ignored; later calls meet
-            the cause.
+        first: Called when it has started, within 60 s. Exceptions are ignored; later calls meet the cause.
         counts_first: Whether the memory of `first` counts against the limit.
         failure: `error_type` and text of an exceeded limit.
     """
@@ -161,14 +160,11 @@ class Child:
         self._closed = False
 
     async def call(self, seconds: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function in the process. It, its arguments and its result must be picklable.
-
-        Args:
-            seconds: Time limit of the call, above 0; waiting for earlier calls does not count.
+        """Call a function in the process; waiting for earlier calls does not count for the time limit.
 
         Raises:
             LimitError: It exceeded a limit, or ended the process.
-            UnknownCallError: It cannot be pickled, or is unknown to the process.
+            UnknownCallError: It, its arguments or its result cannot be pickled, or it is unknown there.
             EventError: It raised one.
             RuntimeError: It raised another exception; contains its type and text.
         """
@@ -258,9 +254,9 @@ class Child:
             os.killpg(popen.pid, signal.SIGKILL)
         popen.wait()
         process.connection.close()
-        return (
-            " by us" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
-        )
+        if code is None:
+            return " by us"
+        return f" with signal {-code}" if code < 0 else f" with exit code {code}"
 
 
 def _start(arguments: tuple[int, ...]) -> _Process:
@@ -322,28 +318,19 @@ def _data_bytes() -> int:
 
 
 def _answer(job: bytes) -> bytes:
-    try:
-        return pickle.dumps(_called(job), pickle.HIGHEST_PROTOCOL)
-    except MemoryError:
-        return pickle.dumps(("full",))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        return pickle.dumps(("error", type(error).__name__, str(error)[:2000]))
-
-
-def _called(job: bytes) -> tuple[Any, ...]:
+    answer: tuple[Any, ...]
     try:
         function, args, kwargs = pickle.loads(job)  # noqa: S301 - of our own parent
     except (AttributeError, ImportError):
-        return ("unknown",)  # defined only in the parent's main program
+        return pickle.dumps(("unknown",))  # defined only in the parent's main program
     try:
-        return "value", function(*args, **kwargs)
+        return pickle.dumps(("value", function(*args, **kwargs)), pickle.HIGHEST_PROTOCOL)
     except InvalidVerdictError as error:
-        return "invalid", error.detail
+        answer = "invalid", error.detail
     except EventError as error:
-        return "event", error.error_type, error.detail
-    except MemoryError:
-        raise
+        answer = "event", error.error_type, error.detail
     except Exception as error:  # noqa: BLE001 - reported to the parent
-        if isinstance(error.__cause__, MemoryError):  # orjson raises SystemError from it
-            return ("full",)
-        return "error", type(error).__name__, str(error)[:2000]
+        answer = "error", type(error).__name__, str(error)[:2000]
+        if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
+            answer = ("full",)  # orjson raises SystemError from it
+    return pickle.dumps(answer)

@@ -269,5 +269,5 @@ def test_the_example_program_runs() -> None:
 def test_everything_public_can_be_imported() -> None:
     """Each name of `__all__` can be imported, and `__all__` is sorted."""
     assert all(getattr(judge_package, name).__name__ == name for name in judge_package.__all__)
-    assert sorted(judge_package.__all__) == judge_package.__all__
+    assert sorted(judge_package.__all__) == [*judge_package.__all__]
     assert not hasattr(judge_package, "Nothing")
