@@ -22,11 +22,11 @@ from streams.demo.incidents import Incidents
 Scale = tuple[float, float]
 BARS: Final = "▁▂▃▄▅▆▇█"
 MAX_PARTS: Final = 8
-"""Rows of the table of labels."""
+"""Parts of the traffic in the table."""
 FEWEST_VERDICTS: Final = 5
-"""Minimum verdicts of a mean in that table."""
+"""Minimum verdicts of a part."""
 LINE_SECONDS: Final = 2.0
-_ROWS_AROUND: Final = 7  # title, addresses, page, flow, cost, and two rules
+_ROWS_AROUND: Final = 8  # title, addresses, page, flow, headings, cost, and two rules
 
 
 @dataclass(slots=True)
@@ -80,9 +80,10 @@ def screen(view: View, *, width: int, height: int) -> RenderableType:
         Text(view.flow),
     ]
     alarms = _alarms(view, width)
-    used = _ROWS_AROUND + len(view.ranges) + 1 + len(alarms)
-    parts = _parts(view)[: min(MAX_PARTS, max(height - used - 5, 2))]
-    used += len(parts) + 1 if parts else 0
+    used = _ROWS_AROUND + len(view.ranges) + len(alarms)
+    parts = min(MAX_PARTS, max(height - used - 5, 2))
+    rows = _rows(view, parts)
+    used += len(rows) - len(view.ranges)
     latest = view.status.get("verdicts", ())[: max(height - used, 1)]
     verdicts = [_verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in latest]
     if not verdicts and view.trouble is None:
@@ -91,28 +92,45 @@ def screen(view: View, *, width: int, height: int) -> RenderableType:
     for line in (*top, *alarms, *tail):
         line.truncate(width, overflow="ellipsis")
     rule = Rule(style="dim")
-    table = [_parts_table(parts, view.ranges)] if parts else []
-    return Group(*top, rule, _metrics(view, width), *alarms, rule, *table, *tail)
+    return Group(*top, rule, _table(view, rows, width), *alarms, rule, *tail)
 
 
-def _metrics(view: View, width: int) -> Table:
+def _rows(view: View, most_parts: int) -> list[Mapping[str, Any]]:
+    """Return the series of the whole traffic, and of its worst parts."""
+    parts = [
+        one
+        for one in view.status.get("series", ())
+        if one["labels"] and one["recent"] is not None and one["scored"] >= FEWEST_VERDICTS
+    ]
+    parts.sort(key=lambda one: (_share(one["recent"], view.ranges[one["metric"]]), str(one["labels"])))
+    return [view.series(metric) or {"metric": metric} for metric in view.ranges] + parts[:most_parts]
+
+
+def _table(view: View, rows: Sequence[Mapping[str, Any]], width: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), expand=False, header_style="dim")
-    for heading in ("metric", "now", "95% interval", "at first", "over time"):
-        is_text = heading in {"metric", "over time"}
-        table.add_column(heading, justify="left" if is_text else "right", no_wrap=heading == "over time")
+    for heading in ("answers", "now", "95% interval", "at first", "over time"):
+        is_text = heading in {"answers", "over time"}
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
     lines = view.status.get("history", {}).get("lines", {})
-    for name, ends in view.ranges.items():
-        one = view.series(name)
-        low, high = one.get("recent_low"), one.get("recent_high")
+    names = [_name(one) for one in rows]
+    room = max(width - 32 - max(map(len, names), default=0), 10)
+    for name, one in zip(names, rows, strict=True):
+        ends, low, high = view.ranges[one["metric"]], one.get("recent_low"), one.get("recent_high")
         means = [point and point[0] for point in lines.get(one.get("line"), ())]
         table.add_row(
-            Text(name, style="bold"),
+            name,
             _mean(one.get("recent"), ends),
             Text("" if low is None else f"{low:.2f} to {high:.2f}", style="dim"),
             _mean(one.get("baseline"), ends, "..."),
-            sparkline(means, ends, max(width - 52, 10)),
+            Text() if one.get("labels") else sparkline(means, ends, room),
         )
     return table
+
+
+def _name(one: Mapping[str, Any]) -> Text:
+    labels: Mapping[str, str] = one.get("labels", {})
+    parts = "".join(f" {printable(name, 12)}={printable(value, 16)}" for name, value in labels.items())
+    return Text.assemble((one["metric"], "dim" if parts else "bold"), parts)
 
 
 def sparkline(means: Sequence[float | None], ends: Scale, width: int) -> Text:
@@ -146,34 +164,6 @@ def _wrapped(head: str, words: str, style: str, width: int) -> list[Text]:
     first, *others = textwrap.wrap(f"{head} {printable(words, 2 * width)}", width, drop_whitespace=False)
     lines = [Text.assemble((head, style), first.removeprefix(head))]
     return lines + ([Text("  " + " ".join(others).strip())] if others else [])
-
-
-_Part = tuple[str, Mapping[str, Mapping[str, Any]]]
-"""A label value, and the series of each metric."""
-
-
-def _parts(view: View) -> list[_Part]:
-    """Return the parts of the traffic, the worst first."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for one in view.status.get("series", ()):
-        if one["labels"] and one["recent"] is not None and one["scored"] >= FEWEST_VERDICTS:
-            ((name, value),) = one["labels"].items()
-            found.setdefault(f"{printable(name, 16)} {printable(value, 28)}", {})[one["metric"]] = one
-    return sorted(found.items(), key=lambda part: (min(one["recent"] for one in part[1].values()), part[0]))
-
-
-def _parts_table(parts: Sequence[_Part], ranges: Mapping[str, Scale]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("worst first")
-    for heading in (*ranges, "verdicts"):
-        table.add_column(heading, justify="right")
-    for name, series in parts:
-        table.add_row(
-            Text(name),
-            *(_mean(series.get(metric, {}).get("recent"), ends) for metric, ends in ranges.items()),
-            Text(str(max(one["scored"] for one in series.values())), style="dim"),
-        )
-    return table
 
 
 def _verdict(one: Mapping[str, Any], ends: Scale) -> Text:

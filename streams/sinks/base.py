@@ -50,18 +50,15 @@ ItemT = TypeVar("ItemT", bound=Item)
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A result in a form common to all receivers.
-
-    Args:
-        score: None if there is none, as for a forced verdict without a score (missing input).
-        label: The label, true or false for such metrics, else `scored`; or why there is no score.
-        explanation: The judge's reason; may be empty.
-    """
+    """A result in a form common to all receivers."""
 
     result: AnyResult
     score: float | None
+    """None if there is none, as for a forced verdict (missing input)."""
     label: str
+    """The label, true or false for such metrics, else `scored`; or why there is no score."""
     explanation: str
+    """The judge's reason; may be empty."""
 
     @classmethod
     def of(cls, result: AnyResult) -> Evaluation:
@@ -117,11 +114,7 @@ class Sink(Configured, Generic[ItemT]):
         return True
 
     async def send(self, batch: Sequence[ItemT]) -> Mapping[str, str]:
-        """Send items; return the reason of each refused one by key.
-
-        Raises:
-            SinkDownError: None was accepted and a retry may help.
-        """
+        """Send items; return the reason of each refused one by key. SinkDownError: call it again."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -147,7 +140,6 @@ class Answer:
         return f"HTTP {self.status}"
 
     def json(self) -> Any:
-        """Return the body as JSON; None if it is not JSON."""
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -179,11 +171,6 @@ class WebSink(Sink[ItemT]):
     async def _call(
         self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
     ) -> Answer:
-        """Make one call.
-
-        Raises:
-            SinkDownError: There is no answer, or one that may change.
-        """
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS))
         try:

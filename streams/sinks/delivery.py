@@ -31,9 +31,7 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 
 
 class Delivery(Generic[ItemT]):
-    """Delivers to one sink.
-
-    One batch at a time; while the receiver is down, pauses grow and all records wait in Kafka.
+    """Delivers to one sink, one batch at a time; while it is down, pauses grow and records wait in Kafka.
 
     Args:
         on_outcome: Receives the outcome (delivered, skipped or refused) and the number of items.
@@ -49,11 +47,7 @@ class Delivery(Generic[ItemT]):
         self._working: asyncio.Task[None] | None = None
 
     async def put(self, item: ItemT) -> None:
-        """Deliver an item; return when it was accepted.
-
-        Raises:
-            RefusedError: It was refused.
-        """
+        """Deliver an item; return when it was accepted, raise RefusedError when it was refused."""
         if not self._sink.wants(item):
             self._on_outcome("skipped", 1)
             return
@@ -64,7 +58,6 @@ class Delivery(Generic[ItemT]):
         await future
 
     async def close(self) -> None:
-        """Close the sink; undelivered items are read again after a restart."""
         if self._working is not None:
             self._working.cancel()
         await self._sink.close()
@@ -172,7 +165,6 @@ class SinkAgent(Agent):
     """Delivers results."""
 
     async def handle(self, record: Record) -> None:
-        """Deliver one result to every receiver."""
         try:
             result = RESULT.validate_json(record.value or b"")
         except ValidationError as error:

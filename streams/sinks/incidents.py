@@ -86,12 +86,7 @@ class Notice:
 
 
 class IncidentAgent(Agent):
-    """Reads alerts, and delivers the start and end of incidents.
-
-    Args:
-        now: Returns the seconds since the epoch.
-        wait: Waits this many seconds.
-    """
+    """Reads alerts, and delivers the start and end of incidents."""
 
     def __init__(
         self,
