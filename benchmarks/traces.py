@@ -24,10 +24,9 @@ from benchmarks.contestants.otlp_full import ROUNDS
 from benchmarks.peers import PeersUnavailableError, peers_python
 from benchmarks.report import Line
 from streams.intake.joining.join import Bounds, Join
-from streams.intake.pushdown import TracePushDown, TraceSampler
+from streams.intake.reader import GroupPushDown, GroupSampler
 from streams.intake.reading.otlp import request as wire
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.span import has_root
 from streams.intake.sampling import SamplingPolicy
 
 RATE: Final = 0.05
@@ -86,7 +85,7 @@ def _records() -> tuple[list[Record], int]:
     for path in sorted(SAMPLES.glob("otlp_spans_keyed-*.pb")):
         value = path.read_bytes()
         counts[value] = len(wire.spans(value))
-        traces.setdefault(wire.heads(value)[0].trace_id, []).append(value)
+        traces.setdefault(wire.heads(value)[0].group, []).append(value)
     records, spans = [], 0
     for number, (trace_id, values) in product(range(REPEATS), traces.items()):
         # Spread evenly, so that the share of each trace that is in the sample is exact.
@@ -104,16 +103,16 @@ def _sampled(records: list[Any], rate: float, *, mapped: bool = True) -> int:
     policy = SamplingPolicy(default_rate=rate, upstream="equalize")
     reader = OtlpReader(unit="trace", max_event_bytes=10_000_000)
     keep, sampler, join = (
-        TracePushDown(policy, reader),
-        TraceSampler(policy),
-        Join(_BOUNDS, is_complete=has_root),
+        GroupPushDown(policy, reader),
+        GroupSampler(policy),
+        Join(_BOUNDS, is_complete=reader.is_complete),
     )
     events = 0
     for record in records:
         if rate < 1 and not keep(record):
             continue
         kept = sampler.split(reader.heads(record.value), record.key).kept
-        for trace_id, spans in reader.spans(record.value, kept.__contains__).items():
+        for trace_id, spans in reader.parts(record.value, kept.__contains__).items():
             join.add(join.clock(("", 0)), trace_id, spans, size=len(record.value))
         for trace in join.due():
             events += len(reader.read(trace.parts).events) if mapped else 1

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StrictFloat, TypeAdapter
 
 from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
 from schemas.task import Sampling
 
+RESULT_ATTRIBUTE: Final = "judgestream.result_id"
+"""The attribute of a verdict in OTLP that holds its id."""
 UnscoredReason = Literal["missing_input", "no_claims", "too_long"]
 """missing_input: a text that the metric needs is missing or blank; no_claims: the answer makes no claim;
 too_long: a text or the whole request exceeds a limit, which the evidence names."""

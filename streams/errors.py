@@ -5,6 +5,7 @@ The embedded broker has its own errors.
 StreamsError
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
+├── ReaderDownError         reading needs another system, which does not answer
 ├── TooLargeError           one record is too large for the broker: it is truncated or a dead letter
 ├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
 ├── DeadLetterLimitError    there are more dead letters than dead_letters.limit allows
@@ -70,6 +71,10 @@ class DecodeError(StreamsError):
         super().__init__(detail)
         self.reason: DecodeReason = reason
         self.detail = detail
+
+
+class ReaderDownError(StreamsError):
+    """Reading needs another system, such as a schema registry, which does not answer."""
 
 
 class TooLargeError(StreamsError):

@@ -19,7 +19,7 @@ from streams.batch.selection import Passage
 from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
 from streams.intake.joining.conversations import joined
-from streams.intake.reading import Ingest
+from streams.intake.reader import EventReader
 from streams.intake.selector import Selector
 from streams.judging.agent import PatientJudge
 from streams.judging.endpoints import build_prices, metric_judges, open_stack
@@ -68,7 +68,7 @@ class FileWork:
         self,
         single: Selector,
         whole: Selector,
-        ingest: Ingest,
+        reader: EventReader,
         *,
         source: str,
         done: Collection[str] = (),
@@ -84,7 +84,7 @@ class FileWork:
         """
         self._single, self._whole = single, whole
         self._texts_kept = texts_kept
-        self._ingest = ingest
+        self._reader = reader
         self._source = source
         self._done = done
 
@@ -93,7 +93,7 @@ class FileWork:
         conversations: dict[str, tuple[Line, list[QAEvent]]] = {}
         for line in lines:
             self.passage.records += 1
-            event = read_event(line, self._ingest)
+            event = read_event(line, self._reader)
             if isinstance(event, InvalidLine):
                 self.passage.passed["undecodable"] += 1
                 yield event
@@ -128,13 +128,13 @@ class FileWork:
                 yield task
 
 
-def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
+def read_event(line: Line, reader: EventReader) -> QAEvent | InvalidLine:
     """Read an event from a line; a missing id becomes the line number, a numeric one text."""
     value = line.value
     if line.problem:
         return InvalidLine(line.number, line.problem)
     try:
-        return ingest.decode(value)
+        return reader.decode(value)
     except DecodeError as error:
         problem = error.detail
     document = orjson.loads(value) if problem.startswith("event_id: must be text (got") else None
@@ -142,7 +142,7 @@ def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
         given = document.get("event_id")
         own = str(given) if isinstance(given, int) else f"line-{line.number}" if given is None else given
         try:
-            return ingest.decode(orjson.dumps({**document, "event_id": own}))
+            return reader.decode(orjson.dumps({**document, "event_id": own}))
         except DecodeError as error:
             problem = error.detail
     meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(names_of(value))]

@@ -23,7 +23,7 @@ from streams.batch.plan import Plan, rates_of, settings_of
 from streams.batch.selection import Passage, Selection, selectors
 from streams.batch.sources import InvalidLine, Line
 from streams.errors import SettingsError
-from streams.intake.from_settings import json_reader, open_registry
+from streams.intake.reader import open_line_reader, open_reader
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.endpoints import (
     build_prices,
@@ -139,13 +139,13 @@ class Replay:
         self._reader = TopicReader(settings.kafka, env)
         self._stretch: Ranges = {}
         self._extended: Ranges = {}
-        self._unpacking = open_registry(settings.ingest.registry, env)
+        self._reads = open_reader(settings, env)
         self._selection = Selection(
             self._settings,
             self._metrics,
             replay_id,
+            reader=self._reads,
             parts=plan.parts,
-            unpacking=self._unpacking,
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
         if plan.max_usd is not None and unknown:
@@ -163,8 +163,7 @@ class Replay:
         try:
             return await self._run(person, stop)
         finally:
-            if self._unpacking is not None:
-                await self._unpacking.close()
+            await self._reads.close()
 
     async def _run(self, person: Person, stop: asyncio.Event) -> Report:
         history = await self._history()
@@ -282,7 +281,11 @@ class Replay:
         settings = self._settings
         single, whole = selectors(SamplingPolicy(), settings, self._metrics, self._replay_id)
         work = FileWork(
-            single, whole, json_reader(settings.ingest), source=self._plan.file.name, passage=passage
+            single,
+            whole,
+            open_line_reader(settings),
+            source=self._plan.file.name,
+            passage=passage,
         )
         async for item in work.of(self._lines()):
             if not isinstance(item, InvalidLine):

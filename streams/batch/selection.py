@@ -12,19 +12,14 @@ from judge.metric import Metric
 from schemas import JudgeTask, QAEvent
 from streams.errors import DecodeError
 from streams.intake.from_settings import (
-    joining_bounds,
-    json_reader,
+    conversation_bounds,
     metric_routes,
     reading_policy,
     sampling_policy,
-    trace_reader,
 )
 from streams.intake.joining.conversations import joined
 from streams.intake.joining.join import Bounds, Group, Join
-from streams.intake.pushdown import TraceSampler, push_down
-from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.span import Span, has_root
-from streams.intake.reading.registry.unpacking import Unpacking
+from streams.intake.reader import EventReader, GroupReader, GroupSampler, Reader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Selector
 from streams.kafka.record import Record
@@ -73,7 +68,7 @@ class Selection:
 
     Args:
         parts: Labels of the selected parts of the traffic; empty for all.
-        unpacking: Decodes records by their schemas; None without a registry.
+        reader: Reads the records; the caller must close it.
     """
 
     def __init__(
@@ -82,22 +77,19 @@ class Selection:
         metrics: Mapping[str, Metric],
         replay_id: str,
         *,
+        reader: Reader,
         parts: Iterable[Mapping[str, str]] = (),
-        unpacking: Unpacking | None = None,
     ) -> None:
-        ingest = settings.ingest
-        otlp = ingest.format == "otlp"
-        self._settings = settings
         self._parts = tuple(parts)
-        self._unpack = None if unpacking is None else unpacking.json
         self._policy = sampling_policy(settings.sampling)
         self._single, self._whole = selectors(self._policy, settings, metrics, replay_id)
-        self._ingest = json_reader(ingest)
+        self._reader = reader
         self._read = reading_policy(settings)
-        self._predicate = None if otlp else push_down(self._read, self._ingest)
-        self._reader = trace_reader(ingest) if otlp else None
-        joins = ingest.otlp.unit == "trace" if otlp else bool(self._whole.routes)
-        self.straddle_seconds = joining_bounds(ingest).longest if joins else 0
+        self._predicate = reader.push_down(self._read)
+        self._bounds = conversation_bounds(settings.ingest) if self._whole.routes else None
+        if isinstance(reader, GroupReader):
+            self._bounds = reader.bounds
+        self.straddle_seconds = 0 if self._bounds is None else self._bounds.longest
         """Seconds before and after the time range in which its traces or conversations may have records."""
 
     async def tasks(
@@ -107,11 +99,10 @@ class Selection:
 
         A trace or conversation is in the time range (`inside`) if its first record is.
         """
-        events = (
-            self._events(records, passage, inside)
-            if self._reader is None
-            else self._traces(self._reader, records, passage, inside)
-        )
+        if isinstance(self._reader, GroupReader):
+            events = self._groups(self._reader, records, passage, inside)
+        else:
+            events = self._events(self._reader, records, passage, inside)
         async for record, event, selector in events:
             if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
                 passage.passed["other_part"] += 1
@@ -129,7 +120,10 @@ class Selection:
             for task in tasks:
                 yield task
 
-    async def _events(self, records: Records, passage: Passage, inside: Inside) -> AsyncIterator[_Found]:
+    async def _events(
+        self, reader: Reader, records: Records, passage: Passage, inside: Inside
+    ) -> AsyncIterator[_Found]:
+        assert isinstance(reader, EventReader)  # noqa: S101 - the other kind has groups
         joins: dict[int, _PartitionJoin[QAEvent]] = {}
         async for record in records:
             counts = inside(record)
@@ -140,7 +134,7 @@ class Selection:
                 passage.passed["not_sampled"] += counts
                 continue
             try:
-                event = await self._ingest.read(record, self._unpack)
+                event = await reader.read(record)
             except DecodeError as error:
                 passage.passed[error.reason] += counts
                 continue
@@ -157,38 +151,36 @@ class Selection:
         self, joins: dict[int, _PartitionJoin[QAEvent]], record: Record, event: QAEvent, inside: Inside
     ) -> Iterator[_Found]:
         """Yield the conversations that are closed by a record's time."""
-        if not self._whole.routes or event.conversation_id is None:
+        if self._bounds is None or event.conversation_id is None:
             return
         if not self._policy.decide_event(event, record.key).keep:
             return
-        bounds = joining_bounds(self._settings.ingest)
-        join = joins.setdefault(record.partition, _PartitionJoin(bounds))
+        join = joins.setdefault(record.partition, _PartitionJoin(self._bounds))
         for first, events in join.add(record, {event.conversation_id: [event]}):
             if inside(first):
                 yield first, joined(events), self._whole
 
-    # Traces
+    # Groups, such as traces
 
-    async def _traces(
-        self, reader: OtlpReader, records: Records, passage: Passage, inside: Inside
+    async def _groups(
+        self, reader: GroupReader[Any], records: Records, passage: Passage, inside: Inside
     ) -> AsyncIterator[_Found]:
-        joins: dict[int, _PartitionJoin[Span]] = {}
-        bounds = joining_bounds(self._settings.ingest)
-        sampler = TraceSampler(self._read)
+        joins: dict[int, _PartitionJoin[Any]] = {}
+        sampler = GroupSampler(self._read)
         async for record in records:
             passage.records += inside(record)
             try:
                 split = sampler.split(reader.heads(record.value), record.key)
-                traces = reader.spans(record.value, split.kept.__contains__) if split.kept else {}
+                groups = reader.parts(record.value, split.kept.__contains__) if split.kept else {}
             except (DecodeError, ValueError):
                 passage.passed["undecodable"] += inside(record)
                 continue
             passage.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
-            if reader.unit == "span":
-                closed: Iterable[tuple[Record, list[Span]]] = ((record, one) for one in traces.values())
+            if reader.bounds is None:
+                closed: Iterable[tuple[Record, list[Any]]] = ((record, one) for one in groups.values())
             else:
-                join = joins.setdefault(record.partition, _PartitionJoin(bounds, has_root))
-                closed = join.add(record, traces)
+                join = joins.setdefault(record.partition, _PartitionJoin(reader.bounds, reader.is_complete))
+                closed = join.add(record, groups)
             for found in self._become(reader, closed, passage, inside):
                 yield found
         for join in joins.values():
@@ -197,16 +189,16 @@ class Selection:
 
     def _become(
         self,
-        reader: OtlpReader,
-        closed: Iterable[tuple[Record, list[Span]]],
+        reader: GroupReader[Any],
+        closed: Iterable[tuple[Record, list[Any]]],
         passage: Passage,
         inside: Inside,
     ) -> Iterator[_Found]:
-        for first, spans in closed:
+        for first, parts in closed:
             if not inside(first):
                 continue
             try:
-                reading = reader.read(spans)
+                reading = reader.read(parts)
             except DecodeError as error:
                 passage.passed[error.reason] += 1
                 continue

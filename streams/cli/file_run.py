@@ -41,7 +41,7 @@ from streams.batch.tally import MetricTally, Tally
 from streams.cli.running import BadUsageError, CommandError, json_text, run_until_stopped
 from streams.cli.session import opened, progress
 from streams.errors import SettingsError
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
 from streams.judging.endpoints import chosen_endpoint, judge_endpoints
@@ -220,7 +220,7 @@ class FileRun:
         return FileWork(
             single,
             conversations,
-            Ingest(
+            JsonReader(
                 max_event_bytes=MAX_LINE_BYTES if settings is None else settings.ingest.max_event_bytes,
                 mapping=({} if settings is None else dict(settings.ingest.mapping))
                 | expressions(fields, names),

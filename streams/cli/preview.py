@@ -27,10 +27,11 @@ from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
 from streams.intake.joining.conversations import joined
 from streams.intake.selector import Route
-from streams.intake.trial import RawRecord, Trial
+from streams.intake.trial import Trial
 from streams.judging.budget import budget_limits
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
+from streams.kafka.record import Record
 from streams.settings import Settings
 
 DAY: Final = timedelta(days=1)
@@ -118,7 +119,7 @@ def ask_day(settings: Settings, file: Path) -> Day | str:
     return estimate(settings, records, latest)
 
 
-async def _topic(call: Session) -> tuple[int, list[RawRecord]]:
+async def _topic(call: Session) -> tuple[int, list[Record]]:
     """Count the records of the last 24 hours and read the newest, without a consumer group."""
     topic = call.settings.topics.events
     reader = call.reader()
@@ -128,10 +129,10 @@ async def _topic(call: Session) -> tuple[int, list[RawRecord]]:
             raise call.no_topic(topic, known)
         day = await reader.between(topic, datetime.now(UTC) - DAY)
     count = sum(end - begin for begin, end in day.values())
-    return count, [RawRecord(one.value, one.key, one.headers, one.timestamp_ms) for one in latest]
+    return count, latest
 
 
-def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> Day:
+def estimate(settings: Settings, records: int, latest: Sequence[Record]) -> Day:
     """Estimate a day's calls, tokens and cost from its newest records."""
     metrics = build_metrics(settings)
     endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
@@ -158,7 +159,7 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
     return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd)
 
 
-def _routed(settings: Settings, latest: Sequence[RawRecord]) -> Iterator[tuple[QAEvent, float, Route]]:
+def _routed(settings: Settings, latest: Sequence[Record]) -> Iterator[tuple[QAEvent, float, Route]]:
     """Yield each event or (partly seen) conversation with its sampling probability and the metric's route."""
     singles, wholes = metric_routes(settings), metric_routes(settings, "conversation")
     conversations: dict[str, list[QAEvent]] = {}

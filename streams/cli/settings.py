@@ -71,7 +71,7 @@ def _load(path: Path | None, overrides: Mapping[str, str] | None = None) -> Sett
 
 def _obstacles(settings: Settings) -> list[str]:
     from judge.chat import OFFLINE_MODEL
-    from streams.intake.from_settings import open_registry
+    from streams.intake.reader import open_reader
     from streams.judging.endpoints import check_prices, judge_endpoints
     from streams.judging.metrics import beyond_offline_rules, build_metrics
 
@@ -100,7 +100,7 @@ def _obstacles(settings: Settings) -> list[str]:
     except SettingsError as error:
         problems += error.problems
     try:
-        open_registry(settings.ingest.registry, os.environ)
+        open_reader(settings, os.environ)
     except SettingsError as error:
         problems += error.problems
     return problems

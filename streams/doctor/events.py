@@ -15,12 +15,12 @@ from judge.metrics.registry import with_option
 from judge.text.citations import read_sources, tagged_claims, unread_citations
 from judge.text.printable import printable
 from streams.doctor.findings import Finding, failed, not_tried, ok, warning
-from streams.errors import SettingsError
-from streams.intake.from_settings import open_registry
-from streams.intake.reading.registry.client import NoSchemaError, RegistryDownError, UnreadableError
-from streams.intake.trial import Outcome, RawRecord, Trial, unpack
+from streams.errors import ReaderDownError, SettingsError
+from streams.intake.reader import open_reader
+from streams.intake.trial import Outcome, Trial, unpack
 from streams.judging.agent import REMEDY
 from streams.kafka.reader import TopicReader
+from streams.kafka.record import Record
 from streams.monitoring.config import FIVE_POINTS, MonitorConfig
 from streams.monitoring.statistics.detectors import evenness_of, expected_answers, expected_margin
 from streams.monitoring.watch import NOTABLE_FALL
@@ -56,28 +56,24 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
                 "events", topic, f"its records cannot be read ({type(error).__name__}), see broker and access"
             )
         ]
-    raw = [RawRecord(one.value, one.key, one.headers, one.timestamp_ms) for one in records]
     try:
-        unpacking = open_registry(settings.ingest.registry, env, patient=False, seconds=timeout_seconds)
+        events = open_reader(settings, env, patient=False)
     except SettingsError as error:
         return [failed("events", "schema registry", str(error), "correct ingest.registry")]
-    if unpacking is None:
-        return check_events(settings, raw, partitions)
     try:
-        kinds = await unpacking.client.kinds()
-        raw, unread = await unpack(raw, unpacking)
-    except (RegistryDownError, NoSchemaError, UnreadableError) as error:
-        what = str(error) or "lists no schema types"
+        supported = await events.check()
+        records, unread = await unpack(records, events)
+    except ReaderDownError as error:
         remedy = "check ingest.registry.url and auth, and that it runs; intake waits until it answers"
-        return [failed("events", "schema registry", what, remedy, may_pass=True)]
+        return [failed("events", "schema registry", str(error), remedy, may_pass=True)]
     finally:
-        await unpacking.close()
-    told = ok("events", "schema registry", f"supports {', '.join(kinds)}")
-    return [told, *check_events(settings, raw, partitions, unread)]
+        await events.close()
+    told = [] if supported is None else [ok("events", "schema registry", supported)]
+    return [*told, *check_events(settings, records, partitions, unread)]
 
 
 def check_events(
-    settings: Settings, records: Sequence[RawRecord], partitions: int, without: Sequence[Outcome] = ()
+    settings: Settings, records: Sequence[Record], partitions: int, without: Sequence[Outcome] = ()
 ) -> list[Finding]:
     """Check what records become with these settings.
 
@@ -129,7 +125,7 @@ def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
     return [warning("events", settings.topics.events, detail, REMEDY)]
 
 
-def _delay(settings: Settings, records: Sequence[RawRecord], outcomes: Sequence[Outcome]) -> list[Finding]:
+def _delay(settings: Settings, records: Sequence[Record], outcomes: Sequence[Outcome]) -> list[Finding]:
     """Tell how long a drop takes at the records' rate, once a series is known for 30 days."""
     moments = [one.timestamp_ms for one in records if one.timestamp_ms is not None]
     days = (max(moments) - min(moments)) / 86_400_000 if moments else 0.0
@@ -165,7 +161,7 @@ def _delay(settings: Settings, records: Sequence[RawRecord], outcomes: Sequence[
     return [ok("events", "monitor", detail)]
 
 
-def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> list[Finding]:
+def _keys(settings: Settings, records: Sequence[Record], partitions: int) -> list[Finding]:
     otlp, topic = settings.ingest.otlp, settings.topics.events
     if settings.ingest.format != "otlp" or otlp.unit != "trace" or partitions <= 1:
         return []

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import ssl
-from base64 import b64encode
-from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Final
 
-from streams.errors import SettingsError
 from streams.intake.joining.join import Bounds
-from streams.intake.reading import Ingest
-from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.registry.client import RegistryClient
-from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
 from streams.intake.selector import EventCondition, Route
-from streams.settings import (
-    RegistrySettings,
-    SamplingSettings,
-    Settings,
-)
+from streams.settings import SamplingSettings, Settings
 from streams.settings.intake import IngestSettings
 from streams.settings.metrics import Unit
 
-GRACE_SECONDS: Final = 5.0
-"""Time from a trace's root span until the trace is closed."""
-TRACE_IDLE_SECONDS: Final = 60.0
 CONVERSATION_IDLE_SECONDS: Final = 300.0
 LONGEST_IDLE_TIMES: Final = 12
 GROUP_BYTES: Final = 4_096
@@ -54,28 +38,17 @@ def reading_policy(settings: Settings) -> SamplingPolicy:
     return sampling_policy(settings.sampling, least_rate=least)
 
 
-def json_reader(ingest: IngestSettings) -> Ingest:
-    """Build the reader of JSON records; with format otlp the mapping applies to traces only."""
-    mapping = ingest.mapping if ingest.format == "json" else None
-    return Ingest(max_event_bytes=ingest.max_event_bytes, mapping=mapping)
-
-
-def trace_reader(ingest: IngestSettings) -> OtlpReader:
-    """Build the reader of traces."""
-    return OtlpReader(unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping)
-
-
-def joining_bounds(ingest: IngestSettings) -> Bounds:
-    """Return the bounds for joining traces, or conversations, which are never known to be complete."""
-    is_trace, size = ingest.format == "otlp", ingest.max_open_bytes
-    idle = ingest.idle_seconds or (TRACE_IDLE_SECONDS if is_trace else CONVERSATION_IDLE_SECONDS)
+def joining_bounds(ingest: IngestSettings, *, grace: float = 0, idle: float) -> Bounds:
+    """Return the bounds for joining groups, in seconds; `idle` is the default."""
+    size, idle = ingest.max_open_bytes, ingest.idle_seconds or idle
     return Bounds(
-        grace=GRACE_SECONDS if is_trace else 0,
-        idle=idle,
-        longest=LONGEST_IDLE_TIMES * idle,
-        groups=size // GROUP_BYTES,
-        size=size,
+        grace=grace, idle=idle, longest=LONGEST_IDLE_TIMES * idle, groups=size // GROUP_BYTES, size=size
     )
+
+
+def conversation_bounds(ingest: IngestSettings) -> Bounds:
+    """Return the bounds for joining conversations, which are never known to be complete."""
+    return joining_bounds(ingest, idle=CONVERSATION_IDLE_SECONDS)
 
 
 def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]:
@@ -90,45 +63,3 @@ def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]
         for name, metric in settings.metrics.items()
         if metric.unit == unit
     )
-
-
-def open_registry(
-    registry: RegistrySettings | None, env: Mapping[str, str], *, patient: bool = True, seconds: float = 10
-) -> Unpacking | None:
-    """Build the decoder of records with registry schemas; None without a registry. Sends no request.
-
-    Args:
-        registry: The section `ingest.registry`.
-        env: Environment variables.
-        patient: Whether to wait during an outage of the registry; otherwise raise.
-        seconds: Timeout of one request.
-
-    Raises:
-        SettingsError: A secret or file is missing, or the extra is not installed.
-    """
-    if registry is None:
-        return None
-    if find_spec("fastavro") is None:
-        raise SettingsError(["ingest.registry: needs fastavro; pip install 'judgestream[registry]'"])
-    tls = None
-    if registry.ca is not None:
-        try:
-            tls = ssl.create_default_context(cafile=str(registry.ca))
-        except OSError as error:
-            raise SettingsError(
-                [f"ingest.registry.ca: {registry.ca} has no authorities ({error}); name a PEM file"]
-            ) from error
-    client = RegistryClient(
-        registry.url, auth=_authorization(registry, env), tls=tls, timeout_seconds=seconds, patient=patient
-    )
-    return Unpacking(client) if patient else Unpacking(client, unknown_seconds=0)
-
-
-def _authorization(registry: RegistrySettings, env: Mapping[str, str]) -> str | None:
-    auth = registry.auth
-    if auth is None:
-        return None
-    secret = auth.secret.read("ingest.registry.auth.secret", env).get_secret_value()
-    if auth.username is None:
-        return f"Bearer {secret}"
-    return "Basic " + b64encode(f"{auth.username}:{secret}".encode()).decode()

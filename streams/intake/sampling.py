@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from schemas import QAEvent
 from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstream
@@ -171,6 +171,14 @@ class Stratum:
     rate: Fraction
     threshold: int
     skip_reason: SkipReason
+
+
+class Head(NamedTuple):
+    """What sampling needs of a group's parts in one record: first tracestate, and number of beginnings."""
+
+    group: str
+    tracestate: str = ""
+    begun: int = 0
 
 
 class SamplingPolicy:

@@ -1,24 +1,31 @@
 """Select what becomes of an event: its sampling decision, the metrics that judge it, and their tasks.
 
-The one path from event to tasks: of the worker, of files, of replays, and of `judgestream map`.
+The one path from event to tasks: of the worker, of files, of replays, and of `judgestream map`. `Intake` is
+the worker's agent, which writes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from judge.errors import EventError
 from judge.evaluate import limited
 from judge.metric import Metric, build_task, reading_size
-from schemas import JudgeTask, QAEvent, Sampling, Source
+from schemas import DeadLetterReason, JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
-from streams.intake.reading.trace import is_plausible
+from streams.errors import DecodeError, TooLargeError
+from streams.intake.reader import is_plausible
 from streams.intake.sampling import Before, Decision, LabelsCondition, SamplingPolicy, inclusion
+from streams.kafka.output import Output
 from streams.kafka.record import Record, moment
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.logs import surprise
 
 NoTaskReason = Literal["filtered", "not_sampled", "unroutable"]
 """Why an event has no task: its rate is 0, it is not in the sample, or no metric's conditions match."""
@@ -76,7 +83,6 @@ class Selector:
     """Selects the tasks of events.
 
     Args:
-        verification_seconds: Limit on the time to read an event's texts; above 0.
         rate_factor: Returns the factor by which rates are currently lowered; None for no lowering.
         replay_id: Id of the replay; None for the live stream.
         now: Returns the time, with its offset from UTC.
@@ -88,7 +94,6 @@ class Selector:
         routes: Sequence[Route],
         metrics: Mapping[str, Metric],
         *,
-        verification_seconds: float = limited.DEFAULT_SECONDS,
         rate_factor: Callable[[], Fraction] | None = None,
         replay_id: str | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -96,7 +101,6 @@ class Selector:
         self.policy = policy
         self.routes = tuple(routes)
         self._metrics = metrics
-        self._verification_seconds = verification_seconds
         self._rate_factor = rate_factor
         self._replay_id = replay_id
         self._now = now
@@ -132,7 +136,7 @@ class Selector:
         return [
             await limited.run_limited(
                 size,
-                self._verification_seconds,
+                limited.DEFAULT_SECONDS,
                 build_task,
                 event,
                 self._metrics[metric],
@@ -172,3 +176,87 @@ def _has(event: QAEvent, name: EventField) -> bool:
         return bool(getattr(event, name))
     text: str | None = getattr(event, name)
     return text is not None and bool(text) and not text.isspace()
+
+
+# The agent
+
+Read: TypeAlias = Callable[[Record], Awaitable[QAEvent]]
+"""Read an event from a record, or raise DecodeError."""
+SMALL_TASK_CHARS: Final = 200_000
+"""Tasks below this size fit into every broker's limit."""
+
+
+async def _no_event(record: Record) -> QAEvent:
+    raise DecodeError("undecodable", f"{record.topic}: an event is in several records")
+
+
+class Intake:
+    """Writes the tasks or the dead letter of each event, and counts its outcome."""
+
+    def __init__(
+        self, *, selector: Selector, output: Output, counts: Metrics, read: Read = _no_event
+    ) -> None:
+        self.read = read
+        self.selector = selector
+        self._output = output
+        self._counts = counts
+
+    async def handle(self, record: Record) -> None:
+        try:
+            event = await self.read(record)
+        except DecodeError as error:
+            await self.refuse(record, error)
+        else:
+            await self.take(record, event)
+
+    async def take(self, record: Record, event: QAEvent, *, in_conversation: bool = False) -> None:
+        """Turn one event into tasks, a dead letter or nothing.
+
+        An event that is also judged in a conversation (`in_conversation`) may match no metric.
+        """
+        selection = self.selector.select(event, record.key)
+        if selection.skipped == "unroutable" and not in_conversation:
+            names = ", ".join(route.metric for route in self.selector.routes)
+            detail = f"no metric's conditions match: {names}; see metrics.*.when"
+            await self._dead_letter(record, "unroutable", detail, event, outcome="unroutable")
+        elif selection.skipped is not None:
+            reason = "in_conversation" if selection.skipped == "unroutable" else selection.skipped
+            self._counts.count_event("skipped", reason)
+            self._output.passed(record.topic)
+        else:
+            try:
+                await self._send(await self.selector.tasks(record, event, selection))
+            except (EventError, TooLargeError) as error:
+                detail = error.detail if isinstance(error, EventError) else str(error)
+                await self._dead_letter(record, "oversized", detail, event, outcome="undecodable")
+            else:
+                self._counts.count_event("sampled")
+
+    async def _send(self, tasks: Sequence[JudgeTask]) -> None:
+        # If size may matter, the largest task is sent first and alone: if it is refused, no task was sent, so
+        # the event becomes only a dead letter.
+        sized = sorted(tasks, key=texts_chars, reverse=True) if len(tasks) > 1 else tasks
+        careful = 1 if len(sized) == 1 or texts_chars(sized[0]) > SMALL_TASK_CHARS else 0
+        for task in sized[:careful]:
+            await self._output.task(task)
+        await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
+
+    async def _dead_letter(
+        self,
+        record: Record,
+        reason: DeadLetterReason,
+        detail: str,
+        event: QAEvent,
+        *,
+        outcome: Literal["undecodable", "unroutable"],
+    ) -> None:
+        await self._output.dead_letter(record, reason, detail, event_id=event.event_id)
+        self._counts.count_event(outcome, "" if outcome == reason else reason)
+
+    async def refuse(self, record: Record, error: DecodeError) -> None:
+        await self._output.dead_letter(record, error.reason, error.detail)
+        self._counts.count_event("undecodable", error.reason)
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        await self._output.dead_letter(record, "undecodable", surprise(error))
+        self._counts.count_event("undecodable", "internal_error")

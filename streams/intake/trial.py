@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.from_settings import json_reader, metric_routes, sampling_policy, trace_reader
-from streams.intake.reading.otlp.families import capture_hints
-from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.span import Span
-from streams.intake.reading.registry.unpacking import Unpacking
+from streams.intake.from_settings import metric_routes, sampling_policy
+from streams.intake.reader import EventReader, GroupReader, Headers, Reader, open_reader, without_registry
 from streams.intake.selector import Selector
+from streams.kafka.record import Record
 from streams.settings import Settings
 
-WHY_NONE: Final = {
-    "ours": "spans of a judgestream worker are not judged",
-    "no_model": "it has no model call",
-    "no_content": "the model's answer was not recorded",
-    "no_answer": "no model call has an answer text",
-}
-"""Why a trace becomes no event, as a message."""
 
-
-@dataclass(frozen=True, slots=True)
-class RawRecord:
-    """The fields of a record that reading needs."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    timestamp_ms: int | None = None
+def raw_record(
+    value: bytes | None,
+    key: bytes | None = None,
+    headers: Headers = (),
+    timestamp_ms: int | None = None,
+) -> Record:
+    """Return a record that is in no topic."""
+    seconds = None if timestamp_ms is None else timestamp_ms / 1000
+    return Record("", 0, 0, seconds, key, value, tuple(headers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,77 +52,69 @@ def looks_like_otlp(value: bytes) -> bool:
     return value[:1] == b"\n" and start[:1] not in {b"[", b"{", b'"'}
 
 
-async def unpack(
-    records: Sequence[RawRecord], unpacking: Unpacking | None
-) -> tuple[list[RawRecord], list[Outcome]]:
+async def unpack(records: Sequence[Record], reader: Reader) -> tuple[list[Record], list[Outcome]]:
     """Decode records by their schemas; also return the outcomes of those that do not match theirs.
 
     Raises:
-        RegistryDownError: The registry does not answer.
+        ReaderDownError: The registry does not answer.
     """
-    if unpacking is None:
+    if not isinstance(reader, EventReader):
         return list(records), []
     found, unread = [], []
     for record in records:
         try:
-            found.append(replace(record, value=await unpacking.json(record.value, record.headers)))
+            found.append(replace(record, value=await reader.unpack(record.value, record.headers)))
         except DecodeError as error:
             unread.append(Outcome(_before(record.value), problem=error.detail))
     return found, unread
 
 
 class Trial:
-    """Reads records as a worker with these settings does; `otlp` overrides their format.
+    """Reads unpacked records as a worker with these settings does; `format_` overrides their format.
 
     Raises:
         SettingsError: The mapping is invalid.
     """
 
-    def __init__(self, settings: Settings, *, otlp: bool | None = None) -> None:
-        ingest = settings.ingest
-        self.otlp = ingest.format == "otlp" if otlp is None else otlp
-        self._json = None if self.otlp else json_reader(ingest)
-        self._reader = trace_reader(ingest) if self.otlp else None
+    def __init__(self, settings: Settings, *, format_: str | None = None) -> None:
+        self._reader = open_reader(without_registry(settings), {}, format_=format_)
         self._selector = Selector(sampling_policy(settings.sampling), metric_routes(settings), {})
 
-    def outcomes(self, records: Iterable[RawRecord]) -> Iterator[Outcome]:
-        """Yield the outcomes of records, in the order of the topic; traces are joined over all."""
-        if self._reader is not None:
-            yield from self._traces(self._reader, records)
-            return
-        assert self._json is not None  # noqa: S101 - set if there is no reader
+    def outcomes(self, records: Iterable[Record]) -> Iterator[Outcome]:
+        """Yield the outcomes of records, in the order of the topic; groups are joined over all."""
+        if isinstance(self._reader, GroupReader):
+            yield from self._groups(self._reader, records)
+        elif isinstance(self._reader, EventReader):
+            yield from self._events(self._reader, records)
+
+    def _events(self, reader: EventReader, records: Iterable[Record]) -> Iterator[Outcome]:
         for record in records:
             before = _before(record.value)
             try:
-                event = self._json.decode(record.value, record.headers, record.timestamp_ms)
+                event = reader.decode(record.value, record.headers, record.timestamp_ms)
             except DecodeError as error:
                 yield Outcome(before, problem=error.detail)
             else:
                 yield self._sampled(before, event, record.key)
 
-    def _traces(self, reader: OtlpReader, records: Iterable[RawRecord]) -> Iterator[Outcome]:
-        traces: dict[str, list[Span]] = {}
+    def _groups(self, reader: GroupReader[Any], records: Iterable[Record]) -> Iterator[Outcome]:
+        groups: dict[str, list[Any]] = {}
         for record in records:
             try:
-                for trace_id, spans in reader.spans(record.value).items():
-                    traces.setdefault(trace_id, []).extend(spans)
+                for group, parts in reader.parts(record.value).items():
+                    groups.setdefault(group, []).extend(parts)
             except DecodeError as error:
                 yield Outcome(None, problem=error.detail)
-        for trace_id, spans in traces.items():
+        for group, parts in groups.items():
             try:
-                reading = reader.read(spans)
+                reading = reader.read(parts)
             except DecodeError as error:
-                yield Outcome(trace_id, problem=error.detail)
+                yield Outcome(group, problem=error.detail)
                 continue
             if reading.why_none is not None:
-                hints = capture_hints(reading.silent) if reading.why_none == "no_content" else {}
-                yield Outcome(
-                    trace_id,
-                    problem=f"{reading.why_none}: {WHY_NONE[reading.why_none]}",
-                    hints=tuple(f"{family}: {hint}" for family, hint in hints.items()),
-                )
+                yield Outcome(group, problem=f"{reading.why_none}: {reading.problem}", hints=reading.hints)
             for event in reading.events:
-                yield self._sampled(trace_id, event, None)
+                yield self._sampled(group, event, None)
 
     def _sampled(self, before: Any, event: QAEvent, key: bytes | None) -> Outcome:
         selection = self._selector.select(event, key)

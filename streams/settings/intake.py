@@ -85,8 +85,9 @@ class RegistrySettings(Section):
 class IngestSettings(Section):
     """How records are read."""
 
-    format: Literal["json", "otlp"] = "json"
-    """json: one JSON event per record; otlp: traces as an OpenTelemetry Collector writes them to Kafka."""
+    format: Annotated[str, StringConstraints(min_length=1)] = "json"
+    """json: one JSON event per record; otlp: traces as an OpenTelemetry Collector writes them to Kafka; or
+    the name of a reader of another package."""
     otlp: OtlpSettings = Field(default_factory=OtlpSettings)
     registry: RegistrySettings | None = None
     """Schema registry for records in Confluent's wire format (Avro, JSON, Protobuf)."""

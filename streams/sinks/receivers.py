@@ -21,8 +21,8 @@ import orjson
 from pydantic import Field
 
 from schemas import Failed
+from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import TooLargeError
-from streams.intake.reading.otlp.families import RESULT_ID
 from streams.settings import SinkSettings, WebSinkSettings
 from streams.settings.outputs import SinkSecret
 from streams.sinks.base import Answer, Evaluation, ItemT, Opening, Sink, WebSink, refuse_all
@@ -160,7 +160,7 @@ def _holds(answer: Any, result_id: str) -> bool:
     if not isinstance(answer, dict):
         return False
     about = answer.get("metadata")
-    if isinstance(about, dict) and about.get(RESULT_ID) == result_id:
+    if isinstance(about, dict) and about.get(RESULT_ATTRIBUTE) == result_id:
         return True
     return any(_holds(answer.get(name), result_id) for name in ("trace", "trace_info", "info", "assessments"))
 

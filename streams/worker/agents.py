@@ -14,22 +14,18 @@ import structlog
 
 from schemas import Alert
 from streams.errors import SettingsError
-from streams.intake.agent import Intake
 from streams.intake.from_settings import (
-    joining_bounds,
-    json_reader,
+    conversation_bounds,
     metric_routes,
-    open_registry,
     reading_policy,
     sampling_policy,
-    trace_reader,
 )
 from streams.intake.joining.conversations import ConversationIntake
 from streams.intake.joining.gathering import Joining
-from streams.intake.joining.traces import TraceIntake
-from streams.intake.pushdown import PushDown, TracePushDown, TraceSampler, push_down
-from streams.intake.reading.beside import read_beside
-from streams.intake.selector import Selector
+from streams.intake.joining.groups import GroupIntake
+from streams.intake.joining.join import Bounds
+from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
+from streams.intake.selector import Intake, Selector
 from streams.judging.agent import JudgeAgent
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
@@ -66,45 +62,43 @@ def add_agents(worker: Worker) -> None:
 def _add_intake(worker: Worker) -> None:
     """Add the agent that turns records into tasks."""
     settings, topic = worker.settings, worker.settings.topics.events
-    otlp = settings.ingest.format == "otlp"
-    ingest, bounds = json_reader(settings.ingest), joining_bounds(settings.ingest)
-    reading = reading_policy(settings)
-    registry = None if otlp else open_registry(settings.ingest.registry, worker.env)
-    if registry is not None:
-        worker.closing.append(registry.close)
-        worker.troubles.append(partial(_trouble, registry.client, "waiting for the schema registry: "))
-    read = partial(ingest.read, unpack=None if registry is None else registry.json, beside=read_beside)
-    joining = Joining(
-        counts=worker.metrics,
-        bounds=bounds,
-        past=TopicReader(settings.kafka),
-        polled=lambda topic, partition: (of := worker.consumer()) and of.polled(topic, partition),
-        is_member=lambda: (of := worker.consumer()) is not None and of.is_member,
-    )
+    reader, reading = open_reader(settings, worker.env), reading_policy(settings)
+    worker.closing.append(reader.close)
+    worker.troubles.append(partial(_trouble, reader, "waiting for the schema registry: "))
     policy, rate_factor = sampling_policy(settings.sampling), _rate_factor(worker)
 
     def intake(unit: Unit) -> Intake:
         selector = Selector(policy, metric_routes(settings, unit), worker.judged_by, rate_factor=rate_factor)
-        return Intake(read=read, selector=selector, output=worker.output, counts=worker.metrics)
+        if isinstance(reader, EventReader):
+            return Intake(selector=selector, output=worker.output, counts=worker.metrics, read=reader.read)
+        return Intake(selector=selector, output=worker.output, counts=worker.metrics)
 
-    events = intake("event")
-    part: Intake | TraceIntake | ConversationIntake = events
-    predicate: PushDown | TracePushDown | None = push_down(reading, ingest)
-    joins = bool(metric_routes(settings, "conversation"))
-    if otlp:
-        reader = trace_reader(settings.ingest)
-        part = TraceIntake(reader=reader, sampler=TraceSampler(reading), intake=events, joining=joining)
-        predicate = None if reading.keeps_all else TracePushDown(reading, reader)
-        joins = reader.unit == "trace"
+    def joining(bounds: Bounds) -> Joining:
+        return Joining(
+            counts=worker.metrics,
+            bounds=bounds,
+            past=TopicReader(settings.kafka),
+            polled=lambda topic, partition: (of := worker.consumer()) and of.polled(topic, partition),
+            is_member=lambda: (of := worker.consumer()) is not None and of.is_member,
+        )
+
+    events, whole = intake("event"), intake("conversation")
+    part: Intake | GroupIntake[Any] | ConversationIntake = events
+    bounds = conversation_bounds(settings.ingest) if whole.selector.routes else None
+    if isinstance(reader, GroupReader):
+        bounds = reader.bounds
+        group_joining = joining(bounds or conversation_bounds(settings.ingest))
+        part = GroupIntake(reader=reader, sampler=GroupSampler(reading), intake=events, joining=group_joining)
         worker.before_finish.append(part.release)
-    elif joins:
-        part = ConversationIntake(read=read, events=events, whole=intake("conversation"), joining=joining)
+    elif bounds is not None:
+        part = ConversationIntake(events=events, whole=whole, joining=joining(bounds))
         worker.before_finish.append(part.release)
-    if joins:
+    if bounds is not None:
         # More than the limit on open groups, so that reading never waits for unread records of one.
         limit = BufferLimit(records=32 * bounds.groups, bytes=2 * bounds.size)
         worker.options.limits = {**worker.options.limits, topic: limit}
     worker.add(topic, "intake", part)
+    predicate = reader.push_down(reading)
     if predicate is not None:
         worker.options.predicates = {topic: predicate}
         skipped = predicate.skipped

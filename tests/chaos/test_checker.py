@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import LabelsCondition, SamplingPolicy
 from streams.intake.selector import EventCondition, Route, Selector
 from tests.chaos.checker import MetricRule, Policy, Record, Report, Written, check, expected, result_id
@@ -200,7 +200,7 @@ def test_the_rule_is_the_published_one(number: int, rate: float, style: float, f
         for name, rule in policy.metrics.items()
     }
     routes = [Route(name, conditions[name], rule.rate, rule.of_all) for name, rule in policy.metrics.items()]
-    decoded = Ingest(max_event_bytes=10_000).decode(value)
+    decoded = JsonReader(max_event_bytes=10_000).decode(value)
     found = Selector(SamplingPolicy(default_rate=rate), routes, {}).select(decoded, b"key")
     outcome, metrics = expected(value, policy)
     if found.skipped in {"filtered", "not_sampled"}:

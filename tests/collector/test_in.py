@@ -78,7 +78,7 @@ async def test_records_of_a_collector_are_judged_once(
     stage.changes["ingest.otlp"] = {"unit": unit}
     stage.changes["sampling.default_rate"] = 0.5
     sent = payloads(ending)
-    roots = sum(head.roots for one in sent for head in heads(one))
+    roots = sum(head.begun for one in sent for head in heads(one))
     policy = sampling_policy(stage.settings.sampling)
     expected = [one for one in events_of(sent, unit) if policy.decide_event(one, None).keep]
     exporter = to_kafka(stage, **more)

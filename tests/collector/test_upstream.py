@@ -93,7 +93,7 @@ async def test_weights_include_the_rate_of_a_collectors_sampler(
             await before.post(*(asked(one, "thinned", signal) for one in few), signal=signal)
             await past.post(*(asked(one, "whole", signal) for one in whole), signal=signal)
         # A stopped Collector has written everything.
-        came = {head.trace_id for one in await stage.read("events") for head in heads(one.value)}
+        came = {head.group for one in await stage.read("events") for head in heads(one.value)}
         if mode != "hash_seed":
             assert came & set(few) == {one for one in few if randomness(one) >= 1 - UPSTREAM}
         assert came >= set(whole)

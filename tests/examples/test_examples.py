@@ -12,7 +12,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from judge import Judge, Scored
-from streams.intake.trial import Outcome, RawRecord, Trial
+from streams.intake.trial import Outcome, Trial, raw_record
+from streams.kafka.record import Record
 from streams.settings import load_settings
 from tests.places import ROOT
 from tests.streams.cli.commands.judge_server import judge_server
@@ -23,13 +24,13 @@ EXAMPLES = ROOT / "examples"
 DEADLINE_SECONDS = 60.0
 
 
-async def _sent(servers: str) -> RawRecord:
+async def _sent(servers: str) -> Record:
     """The one record of the topic."""
     async with AIOKafkaConsumer(
         "qa.events", bootstrap_servers=servers, auto_offset_reset="earliest"
     ) as consumer:
         record = await asyncio.wait_for(consumer.getone(), DEADLINE_SECONDS)
-        return RawRecord(record.value, record.key, tuple(record.headers), record.timestamp)
+        return raw_record(record.value, record.key, tuple(record.headers), record.timestamp)
 
 
 async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, Outcome]:

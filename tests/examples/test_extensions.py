@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -101,3 +102,26 @@ def test_the_schema_for_editors_has_its_settings(with_extensions: Run, tmp_path:
     sink = schema["$defs"][section["$ref"].rpartition("/")[2]]["properties"]
     assert "acme_file" in sink["kind"]["enum"]
     assert {"prefix", "key_env", "key_file"} <= sink.keys()
+
+
+def map_records(run: Run, folder: Path, form: str) -> CompletedProcess[str]:
+    settings = {"ingest": {"format": form}, "metrics": {"relevance": {"when": {"has": ["answer"]}}}}
+    (folder / "settings.yaml").write_text(json.dumps(settings))
+    (folder / "records.txt").write_text("e1|How?|So.\ne2|How?\n")
+    command = ("map", "records.txt", "--config", "settings.yaml", "--json")
+    return run("-c", COMMAND, *command, cwd=folder)
+
+
+def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
+    done = map_records(with_extensions, tmp_path, "acme_pipe")
+    assert done.returncode == 0, done.stderr
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert (first["event"]["event_id"], first["event"]["answer"]) == ("e1", "So.")
+    assert (first["metrics"], first["kept"]) == (["relevance"], True)
+    assert second["problem"] == "value: must have three texts, got 2"
+
+
+def test_a_reader_that_is_missing_is_named(with_extensions: Run, tmp_path: Path) -> None:
+    done = map_records(with_extensions, tmp_path, "acme_pip")
+    assert done.returncode == 2
+    assert "ingest.format: acme_pip is not in judgestream.readers; did you mean acme_pipe?" in done.stderr

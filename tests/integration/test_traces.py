@@ -292,7 +292,7 @@ async def test_recorded_batches_of_a_collector_are_judged(
 def trace_key(value: bytes) -> bytes:
     """The key that the Collector gives a record: its trace id."""
     (head,) = heads(value)
-    return head.trace_id.encode()
+    return head.group.encode()
 
 
 async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None:

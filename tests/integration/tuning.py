@@ -13,7 +13,7 @@ from unittest import mock
 
 VARIABLE: Final = "TUNED_CONSTANTS"
 PATIENCE: Final = "streams.judging.endpoints.PATIENCE"
-GRACE: Final = "streams.intake.from_settings.GRACE_SECONDS"
+GRACE: Final = "streams.intake.reading.otlp.reader.GRACE_SECONDS"
 
 
 def tuned(values: Mapping[str, Any]) -> ExitStack:

@@ -34,9 +34,8 @@ from judge.text.redaction import KINDS, Masker, Redactor
 from judge.text.tags import Citing
 from judge.text.words import content_words, sentences, word_texts, words
 from streams.errors import DecodeError
-from streams.intake.randomness import random_value
-from streams.intake.reading import Ingest
-from streams.intake.reading.trace import trace_from_headers
+from streams.intake.randomness import random_value, trace_from_headers
+from streams.intake.reading.decode import JsonReader
 from streams.kafka.dead_letters import letter_forms
 from streams.settings.problems import describe
 from streams.store.views.evidence import items_of, pieces
@@ -52,7 +51,7 @@ _BY_PACK: Final[Mapping[str, Metric]] = {
 }
 _RE2: Final = CodeMetric("m", "regex", pattern="(a+)+b|x*y")
 _REDACTOR: Final = Redactor(KINDS)
-_INGEST: Final = Ingest(max_event_bytes=100_000_000)
+_INGEST: Final = JsonReader(max_event_bytes=100_000_000)
 _MASKER: Final = Masker(["secret-1", "another"])
 _LIBRARY: Final = metric_names()[len(BUILT_IN) :]
 _NAMED_PAGES: Final = Citing((("handbook.pdf", 1), ("page-1", 2)))

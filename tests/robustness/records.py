@@ -7,12 +7,12 @@ import json
 from typing import Final
 
 from streams.errors import DecodeError
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.registry.decoding import AvroSchema
 
-_MAPPED: Final = Ingest(
+_MAPPED: Final = JsonReader(
     max_event_bytes=100_000_000,
     mapping={
         "event_id": "id",
@@ -34,7 +34,7 @@ def traced(**attributes: str) -> None:
     span = {"traceId": "1" * 32, "spanId": "1" * 16, "attributes": told}
     request = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
     with contextlib.suppress(DecodeError):
-        for spans in _OTLP.spans(request).values():
+        for spans in _OTLP.parts(request).values():
             _OTLP.read(spans)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import orjson
+from google.protobuf import descriptor_pb2
 from pydantic import ValidationError
 
 from judge.endpoints.payloads import NoCompletionError, read_completion
@@ -21,7 +22,7 @@ from judge.text.plain_yaml import PlainYamlError, read_yaml
 from judge.text.redaction import KINDS, Redactor
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.decoding import AvroSchema, ProtobufSchema
 from streams.intake.reading.registry.wire_form import wire_form
@@ -34,8 +35,8 @@ from tests.judge.tasks import make_task
 from tests.streams.kafka.logs import batch, signed, taken
 
 SEEDS: Final = Path(__file__).parent / "seeds"
-_INGEST: Final = Ingest(max_event_bytes=1_000_000)
-_MAPPED: Final = Ingest(
+_INGEST: Final = JsonReader(max_event_bytes=1_000_000)
+_MAPPED: Final = JsonReader(
     max_event_bytes=1_000_000,
     mapping={"event_id": "id", "question": "q[0].text", "answer": "join(' ', a)", "labels.app": "meta.app"},
 )
@@ -58,8 +59,24 @@ _AVRO: Final = (
         '{"type": "bytes", "logicalType": "decimal", "precision": 9}}}'
     ),
 )
+_FIELD: Final = descriptor_pb2.FieldDescriptorProto
 _PROTOBUF: Final = ProtobufSchema(
-    'syntax = "proto3"; message E { string answer = 1; repeated E inner = 2; map<string, double> n = 3; }'
+    (
+        descriptor_pb2.FileDescriptorProto(
+            name="e.proto",
+            syntax="proto3",
+            message_type=[
+                descriptor_pb2.DescriptorProto(
+                    name="E",
+                    field=[
+                        _FIELD(name="answer", number=1, label=1, type=_FIELD.TYPE_STRING),
+                        _FIELD(name="inner", number=2, label=3, type=_FIELD.TYPE_MESSAGE, type_name=".E"),
+                        _FIELD(name="n", number=3, label=3, type=_FIELD.TYPE_DOUBLE),
+                    ],
+                )
+            ],
+        ).SerializeToString(),
+    )
 )
 _NOW: Final = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -152,8 +169,8 @@ def _otlp(data: bytes) -> None:
     """An OTLP request in either encoding."""
     for reader in (_TRACES, _SPANS):
         with contextlib.suppress(DecodeError):
-            heads = {head.trace_id for head in reader.heads(data)}
-            traces = reader.spans(data)
+            heads = {head.group for head in reader.heads(data)}
+            traces = reader.parts(data)
             assert set(traces) <= heads
             for spans in traces.values():
                 for event in reader.read(spans).events:

@@ -19,7 +19,8 @@ from streams.cli.session import BROKERS, Session, field_names, opened, session
 
 if TYPE_CHECKING:
     from streams.batch.sources import Format
-    from streams.intake.trial import Outcome, RawRecord
+    from streams.intake.trial import Outcome
+    from streams.kafka.record import Record
     from streams.settings import Settings
 
 DEFAULT_RECORDS = 10
@@ -80,10 +81,12 @@ def map_(
         return looks_like_otlp(first) if config is None else settings.ingest.format == "otlp"
 
     unread: list[Outcome] = []
+    as_table = False
     if file is not None:
         content = _content(file)
         form = format_of(file, _TABLES.get(format_ or ""))
-        otlp = form not in _TABLES and is_otlp(content)
+        as_table = form in _TABLES
+        otlp = not as_table and is_otlp(content)
         records = _otlp_requests(content) if otlp else _rows(file, content, form, names, settings)
     else:
         records, unread = call.run(lambda _: _newest(call, str(topic), number or DEFAULT_RECORDS))
@@ -92,7 +95,8 @@ def map_(
     found = names_of(records[0].value or b"") if records and not otlp else ()
     mapping = dict(settings.ingest.mapping) | expressions(names, found)
     settings = settings.model_copy(update={"ingest": settings.ingest.model_copy(update={"mapping": mapping})})
-    outcomes = [*Trial(settings, otlp=otlp).outcomes(records[:limit]), *unread]
+    read_as = "otlp" if otlp else "json" if format_ or as_table else None
+    outcomes = [*Trial(settings, format_=read_as).outcomes(records[:limit]), *unread]
     if otlp:
         _show_traces(outcomes, as_json=as_json)
     else:
@@ -117,63 +121,61 @@ def _content(file: Path) -> bytes:
     return content
 
 
-def _otlp_requests(content: bytes) -> list[RawRecord]:
+def _otlp_requests(content: bytes) -> list[Record]:
     """Split a file into requests: the whole file, or one per line as the Collector's file exporter writes."""
-    from streams.intake.trial import RawRecord
+    from streams.intake.trial import raw_record
 
     if content.lstrip()[:1] == b"{":
         try:
             json.loads(content)
         except ValueError:
-            return [RawRecord(line) for line in content.splitlines() if line.strip()]
-    return [RawRecord(content)]
+            return [raw_record(line) for line in content.splitlines() if line.strip()]
+    return [raw_record(content)]
 
 
 def _rows(
     file: Path, content: bytes, form: Format, names: Mapping[str, str], settings: Settings
-) -> list[RawRecord]:
+) -> list[Record]:
     from streams.batch.sources import read_lines
-    from streams.intake.trial import RawRecord
+    from streams.intake.trial import raw_record
 
     if form in _TABLES:
         lines = read_lines(BytesIO(content), form, str(file), None if settings.ingest.mapping else names)
         # As `judge` does, a row without an id gets that of its line.
         rows = ((line.number, json.loads(line.value or json.dumps(line.problem))) for line in lines)
         values = [{"event_id": f"line-{n}"} | row if isinstance(row, dict) else row for n, row in rows]
-        return [RawRecord(json.dumps(value).encode()) for value in values]
+        return [raw_record(json.dumps(value).encode()) for value in values]
     if content.lstrip()[:1] == b"[":
         try:
-            return [RawRecord(json.dumps(item).encode()) for item in json.loads(content)]
+            return [raw_record(json.dumps(item).encode()) for item in json.loads(content)]
         except ValueError as error:
             raise BadUsageError(
                 f"the file starts like a JSON array but is invalid, {error}; correct it"
             ) from error
-    return [RawRecord(line) for line in content.splitlines() if line.strip()]
+    return [raw_record(line) for line in content.splitlines() if line.strip()]
 
 
-async def _newest(call: Session, topic: str, number: int) -> tuple[list[RawRecord], list[Outcome]]:
+async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record], list[Outcome]]:
     """Read the newest records of a topic, at most `number`, spread over its partitions.
 
     Records in a wire format are decoded with their schemas if the settings name a registry.
     """
-    from streams.intake.from_settings import open_registry
-    from streams.intake.reading.registry.client import RegistryDownError
-    from streams.intake.trial import RawRecord, unpack
+    from streams.errors import ReaderDownError
+    from streams.intake.reader import open_reader
+    from streams.intake.trial import unpack
     from streams.kafka.topics.grants import tail_grants
 
     reader = call.reader(tail_grants(topic))
     found = await reader.newest(topic, number, seconds=READ_SECONDS)
     if not found and topic not in (known := await reader.topics()):
         raise call.no_topic(topic, known)
-    records = [RawRecord(one.value, one.key, one.headers, one.timestamp_ms) for one in found]
-    unpacking = open_registry(call.settings.ingest.registry, os.environ, patient=False)
+    events = open_reader(call.settings, os.environ, patient=False)
     try:
-        return await unpack(records, unpacking)
-    except RegistryDownError as error:
+        return await unpack(found, events)
+    except ReaderDownError as error:
         raise CommandError(f"schema registry: {error}; check ingest.registry") from error
     finally:
-        if unpacking is not None:
-            await unpacking.close()
+        await events.close()
 
 
 def _show_traces(outcomes: Iterable[Outcome], *, as_json: bool) -> None:

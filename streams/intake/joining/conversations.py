@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from schemas import ChatMessage, QAEvent
 from schemas.event import MAX_MESSAGES
 from streams.errors import DecodeError
-from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Gathering, Joining, Kind
+from streams.intake.selector import Intake
 from streams.kafka.record import Record
 
 
 class ConversationIntake:
     """Decides the outcome of events that belong to conversations."""
 
-    def __init__(
-        self,
-        *,
-        read: Callable[[Any], Awaitable[QAEvent]],
-        events: Intake,
-        whole: Intake,
-        joining: Joining,
-    ) -> None:
-        self._read = read
+    def __init__(self, *, events: Intake, whole: Intake, joining: Joining) -> None:
         self._policy = events.selector.policy
         self._events = events
         self._whole = whole
@@ -46,7 +38,7 @@ class ConversationIntake:
             SettingsError: The topic's records are not keyed by conversation.
         """
         try:
-            event = await self._read(record)
+            event = await self._events.read(record)
         except DecodeError as error:
             await self._events.refuse(record, error)
             return
@@ -68,7 +60,7 @@ class ConversationIntake:
         await self._whole.take(record, joined(events), in_conversation=True)
 
     async def _kept(self, record: Any) -> dict[str, list[QAEvent]]:
-        event = await self._read(record)
+        event = await self._events.read(record)
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             return {}
         return {event.conversation_id: [event]}

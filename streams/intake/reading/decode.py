@@ -1,29 +1,28 @@
-"""Decode the event of a record from its value, headers and timestamp."""
+"""Read the event in a JSON record from its value, headers and timestamp."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
 from schemas import QAEvent
-from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.reading.envelope import Headers, Opened, bounded, open_record, parts_of
-from streams.intake.reading.mapping import Mapper
-from streams.intake.reading.trace import (
-    is_plausible,
-    normal_id,
-    normal_tracestate,
-    trace_from_headers,
-)
-from streams.kafka.record import Record, moment
-from streams.settings.problems import describe, explain
+from streams.intake.randomness import normal_id, normal_tracestate, trace_from_headers
+from streams.intake.reader import EventReader, Headers, is_plausible
+from streams.intake.reading.envelope import Opened, bounded, open_record, parts_of
+from streams.intake.reading.mapping import Mapper, event_of, normal_labels
+from streams.intake.reading.pushdown import PushDown
+from streams.intake.sampling import SamplingPolicy
+from streams.kafka.record import moment
+from streams.settings import Settings
+from streams.settings.problems import describe
 
-MAX_DETAIL_CHARS = 1_000
-MAX_DETAIL_PROBLEMS = 5
+if TYPE_CHECKING:
+    from streams.intake.reading.registry.unpacking import Unpacking
+
 PROBABILITY_HEADER = "sampling-probability"
 """Record header with the producer's sampling probability; it takes precedence over the body's field."""
 
@@ -33,16 +32,8 @@ _NORMAL = {"trace_id": normal_id, "span_id": normal_id, "tracestate": normal_tra
 _DATETIME = TypeAdapter(datetime)
 
 
-Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
-"""Decodes a value to JSON by its registry schema."""
-
-
-Beside = Callable[..., Awaitable[Any]]
-"""Call a function with a size and arguments: `streams.intake.reading.beside.read_beside`."""
-
-
-class Ingest:
-    """Reads records by the section `ingest` of the settings.
+class JsonReader(EventReader):
+    """Reads records of JSON, or with schemas in a registry.
 
     Steps: size; an empty value; Confluent's wire header; JSON; CloudEvents (binary mode by the header
     `ce_specversion`; structured mode by content type or by its required attributes); `ingest.mapping`;
@@ -60,50 +51,68 @@ class Ingest:
     Args:
         max_event_bytes: Larger values are refused.
         mapping: `ingest.mapping`; empty if records have the fields of an event.
+        unpacking: Decodes records by their schemas; None without a registry.
 
     Raises:
         SettingsError: The mapping is invalid.
     """
 
-    def __init__(self, *, max_event_bytes: int, mapping: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_event_bytes: int,
+        mapping: Mapping[str, str] | None = None,
+        unpacking: Unpacking | None = None,
+    ) -> None:
         self.max_event_bytes = max_event_bytes
         self._mapper = Mapper(mapping) if mapping else None
+        self.is_plain = self._mapper is None
+        self._unpacking = unpacking
+
+    @classmethod
+    def of(cls, settings: Settings, env: Mapping[str, str], *, patient: bool = True) -> Self:
+        ingest, unpacking = settings.ingest, None
+        if ingest.registry is not None:
+            from streams.intake.reading.registry.unpacking import open_registry  # noqa: PLC0415 - an extra
+
+            unpacking = open_registry(ingest.registry, env, patient=patient)
+        return cls(
+            max_event_bytes=ingest.max_event_bytes,
+            mapping=None if ingest.format == "otlp" else ingest.mapping,  # over traces
+            unpacking=unpacking,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_unpacking": None}  # a child process decodes JSON alone
 
     @property
-    def maps(self) -> bool:
-        return self._mapper is not None
+    def trouble(self) -> str | None:
+        return None if self._unpacking is None else self._unpacking.client.trouble
 
-    async def read(
-        self, record: Record, unpack: Unpack | None = None, beside: Beside | None = None
-    ) -> QAEvent:
-        """Decode the event of a record, by its schema if there is a registry.
+    def push_down(self, policy: SamplingPolicy) -> PushDown | None:
+        # Earlier sampling needs the whole event, because its probability may be in the body.
+        if policy.keeps_all or policy.upstream != "ignore":
+            return None
+        return PushDown(policy, self)
 
-        With `beside`, records of many parts are read in a child process.
+    async def check(self) -> str | None:
+        if self._unpacking is None:
+            return None
+        return f"supports {', '.join(await self._unpacking.client.kinds())}"
 
-        Raises:
-            DecodeError: The record is not an event.
-        """
-        value = record.value
-        if unpack is not None and (value is None or len(value) <= self.max_event_bytes):
-            value = await unpack(value, record.headers)
-        milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
-        size = 0 if value is not None and len(value) > self.max_event_bytes else parts_of(value)
-        if beside is None:
-            return self.decode(value, record.headers, milliseconds)
-        event: QAEvent = await beside(size, self.decode, value, record.headers, milliseconds)
-        return event
+    async def close(self) -> None:
+        if self._unpacking is not None:
+            await self._unpacking.close()
+
+    def parts(self, value: bytes | None) -> int:
+        return parts_of(value)
+
+    async def unpack(self, value: bytes | None, headers: Headers) -> bytes | None:
+        return value if self._unpacking is None else await self._unpacking.json(value, headers)
 
     def decode(
         self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
     ) -> QAEvent:
-        """Decode the event of a record.
-
-        Args:
-            timestamp_ms: The record's timestamp in Unix milliseconds; None or negative for none.
-
-        Raises:
-            DecodeError: The record is not an event; no bytes raise another exception.
-        """
         headers = headers or ()
         found = bounded(value, self.max_event_bytes, send="an event as JSON", remedy="send fewer pages")
         opened = open_record(found, headers)
@@ -120,47 +129,7 @@ class Ingest:
         if stated is not None:
             fields["sampling_probability"] = stated
         fields["occurred_at"] = _occurred_at(fields.get("occurred_at"), opened, timestamp_ms)
-        try:
-            return QAEvent.model_validate(fields)
-        except ValidationError as error:
-            raise DecodeError("undecodable", problem_detail(error)) from None
-
-
-def normal_label(value: str) -> str:
-    """Truncate a label's value to its limit; the event is kept."""
-    return value if len(value) <= MAX_LABEL_VALUE_CHARS else value[:MAX_LABEL_VALUE_CHARS]
-
-
-def normal_labels(raw: object) -> dict[str, str]:
-    """Convert the value of an event's `labels`: numbers and booleans to texts; nulls are omitted.
-
-    Raises:
-        DecodeError: It is not a mapping, or a label's value is a list or mapping.
-    """
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise DecodeError(
-            "undecodable",
-            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer",
-        )
-    labels: dict[str, str] = {}
-    for name, value in raw.items():
-        if value is None:
-            continue
-        if isinstance(value, str):
-            labels[name] = normal_label(value)
-        elif isinstance(value, bool):
-            labels[name] = "true" if value else "false"
-        elif isinstance(value, int | float):
-            labels[name] = normal_label(str(value))
-        else:
-            raise DecodeError(
-                "undecodable",
-                f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
-                "correct the producer or map one value by ingest.mapping",
-            )
-    return labels
+        return event_of(fields)
 
 
 def _header(headers: Headers, wanted: str) -> float | None:
@@ -212,11 +181,3 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return at.astimezone(UTC) if is_plausible(at, recorded) else recorded
-
-
-def problem_detail(error: ValidationError) -> str:
-    """Format the validation problems, truncated to the limits of a dead letter."""
-    lines = explain(error, QAEvent)
-    more = len(lines) - MAX_DETAIL_PROBLEMS
-    text = "\n".join(lines[:MAX_DETAIL_PROBLEMS]) + (f"\nand {more} more" if more > 0 else "")
-    return text[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()

@@ -20,7 +20,7 @@ from schemas import JudgeTask, QAEvent, Scored, Usage
 from streams.batch.engine import Batch, Checks, Limits, outage
 from streams.batch.files import FileWork
 from streams.batch.sources import InvalidLine, Line
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
 from streams.judging.endpoints import metric_judges, open_stack
@@ -141,7 +141,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
         judges = metric_judges(stack, metrics, {})
 
         async def judged(*done: str) -> list[Scored]:
-            ingest = Ingest(max_event_bytes=1_000_000)
+            ingest = JsonReader(max_event_bytes=1_000_000)
             single, whole = (
                 Selector(SamplingPolicy(), [Route(name)], metrics) for name in ("single", "whole")
             )

@@ -9,6 +9,7 @@ from typing import Any
 from schemas import JudgeTask
 from streams.batch.selection import Passage, Selection
 from streams.intake.from_settings import sampling_policy
+from streams.intake.reader import open_reader
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
 from streams.settings import Settings
@@ -31,7 +32,9 @@ async def selected(
         for record in records:
             yield record
 
-    selection = Selection(settings, build_metrics(settings), "replay-1", **options)
+    selection = Selection(
+        settings, build_metrics(settings), "replay-1", reader=open_reader(settings, {}), **options
+    )
     tally = Passage()
     inside = lambda record: first <= record.offset < end  # noqa: E731 - shorter than a function
     return [task async for task in selection.tasks(given(), tally, inside)], tally

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streams.batch.files import read_event
 from streams.batch.sources import Format, InvalidLine, Line, format_of, misspelt, names_of, read_lines
 from streams.errors import SettingsError
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 
 ROW = {"event_id": "1", "question": "Where?", "answer": "In Paris."}
 
@@ -129,7 +129,7 @@ def test_a_row_with_too_many_cells_is_invalid() -> None:
     """A row with more cells than the header is invalid; the other rows are read."""
     data = b"event_id,question,answer\n1,q,Yes, but,no\n\n2,q,a,,\n"
     first, second = read_lines(io.BytesIO(data), "csv", "f")
-    bad = read_event(first, Ingest(max_event_bytes=1_000))
+    bad = read_event(first, JsonReader(max_event_bytes=1_000))
     assert isinstance(bad, InvalidLine)
     assert bad.problem == "cells: must be at most 3, got 5; quote texts with ','"
     assert (second.number, json.loads(second.value)["answer"]) == (4, "a")
@@ -162,7 +162,7 @@ def test_a_misspelt_field_is_named() -> None:
 
 def test_an_event_without_an_id_has_its_lines_number() -> None:
     """An event without an id gets its line number as id; other faults are invalid lines."""
-    ingest = Ingest(max_event_bytes=1_000)
+    ingest = JsonReader(max_event_bytes=1_000)
     event = read_event(Line(7, b'{"question": "q", "answer": "a"}'), ingest)
     assert not isinstance(event, InvalidLine)
     assert event.event_id == "line-7"
@@ -179,7 +179,7 @@ def test_an_event_without_an_id_has_its_lines_number() -> None:
 @given(st.binary(max_size=200), st.sampled_from(["jsonl", "json", "csv"]))
 def test_no_bytes_break_the_reader(data: bytes, form: Format) -> None:
     """Any bytes give lines or a SettingsError, and each line an event or its problem."""
-    ingest = Ingest(max_event_bytes=1_000)
+    ingest = JsonReader(max_event_bytes=1_000)
     try:
         for line in read_lines(io.BytesIO(data), form, "f"):
             read_event(line, ingest)

@@ -13,7 +13,8 @@ from aiokafka import AIOKafkaProducer
 
 from streams.cli import preview as asking
 from streams.cli.preview import Day, ask_day, estimate
-from streams.intake.trial import RawRecord
+from streams.intake.trial import raw_record
+from streams.kafka.record import Record
 from streams.settings import Settings, load_settings
 from tests.threaded_broker import broker_in_thread
 
@@ -35,8 +36,8 @@ def settings(**sections: object) -> Settings:
     return Settings.model_validate({"judge": JUDGE, "metrics": {"coverage": {"rate": 0.5}}, **sections})
 
 
-def record(**fields: object) -> RawRecord:
-    return RawRecord(json.dumps(EVENT | fields).encode())
+def record(**fields: object) -> Record:
+    return raw_record(json.dumps(EVENT | fields).encode())
 
 
 def test_rates_and_conditions_count() -> None:
@@ -48,7 +49,7 @@ def test_rates_and_conditions_count() -> None:
     """
     sampling = {"default_rate": 0.1, "rules": [{"name": "gold", "when": {"tier": "gold"}, "rate": 1}]}
     gold = record(labels={"tier": "gold"})
-    day = estimate(settings(sampling=sampling), 1000, [gold, gold, record(), RawRecord(b"nothing")])
+    day = estimate(settings(sampling=sampling), 1000, [gold, gold, record(), raw_record(b"nothing")])
     assert day.calls == pytest.approx(262.5)
     replies = round(262.5 * 400)
     assert day.usd == pytest.approx((round(day.input_tokens) * 10 + replies * 100) / 1e6)

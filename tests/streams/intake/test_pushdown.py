@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from schemas.base import SamplingKey
 from streams.errors import DecodeError
-from streams.intake.pushdown import PushDown, push_down
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
+from streams.intake.reading.pushdown import PushDown
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy, SkipReason
 from streams.kafka.record import Record
 from tests.streams.records import make_record
 
-INGEST = Ingest(max_event_bytes=1_000)
-MAPPED = Ingest(
+INGEST = JsonReader(max_event_bytes=1_000)
+MAPPED = JsonReader(
     max_event_bytes=1_000,
     mapping={"event_id": "id", "question": "q", "answer": "a", "labels.tenant": "who.tenant"},
 )
@@ -55,7 +55,7 @@ def traceparent(trace_id: str) -> tuple[str, bytes]:
 
 
 def full_path(
-    policy: SamplingPolicy, ingest: Ingest, record: Record
+    policy: SamplingPolicy, ingest: JsonReader, record: Record
 ) -> tuple[bool, SkipReason | None] | None:
     """Decode and decide; return None for a record that is not an event."""
     try:
@@ -75,9 +75,9 @@ def pushed(predicate: PushDown, record: Record) -> tuple[bool, SkipReason | None
 
 
 def test_nothing_to_decide_needs_no_predicate() -> None:
-    assert push_down(SamplingPolicy(), INGEST) is None
-    assert push_down(SamplingPolicy(rules=[GOLD]), INGEST) is None
-    assert push_down(SamplingPolicy(default_rate=0.5), INGEST) is not None
+    assert INGEST.push_down(SamplingPolicy()) is None
+    assert INGEST.push_down(SamplingPolicy(rules=[GOLD])) is None
+    assert INGEST.push_down(SamplingPolicy(default_rate=0.5)) is not None
 
 
 def test_the_key_alone_decides_without_the_body() -> None:
@@ -202,7 +202,7 @@ def test_envelopes_and_mappings_go_the_exact_way() -> None:
 
 
 def test_a_mapped_lone_surrogate_is_delivered() -> None:
-    ingest = Ingest(max_event_bytes=1_000, mapping={"event_id": '`"\\ud800"`'})
+    ingest = JsonReader(max_event_bytes=1_000, mapping={"event_id": '`"\\ud800"`'})
     assert PushDown(SamplingPolicy(default_rate=0), ingest)(make_record(body()))
 
 

@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from judge.metrics.coverage import Coverage
 from schemas import QAEvent
-from streams.intake.agent import Intake
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.selector import Route, Selector
+from streams.intake.selector import Intake, Route, Selector
 from streams.judging.budget import Budget, BudgetLimits
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_conversations import PassingOutbox

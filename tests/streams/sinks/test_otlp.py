@@ -132,5 +132,5 @@ def test_without_a_call_there_is_the_judging_alone(result: AnyResult) -> None:
 def test_our_own_spans_are_not_judged() -> None:
     """The reader skips judgestream's own spans."""
     reader = OtlpReader(unit="trace", max_event_bytes=100_000)
-    (trace,) = reader.spans(trace_request([Evaluation.of(asked())], version="1")).values()
+    (trace,) = reader.parts(trace_request([Evaluation.of(asked())], version="1")).values()
     assert reader.read(trace).why_none == "ours"

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
-
-from pydantic import ValidationError
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, Self
 
 from schemas import QAEvent
+from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import DecodeError
-from streams.intake.reading.decode import normal_labels, problem_detail
+from streams.intake.from_settings import joining_bounds
+from streams.intake.joining.join import Bounds
+from streams.intake.randomness import normal_tracestate
+from streams.intake.reader import GroupReader, Reading
 from streams.intake.reading.envelope import bounded
-from streams.intake.reading.mapping import Mapper
+from streams.intake.reading.mapping import Mapper, event_of, normal_labels
 from streams.intake.reading.otlp import request
 from streams.intake.reading.otlp.event import event_fields
-from streams.intake.reading.otlp.span import EVENT_PARTS, Head, Keep, Span
+from streams.intake.reading.otlp.families import capture_hints
+from streams.intake.reading.otlp.span import EVENT_PARTS, Keep, Span
 from streams.intake.reading.otlp.step import Step
-from streams.intake.reading.otlp.trace import NoAnswer, Trace, normalised
-from streams.intake.reading.trace import normal_tracestate
+from streams.intake.reading.otlp.trace import WHY_NO_ANSWER, Trace, normalised
+from streams.intake.sampling import Head
+from streams.settings import Settings
 
+GRACE_SECONDS: Final = 5.0
+"""Time from a trace's root span until the trace is closed."""
+IDLE_SECONDS: Final = 60.0
 _SPAN_PARTS: Final = 8
 _LONG_CHARS: Final = 1_000
 """From this length on an attribute is searched for JSON."""
@@ -27,48 +33,50 @@ Unit = Literal["trace", "span"]
 """trace: one event for each trace, whose spans are joined; span: one event for each model call, no join."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The events of a trace, or of its part in one record; at most one for unit trace."""
-
-    events: tuple[QAEvent, ...] = ()
-    why_none: NoAnswer | None = None
-    silent: tuple[str, ...] = ()
-    """Families whose model calls have no recorded content."""
-
-
-def parts_of(spans: Iterable[Span]) -> int:
-    """Count the parts of a joined trace, as `beside.parts_of` counts those of a record."""
-    parts = 0
-    for span in spans:
-        parts += _SPAN_PARTS + len(span.attributes) + EVENT_PARTS * len(span.events)
-        for value in span.attributes.values():
-            if isinstance(value, str) and len(value) > _LONG_CHARS:
-                parts += value.count(",") + value.count("[") + value.count("{")
-    return parts
-
-
-class OtlpReader:
-    """Reads OTLP requests as the section `ingest` of the settings says.
+class OtlpReader(GroupReader[Span]):
+    """Reads OTLP requests of spans and log records.
 
     Args:
         unit: One event for each trace or each model call.
         max_event_bytes: Larger records are refused.
-        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); `qa` finds the other fields.
+        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); `event` finds other fields.
+        bounds: When traces are closed; None with unit span.
 
     Raises:
         SettingsError: The mapping is invalid.
     """
 
-    def __init__(self, *, unit: Unit, max_event_bytes: int, mapping: Mapping[str, str] | None = None) -> None:
-        self.unit: Unit = unit
+    noun = "trace"
+
+    def __init__(
+        self,
+        *,
+        unit: Unit,
+        max_event_bytes: int,
+        mapping: Mapping[str, str] | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self.bounds = bounds
+        self._unit = unit
         self._max_event_bytes = max_event_bytes
         self._mapper = Mapper(mapping) if mapping else None
+
+    @classmethod
+    def of(cls, settings: Settings, env: Mapping[str, str], *, patient: bool = True) -> Self:
+        del env, patient
+        ingest, unit = settings.ingest, settings.ingest.otlp.unit
+        bounds = joining_bounds(ingest, grace=GRACE_SECONDS, idle=IDLE_SECONDS)
+        return cls(
+            unit=unit,
+            max_event_bytes=ingest.max_event_bytes,
+            mapping=ingest.mapping,
+            bounds=bounds if unit == "trace" else None,
+        )
 
     def heads(self, value: bytes | None) -> list[Head]:
         return request.heads(self._checked(value))
 
-    def spans(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
+    def parts(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans of the wanted traces by trace id; those without a trace id are omitted."""
         traces: dict[str, list[Span]] = {}
         try:
@@ -81,11 +89,54 @@ class OtlpReader:
             ) from None
         return traces
 
-    def read(self, spans: Iterable[Span]) -> Reading:
+    def opening(self, parts: Sequence[Span]) -> list[Span]:
+        """Return the spans without our own verdicts.
+
+        A Collector may send those back as log records of the judged trace. They come after it, and after a
+        start they would have it read back and judged again.
+        """
+        return [span for span in parts if not (span.is_log and RESULT_ATTRIBUTE in span.attributes)]
+
+    def is_complete(self, parts: Iterable[Span]) -> bool:
+        """Whether the root span is among them; a log record is not a root."""
+        return any(not span.parent_id and not span.is_log for span in parts)
+
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        """Whether a key is the trace id, in hexadecimal or in bytes."""
+        return key is not None and (key.lower() == group.encode() or key.hex() == group)
+
+    def key_problem(self, got: str) -> str:
+        return (
+            "ingest.otlp.unit: trace needs records keyed by trace id, otherwise a trace is spread over "
+            f"partitions {got}; set partition_traces_by_id: true (for log records "
+            "partition_logs_by_trace_id: true) in the Collector's Kafka exporter and write to a new "
+            "topic, or set ingest.otlp.unit: span"
+        )
+
+    def size(self, parts: Iterable[Span]) -> int:
+        count = 0
+        for span in parts:
+            count += _SPAN_PARTS + len(span.attributes) + EVENT_PARTS * len(span.events)
+            for value in span.attributes.values():
+                if isinstance(value, str) and len(value) > _LONG_CHARS:
+                    count += value.count(",") + value.count("[") + value.count("{")
+        return count
+
+    def read(self, parts: Iterable[Span]) -> Reading:
         try:
-            trace = Trace(spans)
+            trace = Trace(parts)
             events = tuple(self._event(trace, answer) for answer in self._answers(trace))
-            return Reading(events, None if events else trace.why_no_answer, trace.silent_families)
+            silent = trace.silent_families
+            if events:
+                return Reading(events, silent=silent)
+            why = trace.why_no_answer
+            hints = capture_hints(silent) if why == "no_content" else {}
+            return Reading(
+                why_none=why,
+                problem=WHY_NO_ANSWER[why],
+                silent=silent,
+                hints=tuple(f"{family}: {hint}" for family, hint in hints.items()),
+            )
         except RecursionError:
             raise DecodeError(
                 "undecodable", "attributes: are nested too deeply; correct the instrumentation"
@@ -96,7 +147,7 @@ class OtlpReader:
         return bounded(value, self._max_event_bytes, send="OTLP requests", remedy=remedy)
 
     def _answers(self, trace: Trace) -> list[Step]:
-        if self.unit == "trace":
+        if self._unit == "trace":
             return [] if trace.answer is None else [trace.answer]
         return [
             step
@@ -109,10 +160,10 @@ class OtlpReader:
 
     def _event(self, trace: Trace, answer: Step) -> QAEvent:
         event_id = answer.span.trace_id
-        if self.unit == "span":
+        if self._unit == "span":
             trace = Trace([answer.span])
             event_id = f"{event_id}:{answer.span.span_id}"
-        fields = event_fields(trace, answer, event_id=event_id, joined=self.unit == "trace")
+        fields = event_fields(trace, answer, event_id=event_id, joined=self._unit == "trace")
         fields["tracestate"] = normal_tracestate(fields["tracestate"])
         if self._mapper is not None:
             document = {**normalised(trace, answer), "labels": fields["labels"]}
@@ -120,7 +171,4 @@ class OtlpReader:
             if mapped.get("labels") is not None:
                 mapped["labels"] = normal_labels(mapped["labels"])
             fields |= {name: value for name, value in mapped.items() if value is not None}
-        try:
-            return QAEvent.model_validate(fields)
-        except ValidationError as error:
-            raise DecodeError("undecodable", problem_detail(error)) from None
+        return event_of(fields)

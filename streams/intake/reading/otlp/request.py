@@ -22,12 +22,12 @@ from streams.intake.reading.otlp.span import (
     EVENT_PARTS,
     Budget,
     Group,
-    Head,
     Keep,
     Span,
     SpanEvent,
     log_span,
 )
+from streams.intake.sampling import Head
 
 _TRACE_ID_BYTES: Final = 16
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from streams.errors import DecodeError
@@ -17,6 +17,8 @@ ERROR: Final = (2, "STATUS_CODE_ERROR")
 
 Attributes = Mapping[str, Any]
 """Name to text, number, truth value, list or mapping; None for a value of another type."""
+
+
 Keep = Callable[[str], bool]
 """Selects trace ids whose spans are read."""
 
@@ -46,14 +48,6 @@ class Span(NamedTuple):
     is_log: bool = False
 
 
-class Head(NamedTuple):
-    """What sampling reads of a record's spans of one trace: its first tracestate, and its number of roots."""
-
-    trace_id: str
-    tracestate: str = ""
-    roots: int = 0
-
-
 class Group(NamedTuple):
     """The spans or log records of one instrumentation, not read yet."""
 
@@ -61,11 +55,6 @@ class Group(NamedTuple):
     scope: Any
     records: Sequence[Any]
     are_logs: bool
-
-
-def has_root(spans: Iterable[Span]) -> bool:
-    """Whether the root span is among them; a log record is not a root."""
-    return any(not span.parent_id and not span.is_log for span in spans)
 
 
 class Budget:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from schemas.result import RESULT_ATTRIBUTE
 from streams.intake.reading.otlp.conversation import Turn, is_stripped
 from streams.intake.reading.otlp.exchange import (
     DOCUMENT_EVENT,
@@ -23,7 +24,7 @@ from streams.intake.reading.otlp.exchange import (
     turns_of,
     waits_for_tools,
 )
-from streams.intake.reading.otlp.families import OWN, RESULT_ID, Kind, is_label
+from streams.intake.reading.otlp.families import OWN, Kind, is_label
 from streams.intake.reading.otlp.pages import Document, read_documents
 from streams.intake.reading.otlp.text import (
     KEYS,
@@ -88,7 +89,7 @@ class Step(Values):
     def is_ours(self) -> bool:
         """Whether a judgestream worker wrote it; such spans are not judged."""
         names = (self.span.scope.partition(".")[0], self.span.resource.get("service.name"))
-        return OWN in names or RESULT_ID in self.attributes
+        return OWN in names or RESULT_ATTRIBUTE in self.attributes
 
     @cached_property
     def lacks_content(self) -> bool:

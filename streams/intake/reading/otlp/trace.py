@@ -15,9 +15,13 @@ MAX_DEPTH: Final = 200
 _RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chain": 2, "other": 3}
 
 NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
-"""Why a trace becomes no event. ours: a judgestream worker's own; no_model: it has no model call; no_content:
-the model's answer was not recorded; no_answer: the models called tools, ended early, or only
-evaluated."""
+WHY_NO_ANSWER: Final[Mapping[NoAnswer, str]] = {
+    "ours": "spans of a judgestream worker are not judged",
+    "no_model": "it has no model call",
+    "no_content": "the model's answer was not recorded",
+    "no_answer": "no model call has an answer text",  # tool calls, early ends, or only evaluations
+}
+"""Why a trace becomes no event."""
 
 
 class Trace:

@@ -6,12 +6,17 @@ Decoders are built from plain schemas, so that a record may be decoded here or i
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import orjson
@@ -19,9 +24,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from google.protobuf.message import DecodeError as ProtobufError
 
 from streams.errors import DecodeError
-from streams.intake.reading.registry.proto_text import file_of
 
 _UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
+WELL_KNOWN: Final = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+COMPILE_SECONDS: Final = 30.0
 _CAREFUL: Final = 10
 """Slowdown factor of fastavro's Python code."""
 
@@ -145,15 +151,10 @@ class _AvroShape:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchema:
-    """A Protobuf schema, as the serialized file descriptor in base64 or as text.
+    """A Protobuf schema."""
 
-    Args:
-        text: The schema.
-        references: Names and schemas of the imported files, in order of dependency.
-    """
-
-    text: str
-    references: tuple[tuple[str, str], ...] = ()
+    files: tuple[bytes, ...]
+    """The serialized descriptors of the files that it imports, and its own."""
 
     def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
         """Decode a message by its index path in the file; raises DecodeError if it does not match."""
@@ -175,8 +176,7 @@ def _files(
     schema: ProtobufSchema,
 ) -> tuple[descriptor_pool.DescriptorPool, descriptor_pb2.FileDescriptorProto]:
     """A pool with a schema and its imports, and the schema's file, which keeps the order of messages."""
-    sources = {**dict(schema.references), "schema.proto": schema.text}
-    files = [_descriptor(text, name) for name, text in sources.items()]
+    files = [descriptor_pb2.FileDescriptorProto.FromString(one) for one in schema.files]
     pool = descriptor_pool.DescriptorPool()
     try:
         for file in [*_well_known(files), *files]:
@@ -187,28 +187,57 @@ def _files(
     return pool, files[-1]
 
 
-def _descriptor(text: str, name: str) -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto()
-    try:
-        file.ParseFromString(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, ProtobufError):
-        return file_of(text, name)
-    file.name = name
-    return file
+def descriptors(schemas: Mapping[str, str]) -> tuple[bytes, ...]:
+    """Return the file descriptors of schemas by name: given in base64, or as text that is compiled.
+
+    Raises:
+        ValueError: A schema is invalid.
+    """
+    files = []
+    for name, schema in schemas.items():
+        try:
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema, validate=True))
+        except (ValueError, ProtobufError):
+            return _compiled(schemas, name=list(schemas)[-1])
+        file.name = name
+        files.append(file.SerializeToString())
+    return tuple(files)
+
+
+def _compiled(schemas: Mapping[str, str], *, name: str) -> tuple[bytes, ...]:
+    """Compile schemas as text, which some registries (Apicurio) return; `name` is the one to use."""
+    if find_spec("grpc_tools") is None:
+        raise ValueError("is text and needs a compiler; pip install 'judgestream[registry]'")
+    with TemporaryDirectory() as folder:
+        source, target = Path(folder, "source").resolve(), Path(folder, "target")
+        for one, schema in schemas.items():
+            path = Path(source, one).resolve()
+            if not path.is_relative_to(source):
+                raise ValueError(f"imports {one[:200]!r}, which is no path within a folder")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(schema, encoding="utf-8")
+        options = ["-I.", "--include_imports", f"--descriptor_set_out={target}", name]
+        # In a process of its own, because it is C++ code over a foreign text; isolated (-I), so that it
+        # imports nothing from the folder of foreign names.
+        command = [sys.executable, "-I", "-m", "grpc_tools.protoc", *options]
+        try:
+            subprocess.run(  # noqa: S603 - no shell
+                command, capture_output=True, check=True, cwd=source, timeout=COMPILE_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"takes longer than {COMPILE_SECONDS:g} s to compile") from None
+        except subprocess.CalledProcessError as error:
+            said = error.stderr.decode("utf-8", "replace").splitlines()
+            problems = [line for line in said if line.partition(":")[0] in schemas] or said[-1:]
+            raise ValueError(f"is not a Protobuf schema: {' '.join(problems)[:300]}") from None
+        compiled = descriptor_pb2.FileDescriptorSet.FromString(target.read_bytes())
+    return tuple(file.SerializeToString() for file in compiled.file)
 
 
 def _well_known(files: list[descriptor_pb2.FileDescriptorProto]) -> list[descriptor_pb2.FileDescriptorProto]:
     """The files of Protobuf itself that others import."""
-    from google.protobuf import (  # noqa: F401, PLC0415 - importing them registers them
-        any_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-
+    for name in WELL_KNOWN:
+        import_module(f"google.protobuf.{name}_pb2")  # registers it
     found = []
     for name in {wanted for one in files for wanted in one.dependency} - {one.name for one in files}:
         file = descriptor_pb2.FileDescriptorProto()

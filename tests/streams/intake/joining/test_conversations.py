@@ -16,12 +16,11 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from schemas import QAEvent
 from streams.errors import DecodeError, SettingsError
-from streams.intake.agent import Intake
 from streams.intake.joining.conversations import ConversationIntake, joined
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.join import Bounds
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.selector import Route, Selector
+from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_traces import FakePast, Outbox, otlp_record
@@ -87,7 +86,6 @@ class Stage:
             )
 
         self.intake = ConversationIntake(
-            read=_read,
             events=intake(single),
             whole=intake(("whole",)),
             joining=Joining(

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.intake.joining.join import Bounds, Group, Join, StreamClock
-from streams.intake.reading.otlp.span import Span, has_root
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.span import Span
 
 P = ("events", 0)
+READER = OtlpReader(unit="trace", max_event_bytes=1)
 BOUNDS = Bounds(grace=5, idle=60, longest=300, groups=3, size=1000)
 
 
@@ -39,7 +41,7 @@ def closed(join: Join[Span], now: float) -> list[tuple[str, Any, int]]:
 
 def test_a_trace_is_closed_a_grace_after_its_root() -> None:
     """A trace is closed one grace after its root arrived, with the spans that arrived meanwhile."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     add(join, "t", [span(1)], size=10, now=0)
     add(join, "t", [ROOT], size=10, now=2)
     assert closed(join, 6.9) == []
@@ -50,7 +52,7 @@ def test_a_trace_is_closed_a_grace_after_its_root() -> None:
 
 def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
     """A trace without a root is closed when idle; each record delays this, up to the longest age."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     for now in range(0, 300, 50):
         add(join, "t", [span(now)], size=10, now=now)
         assert closed(join, now) == []
@@ -62,7 +64,7 @@ def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
 
 def test_the_oldest_traces_are_closed_above_the_limits() -> None:
     """The oldest traces are closed above 3 traces or 1,000 bytes."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     for number, name in enumerate("abcd"):
         add(join, name, [span(number)], size=10, now=number)
     assert closed(join, 4) == [("a", "room", 1)]
@@ -76,7 +78,7 @@ def test_a_span_after_the_close_is_late() -> None:
 
     A reopened trace would replace the complete event with a partial one.
     """
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     add(join, "t", [ROOT], size=10, now=0)
     assert closed(join, 5) == [("t", "root", 1)]
     assert add(join, "t", [span(1)], size=10, now=6) is None
@@ -85,7 +87,7 @@ def test_a_span_after_the_close_is_late() -> None:
 
 def test_a_released_trace_restarts() -> None:
     """A released trace restarts when its records are read again after a rebalance."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     trace = add(join, "t", [span(1)], size=10, now=0)
     assert trace is not None
     join.release()
@@ -98,7 +100,7 @@ def test_a_released_trace_restarts() -> None:
 
 def test_recalled_spans_join_their_trace() -> None:
     """Recalled spans before the committed offset join a trace that is read again."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     recall(join, "t", [span(1), span(2)], size=10, now=0)
     recall(join, "gone", [span(1)], size=10, now=0)
     add(join, "t", [ROOT], size=10, now=1)
@@ -110,7 +112,7 @@ def test_recalled_spans_join_their_trace() -> None:
 
 def test_what_is_recalled_is_bounded() -> None:
     """Recalled spans are limited to the same bytes as open traces; the oldest are dropped first."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     for number in range(5):
         recall(join, str(number), [span(1)], size=300, now=number)
     for number in range(5):
@@ -127,7 +129,7 @@ def test_what_is_recalled_is_bounded() -> None:
 )
 def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, bool, float, int]]) -> None:
     """Each trace is closed exactly once, and open traces stay within the bounds, in any order of records."""
-    join = Join(BOUNDS, is_complete=has_root)
+    join = Join(BOUNDS, is_complete=READER.is_complete)
     now, opened, ended = 0.0, set(), []
     for name, is_root, wait, size in steps:
         now += wait

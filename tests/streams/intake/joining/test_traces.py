@@ -14,14 +14,13 @@ from prometheus_client import CollectorRegistry
 from judge.metrics.coverage import Coverage
 from schemas import JudgeTask
 from streams.errors import SettingsError
-from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Joining
+from streams.intake.joining.groups import GroupIntake
 from streams.intake.joining.join import Bounds
-from streams.intake.joining.traces import TraceIntake
-from streams.intake.pushdown import TracePushDown, TraceSampler
+from streams.intake.reader import GroupPushDown, GroupSampler
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.selector import Route, Selector
+from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
@@ -78,12 +77,14 @@ class Stage:
         self.metrics = Metrics(CollectorRegistry())
         self.past = past or FakePast()
         policy = SamplingPolicy(default_rate=rate, upstream="equalize")
-        self.reader = OtlpReader(unit=unit, max_event_bytes=1_000_000)
+        self.reader = OtlpReader(
+            unit=unit, max_event_bytes=1_000_000, bounds=bounds if unit == "trace" else None
+        )
         outbox: Any = self.outbox
-        self.push_down = TracePushDown(policy, self.reader)
-        self.intake = TraceIntake(
+        self.push_down = GroupPushDown(policy, self.reader)
+        self.intake = GroupIntake(
             reader=self.reader,
-            sampler=TraceSampler(policy),
+            sampler=GroupSampler(policy),
             intake=Intake(
                 read=lambda _: pytest.fail("events are given"),
                 selector=Selector(policy, (Route("coverage"),), {"coverage": Coverage()}),

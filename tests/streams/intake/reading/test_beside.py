@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streams.errors import DecodeError
-from streams.intake.reading import Ingest
-from streams.intake.reading.beside import read_beside
+from streams.intake.reader import read_beside
+from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.envelope import parts_of
 
-INGEST = Ingest(max_event_bytes=4_194_304, mapping={"answer": "join(' ', said[*].text)"})
+INGEST = JsonReader(max_event_bytes=4_194_304, mapping={"answer": "join(' ', said[*].text)"})
 
 
 def _record(**fields: Any) -> Any:
@@ -40,17 +39,18 @@ def test_parts_are_counted(value: bytes | None, parts: int) -> None:
 async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
     """A record of 10,000 objects is decoded, and its errors are reported, as in the worker's process."""
     said = [{"text": f"w{number}"} for number in range(10_000)]
-    event = await INGEST.read(_record(said=said), beside=read_beside)
+    event = await INGEST.read(_record(said=said))
     assert event.answer.split() == [one["text"] for one in said]
     with pytest.raises(DecodeError, match=r"context\.Page-1: must be text") as refused:
-        await INGEST.read(_record(said=said, context=[1] * 9_999), beside=read_beside)
+        await INGEST.read(_record(said=said, context=[1] * 9_999))
     assert refused.value.reason == "undecodable"
 
 
 async def test_what_takes_too_long_or_too_much_is_refused() -> None:
     """A record that takes longer than the time limit is refused as oversized."""
+    value = _record(said=[{}] * 100_000).value
     with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
-        await INGEST.read(_record(said=[{}] * 100_000), beside=partial(read_beside, seconds=0.001))
+        await read_beside(200_000, INGEST.decode, value, seconds=0.001)
     assert refused.value.reason == "oversized"
 
 

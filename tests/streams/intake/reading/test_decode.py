@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from tests.places import SHARED_DATA
 
-INGEST = Ingest(max_event_bytes=4_194_304)
+INGEST = JsonReader(max_event_bytes=4_194_304)
 BODY: dict[str, Any] = {"event_id": "e-1", "question": "Q?", "answer": "A."}
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01".encode()
@@ -29,7 +29,7 @@ def encode(**fields: Any) -> bytes:
     return orjson.dumps(BODY | fields)
 
 
-def refusal(value: bytes | None, headers: Any = (), ingest: Ingest = INGEST) -> DecodeError:
+def refusal(value: bytes | None, headers: Any = (), ingest: JsonReader = INGEST) -> DecodeError:
     with pytest.raises(DecodeError) as caught:
         ingest.decode(value, headers)
     return caught.value
@@ -66,8 +66,8 @@ def test_an_event_of_5_mb_is_oversized() -> None:
 
 def test_the_limit_itself_fits() -> None:
     value = encode()
-    assert Ingest(max_event_bytes=len(value)).decode(value).event_id == "e-1"
-    assert refusal(value, ingest=Ingest(max_event_bytes=len(value) - 1)).reason == "oversized"
+    assert JsonReader(max_event_bytes=len(value)).decode(value).event_id == "e-1"
+    assert refusal(value, ingest=JsonReader(max_event_bytes=len(value) - 1)).reason == "oversized"
 
 
 def test_a_context_of_2000_pages() -> None:
@@ -362,5 +362,5 @@ def test_a_stated_sampling_probability_comes_from_header_or_body(
     """A value that is no probability is ignored, because existing events may use the name."""
     body = {"event_id": "e", "question": "q", "answer": "a", "sampling_probability": field}
     headers = [] if header is None else [("sampling-probability", header)]
-    event = Ingest(max_event_bytes=10_000).decode(orjson.dumps(body), headers)
+    event = JsonReader(max_event_bytes=10_000).decode(orjson.dumps(body), headers)
     assert event.sampling_probability == expected

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from streams.errors import DecodeError, SettingsError
-from streams.intake.reading import Ingest
+from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.mapping import Mapper
 
 DOCUMENT = {
@@ -29,7 +29,7 @@ MAPPING = {
 
 def test_a_foreign_shape_becomes_an_event() -> None:
     """Numeric ids and labels become text; a null label is absent."""
-    event = Ingest(max_event_bytes=10_000, mapping=MAPPING).decode(orjson.dumps(DOCUMENT))
+    event = JsonReader(max_event_bytes=10_000, mapping=MAPPING).decode(orjson.dumps(DOCUMENT))
     assert event.event_id == "4711"
     assert (event.question, event.answer, event.context) == ("Why?", "Because.", {"Page-1": "x"})
     assert event.labels == {"app": "chat", "tier": "2", "beta": "true"}
@@ -38,7 +38,7 @@ def test_a_foreign_shape_becomes_an_event() -> None:
 def test_named_texts_are_filled() -> None:
     """Named fields keep text, encode other values as JSON, and omit missing values."""
     fields = {f"fields.{name}": f"meta.{name}" for name in ("app", "none", "tier")} | {"fields.meta": "meta"}
-    ingest = Ingest(max_event_bytes=10_000, mapping=MAPPING | fields)
+    ingest = JsonReader(max_event_bytes=10_000, mapping=MAPPING | fields)
     event = ingest.decode(orjson.dumps(DOCUMENT | {"fields": {"own": "kept"}}))
     meta = '{"app":"chat","tier":2,"beta":true,"none":null}'
     assert event.fields == {"own": "kept", "app": "chat", "meta": meta, "tier": "2"}
@@ -48,7 +48,7 @@ def test_named_texts_are_filled() -> None:
 
 def test_fields_without_an_expression_are_taken_by_name() -> None:
     """Fields without an expression are read by name; mapped labels add to the document's labels."""
-    ingest = Ingest(max_event_bytes=10_000, mapping={"answer": "reply", "labels.extra": "x"})
+    ingest = JsonReader(max_event_bytes=10_000, mapping={"answer": "reply", "labels.extra": "x"})
     document = {"event_id": "e", "question": "q", "reply": "a", "x": "1", "labels": {"app": "b"}}
     event = ingest.decode(orjson.dumps(document))
     assert (event.question, event.answer, event.labels) == ("q", "a", {"app": "b", "extra": "1"})
@@ -74,7 +74,7 @@ def test_every_wrong_expression_is_named() -> None:
 )
 def test_an_expression_that_fails_names_itself(expression: str) -> None:
     """An expression that fails on an event makes the event undecodable and is named."""
-    ingest = Ingest(max_event_bytes=10_000, mapping=MAPPING | {"answer": expression})
+    ingest = JsonReader(max_event_bytes=10_000, mapping=MAPPING | {"answer": expression})
     with pytest.raises(DecodeError, match="answer") as caught:
         ingest.decode(orjson.dumps(DOCUMENT))
     assert caught.value.reason == "undecodable"
@@ -82,6 +82,6 @@ def test_an_expression_that_fails_names_itself(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", ["nothing.here", "&id", "meta", '`"\\ud800"`', "pages.*"])
 def test_a_result_of_the_wrong_kind_is_refused(expression: str) -> None:
-    ingest = Ingest(max_event_bytes=10_000, mapping=MAPPING | {"answer": expression})
+    ingest = JsonReader(max_event_bytes=10_000, mapping=MAPPING | {"answer": expression})
     with pytest.raises(DecodeError, match=r"^(ingest\.mapping\.)?answer: "):
         ingest.decode(orjson.dumps(DOCUMENT))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.intake.reading.trace import TraceContext, parse_trace_context, trace_from_headers
+from streams.intake.randomness import TraceContext, parse_trace_context, trace_from_headers
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"

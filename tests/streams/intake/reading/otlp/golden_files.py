@@ -22,7 +22,7 @@ def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
     reader = OtlpReader(unit=unit, max_event_bytes=10_000_000)
     traces: dict[str, list[Span]] = {}
     for record in records:
-        for trace_id, spans in reader.spans(record).items():
+        for trace_id, spans in reader.parts(record).items():
             traces.setdefault(trace_id, []).extend(spans)
     return [event for trace_id in sorted(traces) for event in reader.read(traces[trace_id]).events]
 

@@ -76,7 +76,7 @@ def _logs() -> bytes:
 )
 def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str) -> None:
     """Requests with too many spans are refused before they are parsed, also by the reader of ids."""
-    for read in (READER.heads, READER.spans):
+    for read in (READER.heads, READER.parts):
         with pytest.raises(DecodeError, match=why) as refused:
             read(value)
         assert refused.value.reason == "oversized"
@@ -98,13 +98,13 @@ def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> N
     """Requests with too many attributes are refused before they are parsed; an event counts as four."""
     READER.heads(value)
     with pytest.raises(DecodeError, match=PARTS) as refused:
-        READER.spans(value)
+        READER.parts(value)
     assert refused.value.reason == "oversized"
 
 
 def test_an_invalid_array_attribute_is_empty() -> None:
     """An array attribute whose values are not a list is read as an empty list."""
-    (span,) = READER.spans(_one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}]))[
+    (span,) = READER.parts(_one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}]))[
         TRACE
     ]
     assert span.attributes == {"a": []}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from schemas import QAEvent
-from streams.intake.reading.otlp.reader import OtlpReader, Reading
+from streams.intake.reader import Reading
+from streams.intake.reading.otlp.reader import OtlpReader
 from tests.streams.intake.reading.otlp.building import TRACE, log_record, log_request, request, span
 
 QUESTION = "How long does the battery last?"
@@ -20,7 +21,7 @@ STUFFED = f"Context:\n[Page-1] {PAGES['Page-1']}\n[Page-2] {PAGES['Page-2']}\n\n
 
 def read(value: bytes, *, unit: Any = "trace") -> Reading:
     reader = OtlpReader(unit=unit, max_event_bytes=1_000_000)
-    (spans,) = reader.spans(value).values()
+    (spans,) = reader.parts(value).values()
     return reader.read(spans)
 
 

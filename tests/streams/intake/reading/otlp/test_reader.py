@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.errors import DecodeError
-from streams.intake.reading.otlp.reader import OtlpReader, Reading
+from streams.intake.reader import Reading
+from streams.intake.reading.otlp.reader import OtlpReader
 from tests.streams.intake.reading.otlp.building import TRACE, log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES
 from tests.streams.intake.reading.otlp.test_families import (
@@ -174,14 +175,16 @@ def test_missing_content_is_reported_with_its_family() -> None:
     """Missing and redacted content give `no_content` with the family."""
     for attributes in ({}, {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}):
         reading = read(request(span(1, "root"), span(2, "call", LLM | attributes, parent=1)))
-        assert reading == Reading((), "no_content", ("openinference",))
+        assert (reading.events, reading.why_none, reading.silent) == ((), "no_content", ("openinference",))
 
 
 def test_an_empty_answer_is_a_recorded_one() -> None:
     """An answer emptied by a content filter gives `no_answer`, because the capture of content is on."""
     empty = [{"role": "assistant", "parts": [], "finish_reason": "content_filter"}]
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(empty)}
-    assert read(request(span(1, "call", attributes))) == Reading((), "no_answer")
+    assert read(request(span(1, "call", attributes))) == Reading(
+        why_none="no_answer", problem="no model call has an answer text"
+    )
 
 
 def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
@@ -237,7 +240,7 @@ def test_a_mapping_reads_the_normalised_trace() -> None:
         ),
         span(3, "call", said(ANSWER), parent=1),
     )
-    (event,) = reader.read(reader.spans(value)[TRACE]).events
+    (event,) = reader.read(reader.parts(value)[TRACE]).events
     assert (event.question, event.answer, event.reference) == ("own?", ANSWER, "a")
     assert (event.labels["route"], event.labels["model"]) == ("POST /ask", "m-1")
 
@@ -258,7 +261,7 @@ SAMPLE = (SAMPLES / "traceloop-openai-0.62.4.pb").read_bytes()
 @given(st.binary(max_size=300) | st.integers(0, len(SAMPLE) - 1).map(lambda cut: SAMPLE[:cut]))
 def test_any_bytes_are_read_or_refused(value: bytes) -> None:
     """Any bytes, truncated or not, raise only a DecodeError."""
-    for call in (READER.heads, READER.spans):
+    for call in (READER.heads, READER.parts):
         with contextlib.suppress(DecodeError):
             call(value)
 
@@ -343,7 +346,7 @@ def test_json_of_another_kind_is_refused(value: bytes) -> None:
     assert READER.heads(b"{}") == []
 
 
-@pytest.mark.parametrize("read", [READER.heads, READER.spans])
+@pytest.mark.parametrize("read", [READER.heads, READER.parts])
 def test_json_of_otlp_before_its_scopes_is_refused(read: Callable[[bytes], object]) -> None:
     """The field was renamed in 2022; in Protobuf it kept its number and is read."""
     value = request(span(1, "chat")).replace(b"scopeSpans", b"instrumentationLibrarySpans")

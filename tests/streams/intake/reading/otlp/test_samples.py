@@ -34,7 +34,7 @@ def test_a_sample_becomes_its_golden_events(name: str, ending: str) -> None:
 def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
     """Each golden event has the application's question and answer, and its pages if the trace has them."""
     record = next(SAMPLES.glob(f"{name}.*")).read_bytes()
-    traces = OtlpReader(unit="trace", max_event_bytes=1_000_000).spans(record)
+    traces = OtlpReader(unit="trace", max_event_bytes=1_000_000).parts(record)
     events = events_of([record])
     assert {(event.question, event.answer) for event in events} == {(QUESTION, ANSWER)}
     # Calls of the Responses API, and agents without a tool, had no pages; one tool found page 2 alone.
@@ -49,7 +49,7 @@ def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
 def test_a_trace_without_an_answer_says_why(name: str, reason: str) -> None:
     """Evaluations, judgestream's verdicts and spans without a model give no event, with the reason."""
     reader = OtlpReader(unit="trace", max_event_bytes=1_000_000)
-    spans = reader.spans(next(SAMPLES.glob(f"{name}.*")).read_bytes())
+    spans = reader.parts(next(SAMPLES.glob(f"{name}.*")).read_bytes())
     assert {reader.read(of_trace).why_none for of_trace in spans.values()} == {reason}
 
 

@@ -1,0 +1,98 @@
+"""The intake of a `GroupReader`: joins the parts of traces, and builds one event per trace (or per call)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Generic, TypeVar
+
+from streams.errors import DecodeError
+from streams.intake.joining.gathering import Gathering, Joining, Kind
+from streams.intake.reader import GroupReader, GroupSampler, read_beside
+from streams.intake.selector import Intake
+from streams.kafka.record import Record
+
+T = TypeVar("T")
+
+
+class GroupIntake(Generic[T]):
+    """Decides the outcome of groups, such as traces."""
+
+    def __init__(
+        self,
+        *,
+        reader: GroupReader[T],
+        sampler: GroupSampler,
+        intake: Intake,
+        joining: Joining,
+    ) -> None:
+        self._reader = reader
+        self._sampler = sampler
+        self._intake = intake
+        self._counts = joining.counts
+        kind = Kind(
+            noun=reader.noun,
+            become=self._become,
+            surprise=intake.on_surprise,
+            read=self._kept,
+            is_key=reader.is_key,
+            key_problem=reader.key_problem,
+            is_complete=reader.is_complete,
+        )
+        self._gathering = Gathering[T](kind, joining)
+
+    async def handle(self, record: Record) -> None:
+        """Take one record; return when the output of its groups is written.
+
+        Raises:
+            SettingsError: The topic's records are not keyed by group, so groups cannot be joined.
+        """
+        try:
+            split = self._sampler.split(self._reader.heads(record.value), record.key)
+            groups = self._opening(record.value, split.kept)
+        except ValueError:
+            await self._intake.refuse(
+                record, DecodeError("undecodable", "traceId: is not hexadecimal; correct the producer")
+            )
+            return
+        except DecodeError as error:
+            await self._intake.refuse(record, error)
+            return
+        if split.skipped:
+            self._counts.count_event("skipped", self._sampler.skip_reason, count=split.skipped)
+        if self._reader.bounds is None:
+            for parts in groups.values():
+                await self._become(record, parts)
+        elif groups:
+            await self._gathering.add(record, groups)
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        await self._intake.on_surprise(record, error)
+
+    def release(self) -> None:
+        """Abandon all open groups on a revocation; the next owner reads their records again."""
+        self._gathering.release()
+
+    async def _kept(self, record: Any) -> dict[str, list[T]]:
+        split = self._sampler.split(self._reader.heads(record.value), record.key)
+        return self._opening(record.value, split.kept) if split.kept else {}
+
+    def _opening(self, value: bytes | None, kept: frozenset[str]) -> dict[str, list[T]]:
+        groups = self._reader.parts(value, kept.__contains__)
+        opening = {group: self._reader.opening(parts) for group, parts in groups.items()}
+        return {group: parts for group, parts in opening.items() if parts}
+
+    async def _become(self, record: Record, parts: list[T]) -> None:
+        """Build the events of one group's parts, and pass them to the intake."""
+        reader = self._reader
+        try:
+            reading = await read_beside(reader.size(parts), reader.read, parts)
+        except DecodeError as error:
+            await self._intake.refuse(record, error)
+            return
+        for family in reading.silent:
+            self._counts.count_silent_trace(family)
+        if reading.why_none is not None:
+            self._counts.count_event("skipped", reading.why_none)
+        for event in reading.events:
+            await self._intake.take(record, event)
+        await asyncio.sleep(0)  # a record may hold hundreds of groups

@@ -1,0 +1,316 @@
+"""What reads records of one format, found by the entry point that `ingest.format` names."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+from judge.errors import EventError, ExtensionError
+from judge.evaluate import limited
+from judge.extensions import load
+from judge.metric import READ_AT_ONCE
+from schemas import QAEvent
+from streams.errors import DecodeError, DecodeReason, SettingsError
+from streams.intake.joining.join import Bounds
+from streams.intake.randomness import RANGE, random_value
+from streams.intake.sampling import Head, SamplingPolicy, SkipReason
+from streams.kafka.record import Record
+from streams.settings import Settings
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+Keep: TypeAlias = Callable[[str], bool]
+"""Selects the ids of the groups whose parts are read."""
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+LONGEST_AHEAD: Final = timedelta(hours=1)
+T = TypeVar("T")
+
+
+class Predicate(Protocol):
+    """Decides whether a raw record is delivered, and counts what it skips. Not thread-safe."""
+
+    skipped: dict[SkipReason, int]
+
+    def __call__(self, record: Record) -> bool:
+        """Return whether to deliver a record; count it if not."""
+
+
+class Reader:
+    """Reads records of one format: an `EventReader` or a `GroupReader`.
+
+    A class of another package is used if it is an entry point of `judgestream.readers` and `ingest.format`
+    has its name.
+    """
+
+    @classmethod
+    def of(cls, settings: Settings, env: Mapping[str, str], *, patient: bool = True) -> Self:
+        """Build the reader; sends no request.
+
+        Args:
+            settings: The worker's settings.
+            env: Environment variables.
+            patient: Whether reading waits during an outage of another system; otherwise it raises.
+
+        Raises:
+            SettingsError: The settings cannot be used.
+        """
+        del settings, env, patient
+        return cls()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why reading waits for another system; None if it does not wait."""
+        return None
+
+    def push_down(self, policy: SamplingPolicy) -> Predicate | None:
+        """Build the predicate that skips records before they are delivered; None to deliver all."""
+        del policy
+        return None
+
+    async def check(self) -> str | None:
+        """Ask the other system that reading needs, and say what it supports; None without one.
+
+        Raises:
+            ReaderDownError: It does not answer.
+        """
+        return None
+
+    async def close(self) -> None:
+        """Release what the reader opened."""
+
+
+class EventReader(Reader, ABC):
+    """Reads the event in each record. A reader needs `decode` alone."""
+
+    max_event_bytes: int = 4 * 1024 * 1024
+    is_plain: bool = False
+    """Whether records may have the fields of an event at the top level of JSON."""
+
+    @abstractmethod
+    def decode(
+        self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
+    ) -> QAEvent:
+        """Decode the event of a record.
+
+        Args:
+            timestamp_ms: The record's timestamp in Unix milliseconds; None or negative for none.
+
+        Raises:
+            DecodeError: The record is not an event; no bytes raise another exception.
+        """
+
+    def parts(self, value: bytes | None) -> int:
+        """Return an upper bound on the objects that `decode` makes; many are made in a child process."""
+        del value
+        return 0
+
+    async def unpack(self, value: bytes | None, headers: Headers) -> bytes | None:
+        """Return the value that `decode` reads, after what may wait for another system."""
+        del headers
+        return value
+
+    async def read(self, record: Record) -> QAEvent:
+        """Read the event of a record; raises DecodeError if it is none."""
+        value = record.value
+        if value is None or len(value) <= self.max_event_bytes:
+            value = await self.unpack(value, record.headers)
+        is_large = value is not None and len(value) > self.max_event_bytes
+        size = 0 if is_large else self.parts(value)
+        milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
+        return await read_beside(size, self.decode, value, record.headers, milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The events of a group, such as a trace."""
+
+    events: tuple[QAEvent, ...] = ()
+    why_none: str | None = None
+    """The reason to count where there are none."""
+    problem: str = ""
+    """The reason as a sentence."""
+    silent: tuple[str, ...] = ()
+    """Families of instrumentations whose model calls have no recorded content."""
+    hints: tuple[str, ...] = ()
+    """How to have content recorded."""
+
+
+class GroupReader(Reader, ABC, Generic[T]):
+    """Reads events whose parts are in several records, such as the spans of a trace."""
+
+    noun: ClassVar[str]
+    """What a group is called."""
+    bounds: Bounds | None = None
+    """When groups are closed; None if each record is read alone."""
+
+    @abstractmethod
+    def heads(self, value: bytes | None) -> list[Head]:
+        """Read what sampling needs; raises DecodeError if the record cannot be read."""
+
+    @abstractmethod
+    def parts(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[T]]:
+        """Read a record's parts of the wanted groups; raises DecodeError if it cannot be read."""
+
+    @abstractmethod
+    def read(self, parts: Sequence[T]) -> Reading:
+        """Make events of the parts of one group; raises DecodeError if its fields are no valid event."""
+
+    @abstractmethod
+    def size(self, parts: Iterable[T]) -> int:
+        """Return an upper bound on the objects that `read` makes."""
+
+    @abstractmethod
+    def is_complete(self, parts: Iterable[T]) -> bool:
+        """Whether a group needs no more parts."""
+
+    @abstractmethod
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        """Whether a record's key is the group's, so that the whole group is on one partition."""
+
+    @abstractmethod
+    def key_problem(self, got: str) -> str:
+        """Return the message about records with another key."""
+
+    def opening(self, parts: Sequence[T]) -> list[T]:
+        """Return the parts that may open a group; others come after it and would open it again."""
+        return list(parts)
+
+    def push_down(self, policy: SamplingPolicy) -> Predicate | None:
+        return None if policy.keeps_all else GroupPushDown(policy, self)
+
+
+class Split(NamedTuple):
+    """The groups of one record: ids of the sampled ones, and how many others begin in it."""
+
+    kept: frozenset[str]
+    skipped: int
+
+
+class GroupSampler:
+    """Samples the groups of a record by their ids, before the rest of them is parsed.
+
+    With rates by label, the stratum is known only for a whole group: until then the highest rate of all
+    strata applies, and groups of other strata are skipped when they are closed.
+    """
+
+    def __init__(self, policy: SamplingPolicy) -> None:
+        self._policy = policy
+        self._least = policy.least_threshold
+        self.skip_reason: SkipReason = "filtered" if self._least == RANGE else "not_sampled"
+
+    def split(self, heads: Iterable[Head], record_key: bytes | None) -> Split:
+        """Split the groups of a record by the decision; raises ValueError for an id without randomness."""
+        kept = []
+        skipped = 0
+        of_key = self._policy.key_randomness(record_key)
+        for group, tracestate, begun in heads:
+            randomness = of_key
+            if randomness is None and tracestate:
+                randomness = random_value(tracestate)
+            if randomness is None:
+                randomness = int(group[-14:], 16) if len(group) == 32 else -1
+            if randomness >= self._least:
+                kept.append(group)
+            else:
+                skipped += begun
+        return Split(frozenset(kept), skipped)
+
+
+class GroupPushDown:
+    """Decides whether a raw record is delivered: it has a part of a sampled group, or cannot be read."""
+
+    def __init__(self, policy: SamplingPolicy, reader: GroupReader[Any]) -> None:
+        self._sampler = GroupSampler(policy)
+        self._reader = reader
+        self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
+        """Groups skipped so far, by reason."""
+
+    def __call__(self, record: Record) -> bool:
+        try:
+            split = self._sampler.split(self._reader.heads(record.value), record.key)
+        except (DecodeError, ValueError):
+            return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
+        if split.kept:
+            return True
+        self.skipped[self._sampler.skip_reason] += split.skipped
+        return False
+
+
+def open_reader(
+    settings: Settings, env: Mapping[str, str], *, format_: str | None = None, patient: bool = True
+) -> Reader:
+    """Build the reader of `ingest.format`, or of another format.
+
+    Raises:
+        SettingsError: It is not installed, or the settings cannot be used.
+    """
+    try:
+        kind: type[Reader] = load("judgestream.readers", format_ or settings.ingest.format, Reader)
+    except ExtensionError as error:
+        raise SettingsError([f"ingest.format: {error}"]) from None
+    return kind.of(settings, env, patient=patient)
+
+
+def without_registry(settings: Settings) -> Settings:
+    """Return settings for records that need no schema: lines of a file, unpacked records."""
+    return settings.model_copy(update={"ingest": settings.ingest.model_copy(update={"registry": None})})
+
+
+def open_line_reader(settings: Settings) -> EventReader:
+    """Build the reader of the lines of a file, which are JSON."""
+    reader = open_reader(without_registry(settings), {}, format_="json")
+    assert isinstance(reader, EventReader)  # noqa: S101 - ours
+    return reader
+
+
+def is_plausible(at: datetime, recorded: datetime | None) -> bool:
+    """Return whether an event can have happened at a time: before its record, or else before now."""
+    return EARLIEST <= at <= (recorded or datetime.now(UTC)) + LONGEST_AHEAD
+
+
+# Records with many parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    reason: DecodeReason
+    detail: str
+
+
+async def read_beside(
+    size: int, function: Callable[..., T], /, *args: object, seconds: float = limited.DEFAULT_SECONDS
+) -> T:
+    """Call a function that reads a record: directly if it has few parts, else in the child for long texts.
+
+    Four megabytes of `{},{},...` become a gigabyte of objects and take seconds to read; in the child they
+    block neither the event loop nor the worker.
+
+    Args:
+        seconds: Timeout in the child; above 0.
+
+    Raises:
+        DecodeError: The function raised it; or `oversized`: time or memory did not suffice.
+    """
+    if size <= READ_AT_ONCE:
+        return function(*args)
+    try:
+        found = await limited.run_limited(size, seconds, _tried, function, args)
+    except EventError:
+        held = limited.MEMORY_BYTES // (1024 * 1024)
+        raise DecodeError(
+            "oversized",
+            f"value: has too many parts to be read within {seconds:g} s and {held} MiB; send less",
+        ) from None
+    if isinstance(found, _Refused):
+        raise DecodeError(found.reason, found.detail)
+    return found
+
+
+def _tried(function: Callable[..., T], args: tuple[object, ...]) -> T | _Refused:
+    """Run in the child process, which can return only errors of `judge` as exceptions."""
+    try:
+        return function(*args)
+    except DecodeError as error:
+        return _Refused(error.reason, error.detail)

@@ -1,0 +1,132 @@
+"""Sample raw JSON records before they are delivered: the intake's decision, on a cheap view of the record.
+
+Each view is a step of the same decision: the record's key, the trace headers, the needed fields of a plain
+JSON body, and else the decoded event. What cannot be read is delivered and becomes a dead letter, unless
+these fields can be read and decide to skip it: at a rate of 1%, one in a hundred such records becomes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from judge.metric import READ_AT_ONCE
+from schemas.base import MAX_LABEL_VALUE_CHARS
+from streams.errors import DecodeError
+from streams.intake.randomness import (
+    event_randomness,
+    hashed_randomness,
+    normal_id,
+    normal_tracestate,
+    trace_from_headers,
+    trace_randomness,
+)
+from streams.intake.reader import EventReader
+from streams.intake.reading.envelope import strip_confluent
+from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
+from streams.kafka.record import Record
+
+_ABSENT: Final = msgspec.Raw()
+_Text = str | UnsetType | None
+
+
+def _decoder(label_names: Sequence[str]) -> msgspec.json.Decoder[Any] | None:
+    """Build a decoder for the fields of a plain event that sampling needs; None if a label's name forbids it.
+
+    It reads only the wanted labels: a dictionary of all costs a third of the whole decision.
+    """
+    fields: list[tuple[str, Any, Any]] = [("specversion", msgspec.Raw, _ABSENT)]
+    fields += [(name, _Text, UNSET) for name in ("event_id", "trace_id", "tracestate")]
+    if label_names:
+        names = {f"label_{index}": name for index, name in enumerate(label_names)}
+        wanted = [(name, str | bool | UnsetType | None, UNSET) for name in names]
+        try:
+            labels = msgspec.defstruct("Labels", wanted, rename=names, gc=False)
+        except ValueError:
+            return None  # a quote or a control character
+        fields.append(("labels", labels | UnsetType | None, UNSET))
+    return msgspec.json.Decoder(msgspec.defstruct("Body", fields, gc=False))
+
+
+class PushDown:
+    """Decides whether a raw record is delivered. Not thread-safe: `skipped` holds plain integers.
+
+    Args:
+        reader: Reads the records whose fields are not where a plain event has them.
+    """
+
+    def __init__(self, policy: SamplingPolicy, reader: EventReader) -> None:
+        self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
+        """Records skipped so far, by reason."""
+        self._policy = policy
+        self._by_key = policy.key == "record_key"
+        self._reader = reader
+        self._surely_read = min(reader.max_event_bytes, READ_AT_ONCE)
+        self._only_stratum = None if policy.label_names else policy.stratum({})
+        self._labels = tuple((f"label_{index}", name) for index, name in enumerate(policy.label_names))
+        self._decoder = _decoder(policy.label_names) if reader.is_plain else None
+
+    def __call__(self, record: Record) -> bool:
+        """Return whether to deliver a record; count it if not."""
+        randomness = hashed_randomness(record.key) if self._by_key and record.key else None
+        if randomness is None and record.headers:
+            context = trace_from_headers(record.headers)
+            if context is not None:
+                randomness = trace_randomness(context.trace_id, context.tracestate)
+        stratum = self._only_stratum
+        if randomness is None or stratum is None:
+            found = self._read(record, randomness)
+            if found is None:
+                return True
+            randomness, stratum = found
+        if randomness >= stratum.threshold:
+            return True
+        self.skipped[stratum.skip_reason] += 1
+        return False
+
+    def _read(self, record: Record, randomness: int | None) -> tuple[int, Stratum] | None:
+        """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
+        value = record.value
+        if not value or (len(value) > self._surely_read and self._is_large(value)):
+            return None
+        body: Any = None
+        if self._decoder is not None:
+            try:
+                body = self._decoder.decode(value if value[0] else strip_confluent(value))
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                body = None  # another type, or not JSON
+        try:
+            if body is None or not body.event_id or body.specversion is not _ABSENT:
+                return self._decode(record, randomness)  # an envelope or a mapping has them elsewhere
+            if randomness is None:
+                if body.trace_id:
+                    tracestate = normal_tracestate(body.tracestate or None)
+                    randomness = event_randomness(body.event_id, normal_id(body.trace_id), tracestate)
+                else:
+                    randomness = hashed_randomness(body.event_id.encode())
+            return randomness, self._only_stratum or self._stratum(body.labels)
+        except (DecodeError, ValueError):
+            return None  # ValueError: text that UTF-8 cannot encode, from an expression of the mapping
+
+    def _is_large(self, value: bytes) -> bool:
+        return len(value) > self._reader.max_event_bytes or self._reader.parts(value) > READ_AT_ONCE
+
+    def _stratum(self, found: Any) -> Stratum:
+        labels: dict[str, str] = {}
+        if found:
+            for attribute, name in self._labels:
+                label = getattr(found, attribute)
+                if label is True or label is False:
+                    labels[name] = "true" if label else "false"
+                elif label is not None and label is not UNSET:
+                    labels[name] = label[:MAX_LABEL_VALUE_CHARS]
+        return self._policy.stratum(labels)
+
+    def _decode(self, record: Record, randomness: int | None) -> tuple[int, Stratum]:
+        event = self._reader.decode(record.value, record.headers)
+        if randomness is None:
+            randomness = event_randomness(event.event_id, event.trace_id, event.tracestate)
+        return randomness, self._policy.stratum(event.labels)
