@@ -20,10 +20,8 @@ from streams.doctor.broker_checks import (
     check_topic_rights,
     largest_record,
 )
-from streams.doctor.facts import Cluster, GroupView
-from streams.doctor.facts import Settings as ShownSettings
 from streams.doctor.findings import CheckName, Finding, failed, not_tried, ok, split_problem, warning
-from streams.doctor.probe import KafkaProbe, Met
+from streams.doctor.probe import Cluster, GroupView, KafkaProbe, Met, Shown
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
@@ -92,7 +90,7 @@ class BrokerExaminer:
         present = [name for name, topic in cluster.topics.items() if not topic.error_code]
         shown = await self._fact("topics", "broker", probe.settings(cluster.nodes[0], present))
         if isinstance(shown, Finding):
-            shown = ShownSettings(hidden={"": shown.detail.partition(":")[0]})
+            shown = Shown(hidden={"": shown.detail.partition(":")[0]})
         group = await self._fact("access", f"group {self._group_id}", probe.group(entrance, self._group_id))
         producer = await self._fact("access", "producer", probe.producer_id_error(entrance))
         views = [cluster.topics[name] for name in self._needs if name in cluster.topics]
@@ -157,7 +155,7 @@ class BrokerExaminer:
             for node, door in zip(others, doors, strict=True)
         ]
 
-    def _broker_settings(self, cluster: Cluster, shown: ShownSettings) -> list[Finding]:
+    def _broker_settings(self, cluster: Cluster, shown: Shown) -> list[Finding]:
         problems = problems_of(self._kafka, shown.broker, {})
         findings = [failed("broker", "sessions", *split_problem(problem)) for problem in problems]
         risk = auto_create_risk(shown.broker)
@@ -168,7 +166,7 @@ class BrokerExaminer:
             ]
         return findings if risk is None else [*findings, warning("broker", "topics", *split_problem(risk))]
 
-    def _topics(self, cluster: Cluster, shown: ShownSettings, group: GroupView | Finding) -> list[Finding]:
+    def _topics(self, cluster: Cluster, shown: Shown, group: GroupView | Finding) -> list[Finding]:
         members = len(group.clients) if isinstance(group, GroupView) else 0
         workers = max(1, members) if self._workers is None else self._workers
         events_bytes = largest_record(shown.topics, self._settings.topics.events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from aiokafka.errors import (
@@ -15,7 +15,6 @@ from aiokafka.errors import (
 )
 
 from judge.text.printable import printable
-from streams.doctor.facts import GroupView, TopicView
 from streams.doctor.findings import (
     Finding,
     Row,
@@ -27,6 +26,7 @@ from streams.doctor.findings import (
     split_problem,
     warning,
 )
+from streams.doctor.probe import GroupView, TopicView
 from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.broker_settings import TopicFacts, problems_of
 from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
@@ -34,9 +34,6 @@ from streams.kafka.topics.rights import Right
 from streams.kafka.topics.table import TopicUse, plan_topics, topics_tool
 from streams.settings import KafkaSettings, Settings
 
-TOPIC_SETTINGS: Final = ("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms",
-                         "unclean.leader.election.enable")  # fmt: skip
-"""Settings to request from the broker."""
 LEAST_RETENTION_MS: Final = 24 * 3_600_000
 """Minimum retention of tasks, which wait while a judge is down."""
 OUR_PROTOCOL: Final = "roundrobin"
@@ -232,27 +229,31 @@ def check_topic_rights(
     return findings
 
 
-@dataclass(frozen=True, slots=True)
-class AccessCase:
-    """The answer to a request for a producer's id, or to the description of a group."""
+def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
+    """Check whether an idempotent producer, as in a worker, gets its id."""
+    if error_code == ClusterAuthorizationFailedError.errno:
+        grant = acl_command(kafka, "IdempotentWrite")
+        remedy = f"grant Write on the topics, or with a broker before 2.8: {grant}"
+        return failed("access", "producer", f"{principal_of(kafka)} may not write idempotently", remedy)
+    if error_code:
+        what = f"idempotent writing fails: {for_code(error_code).__name__}"
+        return failed("access", "producer", what, "check the broker's log", may_pass=True)
+    return ok("access", "producer", "idempotent writing is permitted")
 
-    code: int
+
+@dataclass(frozen=True, slots=True)
+class GroupCase:
+    """The facts of the worker's group, as the table names them."""
+
+    group: GroupView
     principal: str
     grant: str
-    group: GroupView = field(default_factory=lambda: GroupView(0))
+    others: str
+    """Members that are no workers."""
 
     @property
     def error(self) -> str:
-        return str(for_code(self.code).__name__)
-
-    @property
-    def others(self) -> str:
-        """Members that are no workers."""
-        clients = sorted(client for client in self.group.clients if client != OUR_CLIENT)
-        if clients:
-            return printable(f"clients {', '.join(clients)}", 200)
-        ours = self.group.protocol_type in {"", "consumer"} and self.group.protocol in {"", OUR_PROTOCOL}
-        return "" if ours else printable(f"protocol {self.group.protocol or self.group.protocol_type}", 200)
+        return str(for_code(self.group.error_code).__name__)
 
     @property
     def members(self) -> int:
@@ -264,17 +265,10 @@ class AccessCase:
         return "does not exist yet" if absent else f"{self.group.state}, {self.members} members"
 
 
-PRODUCER_ROWS: Final[tuple[Row[AccessCase], ...]] = (
-    Row(lambda f: f.code == ClusterAuthorizationFailedError.errno, "failed",
-        "{f.principal} may not write idempotently",
-        "grant Write on the topics, or with a broker before 2.8: {f.grant}", ends=True),
-    Row(lambda f: f.code, "failed", "idempotent writing fails: {f.error}", "check the broker's log",
-        may_pass=True),
-)  # fmt: skip
-GROUP_ROWS: Final[tuple[Row[AccessCase], ...]] = (
-    Row(lambda f: f.code == GroupAuthorizationFailedError.errno, "failed",
+GROUP_ROWS: Final[tuple[Row[GroupCase], ...]] = (
+    Row(lambda f: f.group.error_code == GroupAuthorizationFailedError.errno, "failed",
         "{f.principal} may not use it", "{f.grant}", ends=True),
-    Row(lambda f: f.code, "failed", "it has no coordinator: {f.error}", "check the broker's log",
+    Row(lambda f: f.group.error_code, "failed", "it has no coordinator: {f.error}", "check the broker's log",
         may_pass=True, ends=True),
     Row(lambda f: f.group.rights is not None and Right.READ not in f.group.rights, "failed",
         "{f.principal} may not join it", "{f.grant}", ends=True),
@@ -287,16 +281,15 @@ GROUP_ROWS: Final[tuple[Row[AccessCase], ...]] = (
 )  # fmt: skip
 
 
-def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
-    """Check whether an idempotent producer, as in a worker, gets its id."""
-    facts = AccessCase(error_code, principal_of(kafka), acl_command(kafka, "IdempotentWrite"))
-    return evaluate("access", "producer", PRODUCER_ROWS, facts, "idempotent writing is permitted")[0]
-
-
 def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
     """Check whether a worker can join its group."""
+    clients = sorted(client for client in group.clients if client != OUR_CLIENT)
+    others = f"clients {', '.join(clients)}" if clients else ""
+    ours = group.protocol_type in {"", "consumer"} and group.protocol in {"", OUR_PROTOCOL}
+    if not (others or ours):
+        others = f"protocol {group.protocol or group.protocol_type}"
     grant = acl_command(kafka, "Read", group=group_id)
-    facts = AccessCase(group.error_code, principal_of(kafka), grant, group)
+    facts = GroupCase(group, principal_of(kafka), grant, printable(others, 200))
     return evaluate("access", f"group {group_id}", GROUP_ROWS, facts)
 
 

@@ -234,11 +234,8 @@ class EndpointExaminer:
             what, _, remedy = str(error).partition(". ")
             told = f"{what}: {error.said}" if error.said else what
             return failed("verdict", subject, printable(told, 500), remedy or "check the endpoint's settings")
-        self.usage = Usage(
-            input_tokens=self.usage.input_tokens + result.usage.input_tokens,
-            cached_tokens=self.usage.cached_tokens + result.usage.cached_tokens,
-            output_tokens=self.usage.output_tokens + result.usage.output_tokens,
-        )
+        spent = dict(result.usage)
+        self.usage = Usage(**{name: tokens + spent[name] for name, tokens in self.usage})
         if result.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
         finding = _judged(subject, result, judge, task, chat)

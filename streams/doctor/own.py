@@ -8,8 +8,6 @@ import os
 import resource
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -21,7 +19,7 @@ from judge.endpoints.options import is_loopback
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
 from judge.text.printable import printable
-from streams.doctor.findings import Finding, Row, always, bad_settings, evaluate, failed, ok, warning
+from streams.doctor.findings import Finding, bad_settings, failed, ok, warning
 from streams.errors import SettingsError
 from streams.judging.budget import budget_limits
 from streams.judging.endpoints import check_prices, judge_endpoints, may_cost, price_of
@@ -142,81 +140,42 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     return findings or [ok("budget", "limit", "none needed: these judges are free")]
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The facts of this process: what may be open, what is needed, whether the parts are there."""
-
-    may_open: int
-    calls: int
-    needed: int
-    compiled: bool
-    cache: str = ""
-
-    @property
-    def cache_is_closed(self) -> bool:
-        file = Path(self.cache)
-        return bool(self.cache) and not os.access(file if file.exists() else file.parent, os.W_OK)
-
-
-_FAUST_ROWS: Final[tuple[Row[Machine], ...]] = (
-    Row(lambda f: not f.compiled, "failed",
-        "its compiled stream iterator is missing, and the worker needs it",
-        "install faust-streaming from a wheel (or with a C compiler) and unset NO_CYTHON", ends=True),
-    Row(always, "ok", "its compiled parts are present"),
-)  # fmt: skip
-_DESCRIPTOR_ROWS: Final[tuple[Row[Machine], ...]] = (
-    Row(lambda f: resource.RLIM_INFINITY != f.may_open < f.needed, "warning",
-        "{f.may_open} may be open; {f.calls} concurrent judge calls need about {f.needed}",
-        "raise the limit (ulimit -n {f.needed}), or lower judge.max_in_flight", ends=True),
-    Row(always, "ok", "{f.may_open} may be open, about {f.needed} are needed"),
-)  # fmt: skip
-_CACHE_ROWS: Final[tuple[Row[Machine], ...]] = (
-    Row(lambda f: f.cache_is_closed, "failed",
-        "{f.cache} cannot be written", "correct permissions or path of judge.cache.file"),
-)  # fmt: skip
-
-
 def examine_process(settings: Settings, *, descriptors: int | None = None) -> list[Finding]:
     """Check Faust's compiled parts, the limit of open files (default: this process's) and the cache file."""
-    judge = settings.judge
-    machine = Machine(
-        may_open=resource.getrlimit(resource.RLIMIT_NOFILE)[0] if descriptors is None else descriptors,
-        calls=judge.max_in_flight,
-        needed=judge.max_in_flight + max(1, len(judge.endpoints)) + SPARE_DESCRIPTORS,
-        compiled=faust.streams._CStreamIterator is not None,  # noqa: SLF001 - the only way to know
-        cache="" if judge.cache.file is None else str(judge.cache.file),
-    )
-    rows = {"faust": _FAUST_ROWS, "file descriptors": _DESCRIPTOR_ROWS, "cache": _CACHE_ROWS}
-    return [
-        found for subject, table in rows.items() for found in evaluate("process", subject, table, machine)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """Who can reach the port."""
-
-    is_local: bool
-    is_guarded: bool
-    in_kubernetes: bool
-
-
-_REACH_ROWS: Final[tuple[Row[Port], ...]] = (
-    Row(lambda f: f.is_local and f.in_kubernetes, "warning",
-        "in Kubernetes, probes and Prometheus cannot reach a loopback address",
-        "set telemetry.host to 0.0.0.0, and restrict access by a NetworkPolicy"),
-    Row(lambda f: not (f.is_local or f.is_guarded), "warning",
-        "all hosts that reach it can read the page and metrics, including verdicts of single answers",
-        "set telemetry.basic_auth, or restrict access by network policy"),
-)  # fmt: skip
+    judge, cache = settings.judge, settings.judge.cache.file
+    findings = [ok("process", "faust", "its compiled parts are present")]
+    if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
+        what = "its compiled stream iterator is missing, and the worker needs it"
+        remedy = "install faust-streaming from a wheel (or with a C compiler) and unset NO_CYTHON"
+        findings = [failed("process", "faust", what, remedy)]
+    may_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if descriptors is None else descriptors
+    needed = judge.max_in_flight + max(1, len(judge.endpoints)) + SPARE_DESCRIPTORS
+    if resource.RLIM_INFINITY != may_open < needed:
+        what = f"{may_open} may be open; {judge.max_in_flight} concurrent judge calls need about {needed}"
+        remedy = f"raise the limit (ulimit -n {needed}), or lower judge.max_in_flight"
+        findings.append(warning("process", "file descriptors", what, remedy))
+    else:
+        what = f"{may_open} may be open, about {needed} are needed"
+        findings.append(ok("process", "file descriptors", what))
+    if cache is not None and not os.access(cache if cache.exists() else cache.parent, os.W_OK):
+        remedy = "correct permissions or path of judge.cache.file"
+        findings.append(failed("process", "cache", f"{cache} cannot be written", remedy))
+    return findings
 
 
 async def examine_port(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
     """Check whether the port is free, and who can reach it."""
-    tls = telemetry.tls
+    tls, host, findings = telemetry.tls, telemetry.host, [await _port(telemetry)]
     guarded = telemetry.basic_auth is not None or (tls is not None and tls.client_ca_file is not None)
-    facts = Port(is_loopback(telemetry.host), guarded, "KUBERNETES_SERVICE_HOST" in env)
-    return [await _port(telemetry), *evaluate("port", telemetry.host, _REACH_ROWS, facts)]
+    if is_loopback(host) and "KUBERNETES_SERVICE_HOST" in env:
+        what = "in Kubernetes, probes and Prometheus cannot reach a loopback address"
+        remedy = "set telemetry.host to 0.0.0.0, and restrict access by a NetworkPolicy"
+        findings.append(warning("port", host, what, remedy))
+    elif not (is_loopback(host) or guarded):
+        what = "all hosts that reach it can read the page and metrics, including verdicts of single answers"
+        remedy = "set telemetry.basic_auth, or restrict access by network policy"
+        findings.append(warning("port", host, what, remedy))
+    return findings
 
 
 async def _port(telemetry: TelemetrySettings) -> Finding:

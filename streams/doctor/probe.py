@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiokafka.errors import (
@@ -19,15 +19,15 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
-from streams.doctor.broker_checks import TOPIC_SETTINGS
-from streams.doctor.facts import Cluster, GroupView, Node, Partition, Settings, TopicView
 from streams.kafka.access.connection import Connection
 from streams.kafka.access.connections import open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import BROKER_NAMES
-from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, TopicsWithRights, rights_of
+from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
 from streams.settings import KafkaSettings
 
+TOPIC_SETTINGS: Final = ("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms",
+                         "unclean.leader.election.enable")  # fmt: skip
 _TOPIC: Final = 2
 _BROKER: Final = 4
 _SOON: Final = frozenset(
@@ -43,13 +43,69 @@ _PRODUCER_TIMEOUT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
-    """Properties of a connection to a broker.
+class Node:
+    """A broker as the cluster advertises it."""
 
-    Args:
-        tls_version: For example TLSv1.3; empty without TLS.
-        certificate_until: Expiry of the broker's certificate, in seconds since 1970; None without TLS.
-    """
+    node_id: int
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition: its leader (-1: none), its replicas, and which of them are in sync."""
+
+    leader: int
+    replicas: int
+    in_sync: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """A topic: Kafka's error code (0: none), partitions, and our rights (None: not reported)."""
+
+    name: str
+    error_code: int
+    partitions: tuple[Partition, ...] = ()
+    rights: frozenset[Right] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The brokers, and the requested topics by name."""
+
+    nodes: tuple[Node, ...]
+    topics: Mapping[str, TopicView]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A consumer group: error code, state, assignment and client ids of its members, our rights."""
+
+    error_code: int
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    clients: tuple[str, ...] = ()
+    rights: frozenset[Right] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Settings of the broker and of topics, and why some are hidden (by topic; "" for the broker)."""
+
+    broker: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A connection's TLS version, and when the broker's certificate expires, in seconds since 1970."""
 
     tls_version: str = ""
     certificate_until: float | None = None
@@ -74,12 +130,7 @@ class KafkaProbe:
         self._connections.clear()
 
     async def reach(self, host: str, port: int) -> None:
-        """Open a TCP connection.
-
-        Raises:
-            OSError: It fails.
-            TimeoutError: No answer in time.
-        """
+        """Open a TCP connection."""
         async with asyncio.timeout(self._timeout_seconds):
             _, writer = await asyncio.open_connection(host, port)
         await _shut(writer)
@@ -105,50 +156,30 @@ class KafkaProbe:
         return met
 
     async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
-        """Request the brokers and topics.
-
-        Raises:
-            KafkaError: The broker refuses.
-            TimeoutError: No answer in time.
-        """
+        """Request the brokers and topics."""
         answer = await self._ask(at, TopicsWithRights(topics))
         return Cluster(
             nodes=tuple(Node(node_id, host, port) for node_id, host, port, _ in answer.brokers),
             topics={view.name: view for view in map(_topic_view, answer.topics)},
         )
 
-    async def settings(self, node: Node, topics: Sequence[str]) -> Settings:
-        """Request a broker's settings and those of topics, as far as they are shown.
-
-        Raises:
-            KafkaError: The broker refuses.
-            TimeoutError: No answer in time.
-        """
+    async def settings(self, node: Node, topics: Sequence[str]) -> Shown:
+        """Request a broker's settings and those of topics, as far as they are shown."""
         wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
         wanted.append((_BROKER, str(node.node_id), list(BROKER_NAMES)))
         answer = await self._ask((node.host, node.port), DescribeConfigsRequest(wanted))
         shown: dict[str, dict[str, str]] = {}
-        broker: dict[str, str] = {}
         hidden: dict[str, str] = {}
         for code, _, kind, name, entries in answer.resources:
+            subject = "" if kind == _BROKER else name
             if code:
-                hidden["" if kind == _BROKER else name] = for_code(code).__name__
-                continue
-            values = {entry[0]: entry[1] or "" for entry in entries}
-            if kind == _BROKER:
-                broker = values
+                hidden[subject] = for_code(code).__name__
             else:
-                shown[name] = values
-        return Settings(broker, shown, hidden)
+                shown[subject] = {entry[0]: entry[1] or "" for entry in entries}
+        return Shown(shown.pop("", {}), shown, hidden)
 
     async def group(self, at: tuple[str, int], group_id: str) -> GroupView:
-        """Request a group's description from its coordinator.
-
-        Raises:
-            KafkaError: The broker refuses.
-            OSError: The coordinator cannot be reached.
-            TimeoutError: No answer in time.
-        """
+        """Request a group's description from its coordinator."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         while True:
             view = await self._group(at, group_id)
@@ -167,12 +198,7 @@ class KafkaProbe:
         return GroupView(code, state, protocol_type, protocol, tuple(member[1] for member in members), told)
 
     async def producer_id_error(self, at: tuple[str, int]) -> int:
-        """Request an idempotent producer's id, which is not used; return the error code or 0.
-
-        Raises:
-            KafkaError: The broker refuses.
-            TimeoutError: No answer in time.
-        """
+        """Request an idempotent producer's id, which is not used; return the error code or 0."""
         answer = await self._ask(at, InitProducerIdRequest(None, _PRODUCER_TIMEOUT_MS))
         return int(answer.error_code)
 

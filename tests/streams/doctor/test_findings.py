@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streams.doctor.broker_checks import Expected, check_topic
-from streams.doctor.facts import Partition, TopicView
 from streams.doctor.findings import Diagnosis, ok, warning
+from streams.doctor.probe import Partition, TopicView
 from streams.kafka.topics.table import topic_uses
 from streams.settings import Settings
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from streams.doctor.broker_checks import Expected, acl_command, check_topic, largest_record
-from streams.doctor.facts import Partition, TopicView
 from streams.doctor.findings import split_problem
+from streams.doctor.probe import Partition, TopicView
 from streams.kafka.topics.table import TOPICS, TopicUse
 from streams.settings import KafkaSettings, Settings
 
