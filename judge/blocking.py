@@ -37,7 +37,6 @@ class BlockingJudge:
         return Judge(**options)
 
     def score(self, event: Event, metric: MetricChoice) -> Result:
-        """Judge one answer; see `Judge.score`."""
         result: Result = self._run(self._judge.score(event, metric))
         return result
 

@@ -195,7 +195,6 @@ class Judge:
         return guarded, self._stack.judge(guarded) if self._retry else self._stack.evaluator(guarded)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._stack.close()
 
     async def __aenter__(self) -> Self:

@@ -61,7 +61,6 @@ class Inputs:
         return cls(**{"question": "", "answer": "", **given})
 
     def of_task(self) -> dict[str, Any]:
-        """Return the fields of a task with these texts."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def changed(self, change: Callable[[str], str]) -> Inputs:

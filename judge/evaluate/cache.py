@@ -149,7 +149,6 @@ class FileCache:
         self._try(self._put, key, entry)
 
     def close(self) -> None:
-        """Close the file."""
         database, self._database = self._database, None
         if database is not None:
             with suppress(sqlite3.Error):

@@ -116,7 +116,6 @@ class GuardedMetric:
         return self._metric.prepare(self._redacted(task))
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Interpret the reply against the redacted texts."""
         return self._metric.interpret(self._redacted(task), reply)
 
     def _redacted(self, task: JudgeTask) -> JudgeTask:

@@ -172,7 +172,6 @@ class Child:
         return await loop.run_in_executor(self._thread, self._exchange, seconds, (function, args, kwargs))
 
     def close(self) -> None:
-        """End the process."""
         self._closed = True
         self._end()
         self._thread.shutdown(wait=False, cancel_futures=True)

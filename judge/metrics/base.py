@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
@@ -47,16 +47,13 @@ class BaseMetric(ABC):
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """Lowest and highest score, inclusive."""
         return self.scale.score_range
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         return self.scale.labels
 
     def select(self, event: QAEvent) -> Inputs:
-        """Return the texts that this metric needs from an event."""
         return Inputs.of(event, self.uses)
 
     @abstractmethod
@@ -112,7 +109,6 @@ class BuiltInMetric(BaseMetric):
         )
 
     def request(self, sections: Mapping[str, str], *, max_output_tokens: int = 4096) -> ChatRequest:
-        """Return a request with the metric's own instructions and these named texts."""
         messages = built_in_messages(self.instructions, sections)
         return ChatRequest(messages, self.response_schema, max_output_tokens)
 
@@ -124,6 +120,13 @@ class Findings:
     corrections: list[Correction] = field(default_factory=list)
     suspicions: list[Suspicion] = field(default_factory=list)
     missing_quotations: list[str] = field(default_factory=list)
+
+    def of_outcome(self) -> dict[str, Any]:
+        """Return the fields of a scored outcome."""
+        return self.marks() | {"objection": self.objection}
+
+    def marks(self) -> dict[str, Any]:
+        return {"corrections": tuple(self.corrections), "suspicions": tuple(self.suspicions)}
 
     @property
     def objection(self) -> str | None:
@@ -139,11 +142,9 @@ class Findings:
         )
 
     def correct(self, kind: CorrectionKind, detail: str) -> None:
-        """Record a correction."""
         self.corrections.append(Correction(kind=kind, detail=detail))
 
     def suspect(self, kind: SuspicionKind, detail: str) -> None:
-        """Record a suspicion."""
         self.suspicions.append(Suspicion(kind=kind, detail=detail))
 
     def not_found(self, where: str, quotation: str | None, text: str) -> None:

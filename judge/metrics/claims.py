@@ -128,7 +128,6 @@ class Stretches:
         return 2 * sum(self._covers(*place) for place in places) >= len(places)
 
     def touches(self, start: int, end: int) -> bool:
-        """Return whether any part between two offsets is covered."""
         return bisect_left(self._starts, end) > bisect_right(self._ends, start)
 
     def _covers(self, start: int, end: int) -> bool:

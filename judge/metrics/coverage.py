@@ -87,23 +87,17 @@ class Coverage(BuiltInMetric):
         )
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a checked verdict."""
         if self.pack is not None:
             return self._of_counts(task, self.pack.checked(extract_verdict(reply)))
         listed = read_evidence(CoverageReply, reply, key="facts")
         checks = CoverageChecks(reference=task.reference or "", answer=task.answer, question=task.question)
         facts, conclusions, terms = checks.verify(listed.facts, listed.conclusions, listed.terms)
         counts = [(sum(item.matched for item in items), len(items)) for items in (facts, conclusions, terms)]
-        evidence = {
-            "facts": [item.as_json() for item in facts],
-            "conclusions": [item.as_json() for item in conclusions],
-            "terms": [item.as_json() for item in terms],
-            "organization": {
-                "similar": listed.organization.similar,
-                "justification": listed.organization.justification,
-            },
-        }
-        score = _scored(counts, similar=listed.organization.similar)
+        named = {"facts": facts, "conclusions": conclusions, "terms": terms}
+        evidence: dict[str, Any] = {name: [item.as_json() for item in items] for name, items in named.items()}
+        similar = listed.organization.similar
+        evidence["organization"] = {"similar": similar, "justification": listed.organization.justification}
+        score = _scored(counts, similar=similar)
         return _outcome(score, evidence, checks.findings, checks.findings.objection or checks.nothing_listed)
 
     def _of_counts(self, task: JudgeTask, verdict: dict[str, Any]) -> Outcome:
@@ -148,9 +142,8 @@ def _outcome(score: CoverageScore, evidence: Any, findings: Findings, objection:
         score=score.score,
         score_exact=exact_text(score.exact),
         evidence=evidence,
-        corrections=tuple(findings.corrections),
-        suspicions=tuple(findings.suspicions),
         objection=objection,
+        **findings.marks(),
     )
 
 

@@ -77,7 +77,6 @@ class Item:
     """Whether a quotation was inexact."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for the result's evidence."""
         fields: dict[str, Any] = {
             "item": self.item,
             "reference_span": self.reference_span,

@@ -63,12 +63,10 @@ class LibraryPrompt(BaseModel):
 
     @property
     def scale(self) -> Scale:
-        """Its scale."""
         return read_scale(self.result, self.score_range, good=self.good)
 
     @property
     def schema_of_reply(self) -> ResponseSchema:
-        """The strict schema of the reply."""
         text, optional = {"type": "string"}, {"type": ["string", "null"]}
         name = f"{self.name}_evidence"
         if self.counts is not None:
@@ -155,7 +153,6 @@ class _Count:
         self._own, *self._support_keys = ["name", *prompt.quotes] if counts.every else prompt.quotes
 
     def outcome(self, reply: str) -> Outcome:
-        """Return the outcome for the share of valid items."""
         counts, findings = self._counts, self._findings
         items = self._distinct(
             [
@@ -168,15 +165,14 @@ class _Count:
             items += self._omitted({item["name"] for item in items})
         evidence = {counts.list: items}
         if not items:
-            return UnscoredOutcome("no_claims", evidence=evidence, corrections=tuple(findings.corrections))
+            return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
         upheld = sum(item[counts.holds] for item in items)
         score = relevance_cap(upheld=upheld, total=len(items))
         return Scale(RELEVANCE_RANGE).outcome(
             score,
             {"score": score, "justification": f"{upheld} of {len(items)} {counts.list} {counts.holds}."},
             evidence=evidence,
-            corrections=tuple(findings.corrections),
-            objection=findings.objection,
+            **findings.of_outcome(),
         )
 
     def _listed(self, reply: str) -> list[Item]:

@@ -40,7 +40,7 @@ from judge.text.citations import (
 )
 from judge.text.normal import is_blank, quoted
 from judge.text.tags import Citing, compile_pattern
-from schemas import Correction, JudgeTask, QAEvent
+from schemas import JudgeTask, QAEvent
 
 WithoutCitations = Literal["lowest", "unscored"]
 """Result of an answer without citations: score 1, as the metric defines it, or unscored."""
@@ -140,7 +140,6 @@ class Relevance(BuiltInMetric):
         return self.request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a checked verdict."""
         sources = self._sources(task.context or {})
         if self.pack is not None:
             return self._of_score(task, sources, self.pack.checked(extract_verdict(reply)))
@@ -156,12 +155,8 @@ class Relevance(BuiltInMetric):
                 "that of any other claim; copy them character by character"
             )
         if not claims:
-            return UnscoredOutcome(
-                "no_claims",
-                evidence={"claims": [], "justification": listed.justification},
-                corrections=tuple(findings.corrections),
-                suspicions=tuple(findings.suspicions),
-            )
+            evidence: Any = {"claims": [], "justification": listed.justification}
+            return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
         score = int(self.score_of(listed.score))
         is_cited = bool(tagged_claims(task.answer, sources.citing))
         caps = [_cap_of_claims(claims) if is_cited else _CITES_NOTHING, *_cap_of_missing(sources, task)]
@@ -178,7 +173,7 @@ class Relevance(BuiltInMetric):
         tagged = tagged_claims(task.answer, sources.citing)
         if verdict["score"] is None and not tagged:
             evidence = {"justification": justification}
-            return UnscoredOutcome("no_claims", evidence=evidence, suspicions=tuple(findings.suspicions))
+            return UnscoredOutcome("no_claims", evidence=evidence, **findings.marks())
         score = int(self.score_of(verdict["score"]))
         caps = [_CITES_NOTHING]
         if tagged:
@@ -213,16 +208,13 @@ def _suspect_citations(answer: str, citing: Citing, findings: Findings) -> None:
 
 def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome:
     """Return the outcome if all cited pages are missing, without a call."""
-    justification = (
-        f"No cited page is in the context: {format_pages(cited)}. No claim of the answer is supported."
-    )
-    evidence = {
-        "claims": [
-            unsupported_claim(claim, f"Missing from the context: {format_pages(claim.pages)}.").as_json()
-            for claim in claims
-        ]
-    }
-    return ScoredOutcome({"score": _LOWEST, "justification": justification}, _LOWEST, evidence=evidence)
+    reason = f"No cited page is in the context: {format_pages(cited)}. No claim of the answer is supported."
+    unsupported = [
+        unsupported_claim(claim, f"Missing from the context: {format_pages(claim.pages)}.")
+        for claim in claims
+    ]
+    evidence = {"claims": [claim.as_json() for claim in unsupported]}
+    return ScoredOutcome({"score": _LOWEST, "justification": reason}, _LOWEST, evidence=evidence)
 
 
 def _cap_of_claims(claims: Sequence[CheckedClaim]) -> Cap:
@@ -251,17 +243,10 @@ def _lowered(
 ) -> ScoredOutcome:
     """Return the judge's score, lowered to the lowest cap, with the reason in its justification."""
     cap, reason = min(caps, key=lambda one: one[0])
-    corrections = list(findings.corrections)
     if score > cap:
         sentence = f"Lowered from {score} to {cap}: {reason}."
-        corrections.append(Correction(kind="score_lowered", detail=sentence))
+        findings.correct("score_lowered", sentence)
         justification = f"{justification.rstrip()} {sentence}".strip()
         score = cap
-    return ScoredOutcome(
-        verdict={"score": score, "justification": justification},
-        score=score,
-        evidence=evidence,
-        corrections=tuple(corrections),
-        suspicions=tuple(findings.suspicions),
-        objection=findings.objection,
-    )
+    verdict = {"score": score, "justification": justification}
+    return ScoredOutcome(verdict, score, evidence=evidence, **findings.of_outcome())

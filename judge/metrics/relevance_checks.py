@@ -83,7 +83,6 @@ class CheckedClaim:
         return self.supported and self.relevant
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for the result's evidence."""
         fields: dict[str, Any] = {
             "claim_span": self.claim_span,
             "claim_start": self.place[0],
@@ -244,7 +243,6 @@ class RelevanceChecks:
         return best
 
     def _owner(self, place: Place) -> int | None:
-        """Return the tagged claim that overlaps most with this place."""
         best, most = None, 0
         for owner in range(bisect_right(self._ends, place[0]), len(self._tagged)):
             claim = self._tagged[owner]

@@ -58,11 +58,9 @@ class AnswerWords:
         self._comparable = not cannot_be_compared(reference.text, answer.text, question=question)
 
     def reference_sentences(self, place: Place) -> str:
-        """Return the sentences of the reference that overlap a span."""
         return self._reference.told(place)
 
     def answer_sentences(self, place: Place) -> str:
-        """Return the sentences of the answer that overlap a span, without tags."""
         return self._answer.told(place)
 
     def repeats_question(self, stated: Place) -> bool:
@@ -250,7 +248,6 @@ class SupportWords:
         return shortfall(own, claim, vocabulary, around.told(place, neighbours=1), of=whole)
 
     def page_sentences(self, page: int, index: TextIndex, place: Place) -> str:
-        """Return the sentences of a page that overlap a span."""
         return self._around(page, index).told(place)
 
     def is_about_question(self, places: Iterable[tuple[int, TextIndex, Place]]) -> bool:

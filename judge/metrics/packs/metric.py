@@ -112,7 +112,6 @@ class PackMetric(BaseMetric):
         )
 
     def select(self, event: QAEvent) -> Inputs:
-        """Return the texts that the templates use."""
         return select(event, self.pack.uses)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
@@ -126,7 +125,6 @@ class PackMetric(BaseMetric):
         return ChatRequest(self.pack.render(inputs), self.pack.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Return the judge's verdict."""
         verdict = extract_verdict(reply)
         value: Any = score_on(SAID if self.pack.options.is_pair else self.scale, verdict["score"])
         self.pack.checked(verdict)

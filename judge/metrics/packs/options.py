@@ -59,7 +59,6 @@ class Example(BaseModel):
 
     @property
     def given(self) -> frozenset[TextName]:
-        """The names of its texts."""
         names = {name for name in TEXTS if getattr(self, name) is not None}
         return frozenset(
             names | {f"fields.{name}" for name in self.fields} | {f"labels.{name}" for name in self.labels}
@@ -67,7 +66,6 @@ class Example(BaseModel):
 
     @property
     def inputs(self) -> Inputs:
-        """Its texts."""
         texts = {name: getattr(self, name) for name in TEXTS}
         named = self.fields | {f"labels.{name}": text for name, text in self.labels.items()}
         return Inputs(
@@ -130,7 +128,6 @@ class PackOptions(BaseModel):
 
     @property
     def is_pair(self) -> bool:
-        """Whether it compares two answers."""
         return bool(self.result == "pairwise")
 
     def scale(self, score_range: tuple[float, float]) -> Scale:

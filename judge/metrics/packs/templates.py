@@ -53,14 +53,12 @@ class Dialect:
     """Prefix of a field's or label's name."""
 
     def spelling(self, name: TextName) -> str:
-        """Return the placeholder of an input."""
         if NAMED.fullmatch(name):
             return self.form % f"{self.prefix}{name}"
         return self.form % next(written for written, meant in self.names.items() if meant == name)
 
     @property
     def listed(self) -> str:
-        """Return all placeholders, for messages."""
         names = (*self.names, f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME")
         return ", ".join(self.form % name for name in names)
 
