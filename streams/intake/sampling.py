@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple
 from schemas import QAEvent
 from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstream
 from streams.intake.randomness import (
+    RANDOM_BITS,
     RANGE,
     event_randomness,
     hashed_randomness,
@@ -170,6 +171,8 @@ class Stratum:
     name: str
     rate: Fraction
     threshold: int
+    least: bytes
+    """The threshold as bytes; a digest or R in 7 bytes that is not below it is kept."""
     skip_reason: SkipReason
 
 
@@ -300,7 +303,9 @@ class SamplingPolicy:
 
 def _stratum(name: str, rate: float) -> Stratum:
     limit = threshold(rate)
-    return Stratum(name, Fraction(rate), limit, "filtered" if limit == RANGE else "not_sampled")
+    if limit == RANGE:  # above every digest
+        return Stratum(name, Fraction(rate), limit, b"\xff" * 33, "filtered")
+    return Stratum(name, Fraction(rate), limit, limit.to_bytes(RANDOM_BITS // 8), "not_sampled")
 
 
 def _name(

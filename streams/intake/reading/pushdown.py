@@ -8,6 +8,8 @@ these fields can be read and decide to skip it: at a rate of 1%, one in a hundre
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +19,7 @@ from judge.metric import READ_AT_ONCE
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
 from streams.intake.randomness import (
-    event_randomness,
-    hashed_randomness,
+    RANDOM_BITS,
     normal_id,
     normal_tracestate,
     trace_from_headers,
@@ -29,6 +30,8 @@ from streams.intake.reading.envelope import strip_confluent
 from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
 from streams.kafka.record import Record
 
+CACHED_LABELS: Final = 512
+"""Limit on cached strata by labels, which producers choose; only those of short records are cached."""
 _ABSENT: Final = msgspec.Raw()
 _Text = str | UnsetType | None
 
@@ -44,7 +47,7 @@ def _decoder(label_names: Sequence[str]) -> msgspec.json.Decoder[Any] | None:
         names = {f"label_{index}": name for index, name in enumerate(label_names)}
         wanted = [(name, str | bool | UnsetType | None, UNSET) for name in names]
         try:
-            labels = msgspec.defstruct("Labels", wanted, rename=names, gc=False)
+            labels = msgspec.defstruct("Labels", wanted, rename=names, frozen=True, gc=False)
         except ValueError:
             return None  # a quote or a control character
         fields.append(("labels", labels | UnsetType | None, UNSET))
@@ -68,29 +71,34 @@ class PushDown:
         self._only_stratum = None if policy.label_names else policy.stratum({})
         self._labels = tuple((f"label_{index}", name) for index, name in enumerate(policy.label_names))
         self._decoder = _decoder(policy.label_names) if reader.is_plain else None
+        self._cached_stratum = lru_cache(maxsize=CACHED_LABELS)(self._stratum)
 
     def __call__(self, record: Record) -> bool:
         """Return whether to deliver a record; count it if not."""
-        randomness = hashed_randomness(record.key) if self._by_key and record.key else None
+        # R as bytes: a digest is compared as it is.
+        randomness = sha256(record.key).digest() if self._by_key and record.key else None
         if randomness is None and record.headers:
             context = trace_from_headers(record.headers)
             if context is not None:
-                randomness = trace_randomness(context.trace_id, context.tracestate)
+                randomness = _as_bytes(trace_randomness(context.trace_id, context.tracestate))
         stratum = self._only_stratum
         if randomness is None or stratum is None:
             found = self._read(record, randomness)
             if found is None:
                 return True
             randomness, stratum = found
-        if randomness >= stratum.threshold:
+        if randomness >= stratum.least:
             return True
         self.skipped[stratum.skip_reason] += 1
         return False
 
-    def _read(self, record: Record, randomness: int | None) -> tuple[int, Stratum] | None:
+    def _read(self, record: Record, randomness: bytes | None) -> tuple[bytes, Stratum] | None:
         """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
         value = record.value
-        if not value or (len(value) > self._surely_read and self._is_large(value)):
+        if not value:
+            return None
+        is_short = len(value) <= self._surely_read
+        if not is_short and self._is_large(value):
             return None
         body: Any = None
         if self._decoder is not None:
@@ -101,13 +109,14 @@ class PushDown:
         try:
             if body is None or not body.event_id or body.specversion is not _ABSENT:
                 return self._decode(record, randomness)  # an envelope or a mapping has them elsewhere
+            if randomness is None and body.trace_id:
+                tracestate = normal_tracestate(body.tracestate or None)
+                randomness = _as_bytes(trace_randomness(normal_id(body.trace_id), tracestate))
             if randomness is None:
-                if body.trace_id:
-                    tracestate = normal_tracestate(body.tracestate or None)
-                    randomness = event_randomness(body.event_id, normal_id(body.trace_id), tracestate)
-                else:
-                    randomness = hashed_randomness(body.event_id.encode())
-            return randomness, self._only_stratum or self._stratum(body.labels)
+                randomness = sha256(body.event_id.encode()).digest()
+            if self._only_stratum is not None:
+                return randomness, self._only_stratum
+            return randomness, (self._cached_stratum if is_short else self._stratum)(body.labels)
         except (DecodeError, ValueError):
             return None  # ValueError: text that UTF-8 cannot encode, from an expression of the mapping
 
@@ -125,8 +134,12 @@ class PushDown:
                     labels[name] = label[:MAX_LABEL_VALUE_CHARS]
         return self._policy.stratum(labels)
 
-    def _decode(self, record: Record, randomness: int | None) -> tuple[int, Stratum]:
+    def _decode(self, record: Record, randomness: bytes | None) -> tuple[bytes, Stratum]:
         event = self._reader.decode(record.value, record.headers)
-        if randomness is None:
-            randomness = event_randomness(event.event_id, event.trace_id, event.tracestate)
+        randomness = randomness or _as_bytes(trace_randomness(event.trace_id, event.tracestate))
+        randomness = randomness or sha256(event.event_id.encode()).digest()
         return randomness, self._policy.stratum(event.labels)
+
+
+def _as_bytes(randomness: int | None) -> bytes | None:
+    return None if randomness is None else randomness.to_bytes(RANDOM_BITS // 8)
