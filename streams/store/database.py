@@ -1,4 +1,4 @@
-"""The store's file: its tables, its one writer's connection, and snapshots for readers in any thread."""
+"""The store's file: its one writer's connection, and snapshots for readers in any thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from judge.text.printable import NO_DESCRIPTORS, out_of_descriptors
 from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 
 VERSION: Final = 5
-"""Increase it with every change of the tables: a store of another version is rebuilt from the topics."""
+"""Increase it with every change of `tables.sql`: a store of another version is rebuilt from the topics."""
 APPLICATION_ID: Final = 0x6A737472
 """Marks the file as a store of judgestream ("jstr"), so that no other database is overwritten."""
 BUSY_SECONDS: Final = 15.0
@@ -24,65 +25,6 @@ CHECK_SECONDS: Final = 20.0
 _STEPS: Final = 20_000
 """SQLite instructions between two checks of the clock: a few milliseconds."""
 _SIDES: Final = ("", "-wal", "-shm")
-
-TABLES: Final = """
--- What results have in common: few rows. Labels are JSON, without values of labels that have too many.
-CREATE TABLE series (
-  id INTEGER PRIMARY KEY, metric TEXT NOT NULL, fingerprint TEXT NOT NULL, model TEXT NOT NULL,
-  labels TEXT NOT NULL, evaluator INTEGER NOT NULL,  -- the id of the evaluator's first series
-  UNIQUE (metric, fingerprint, labels)
-);
-
--- What is filtered, sorted or summed of each result; times are milliseconds since 1970.
-CREATE TABLE results (
-  id INTEGER PRIMARY KEY,
-  result_id BLOB NOT NULL UNIQUE,
-  event_id TEXT NOT NULL,
-  replay INTEGER NOT NULL,    -- 0: the live stream
-  series INTEGER NOT NULL,
-  evaluator INTEGER NOT NULL,
-  labels TEXT NOT NULL,       -- all of them, JSON
-  status TEXT NOT NULL,
-  score NUMERIC,              -- to three digits
-  at INTEGER NOT NULL,        -- time of the answer
-  day INTEGER NOT NULL,       -- its day since 1970 (UTC)
-  judged INTEGER NOT NULL,
-  probability REAL NOT NULL,
-  cost REAL,
-  marks TEXT NOT NULL,        -- " correction:KIND suspicion:KIND ", or empty
-  partition INTEGER NOT NULL, -- place of the result's record
-  offset INTEGER NOT NULL
-);
--- In the order of the charts' groups, by time and by label, so that no row is sorted.
-CREATE INDEX results_sums ON results (replay, day, evaluator, status, score, probability, at, cost, series, marks);
-CREATE INDEX results_series ON results (replay, series, status, score, probability, at, day, marks);
--- In the order of a list, with what filters need, so that a page reads the index and fifty rows.
-CREATE INDEX results_score ON results (replay, status, score, at DESC, series, marks, day);
-CREATE INDEX results_time ON results (replay, at, series, status, score, probability, marks, day);
-CREATE INDEX results_event ON results (event_id);
-CREATE INDEX results_marks ON results (marks) WHERE marks <> '';
-
--- The whole record of each result, compressed.
-CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
-
--- The texts as judged, already redacted in the task.
-CREATE TABLE texts (id INTEGER PRIMARY KEY, result_id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE INDEX texts_time ON texts (at);
-CREATE VIRTUAL TABLE search USING fts5(words, content='', detail=none, tokenize='unicode61 remove_diacritics 2');
-
-CREATE TABLE alerts (alert_id TEXT PRIMARY KEY, raised INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE INDEX alerts_time ON alerts (raised);
-
--- Human labels: append only; each person's latest counts.
-CREATE TABLE labels (
-  label_id TEXT PRIMARY KEY, result_id BLOB NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL, body BLOB NOT NULL
-);
-CREATE INDEX labels_result ON labels (result_id, at);
-
--- The next offset of each partition, written in the same transaction as its records.
-CREATE TABLE positions (topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
-  PRIMARY KEY (topic, partition));
-"""  # noqa: E501
 
 
 def check(path: Path, *, longest_seconds: float = CHECK_SECONDS) -> None:
@@ -144,8 +86,9 @@ def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
         what = f"has version {version} of the tables, expected {VERSION}; it is rebuilt from the topics"
         raise StoreDamagedError(f"store.path: {path} {what}")
     if not tables:
+        created = resources.files("streams.store").joinpath("tables.sql").read_text(encoding="utf-8")
         connection.executescript(
-            f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; "
+            f"BEGIN; {created} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; "
             "COMMIT;"
         )
 

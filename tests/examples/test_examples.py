@@ -62,7 +62,6 @@ async def _verdict(outcome: Outcome) -> Scored:
 
 
 async def test_a_producer_of_five_lines() -> None:
-    """The event of the five-line producer is scored for coverage."""
     file = EXAMPLES / "five_lines" / "producer.py"
     _, outcome = await _program(file, "")
     assert outcome.metrics == ("coverage",)
@@ -94,7 +93,6 @@ async def test_retrieval_with_pages() -> None:
 @pytest.mark.tools
 @pytest.mark.timeout(400)
 async def test_langchain(tmp_path: Path) -> None:
-    """The callback of a LangChain chain sends question and answer."""
     packages = tmp_path / "packages"
     command = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", packages)
     await asyncio.to_thread(run, sys.executable, *command, "langchain-core==1.2.0")
@@ -127,7 +125,6 @@ async def test_langchain(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/settings.yaml")), ids=lambda file: file.parent.name)
 def test_each_has_valid_settings(file: Path) -> None:
-    """The settings are valid and read the topic that the program writes."""
     settings = load_settings(file, {})
     assert json.loads(settings.model_dump_json())["topics"]["events"] == "qa.events"
     assert settings.judge.budget.unlimited

@@ -49,7 +49,6 @@ def parts_add_up(summary: dict[str, Any]) -> bool:
 
 
 async def test_notices_that_answers_got_worse() -> None:
-    """400 events that get worse halfway: all are accounted for, both means fall, and an alert is raised."""
     ended = await judgestream("demo", "--events", "400", "--json")
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
@@ -82,7 +81,6 @@ async def test_notices_that_answers_got_worse() -> None:
 
 @pytest.mark.slow
 async def test_few_events_are_enough_for_an_end() -> None:
-    """One event is accounted for, in plain lines without terminal control."""
     ended = await judgestream("demo", "--events", "1")
     assert ended.code == 0, ended.err
     assert "accounted for" in ended.out
@@ -91,7 +89,6 @@ async def test_few_events_are_enough_for_an_end() -> None:
 
 @pytest.mark.slow
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
-    """Bad lines become dead letters and all other events are judged."""
 
     def line(event_id: str, **fields: Any) -> bytes:
         event = {
@@ -170,7 +167,6 @@ async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> 
     ("name", "count"), [("expertqa_events.jsonl", 219), ("nq_events.jsonl", 400)], ids=["expertqa", "nq"]
 )
 async def test_real_events_are_accounted_for(name: str, count: int) -> None:
-    """Public question-answer data, if present, is accounted for."""
     file = SHARED_DATA / name
     if not file.exists():
         pytest.skip(f"{name} is not here")
@@ -182,7 +178,6 @@ async def test_real_events_are_accounted_for(name: str, count: int) -> None:
 
 
 async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
-    """With OPENAI_BASE_URL and OPENAI_API_KEY the endpoint's only model judges."""
     async with judge_server(answer, models=("only-one",)) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret"}
         ended = await judgestream("demo", "--events", "20", "--json", env=env)
@@ -199,7 +194,6 @@ async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
 
 
 async def test_a_key_alone_changes_nothing() -> None:
-    """With OPENAI_API_KEY alone the plain first command runs with the offline judge and costs nothing."""
     ended = await judgestream("demo", "--events", "20", "--json", env={"OPENAI_API_KEY": "sk-secret"})
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
@@ -267,7 +261,6 @@ async def test_the_budget_ends_the_demo_with_a_summary() -> None:
 
 @pytest.mark.slow
 async def test_a_key_that_is_refused_ends_the_demo() -> None:
-    """A refused key ends the demo with an error instead of an empty summary."""
     async with judge_server(lambda _: "", status=401) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "wrong", "OPENAI_MODEL": "m"}
         ended = await judgestream("demo", "--events", "20", "--json", env=env)
@@ -301,7 +294,6 @@ async def test_a_judge_that_hangs_does_not_hold_up_the_end() -> None:
 
 @pytest.mark.slow
 async def test_an_interrupt_while_it_starts_ends_well() -> None:
-    """Ctrl-C during the start exits with code 130 and without an error."""
     async with running("demo", "--events", "300") as demo:
         assert "in memory, loopback only" in await demo.line()
         ended = await demo.stop(signal.SIGINT)

@@ -78,7 +78,6 @@ def test_a_task_without_an_end_is_in_flight() -> None:
 
 
 def test_repeats_count_once() -> None:
-    """Redelivered records count once."""
     accounts = whole()
     before = accounts.balance(skipped=1)
     accounts.add_task(task(3))
@@ -88,7 +87,6 @@ def test_repeats_count_once() -> None:
 
 
 def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() -> None:
-    """Two records with the same event id are two events read, two sampled and one result."""
     accounts = Accounts(TopicSettings())
     for offset in range(2):
         accounts.take(event(offset))

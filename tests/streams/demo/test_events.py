@@ -76,7 +76,6 @@ def test_one_in_a_hundred_is_no_event(index: int) -> None:
 
 
 def test_one_in_a_hundred_gives_no_metric_anything_to_judge() -> None:
-    """One event in a hundred has neither reference nor context."""
     event = QAEvent.model_validate(made(73))
     assert event.reference is None
     assert event.context is None

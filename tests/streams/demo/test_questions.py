@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -16,15 +15,9 @@ Question = dict[str, Any]
 # Not the project's own parser: the data must be readable by a regex of one line.
 TAG = re.compile(r"\[Pages?[ -](\d+(?:(?:, |-)\d+)*)\]")
 LINE_END = re.compile(r"Evidence:(?: \[Pages?[ -][\d, -]+\])+$")
-
-
-def _raw() -> bytes:
-    return (files("streams.demo") / "questions.jsonl").read_bytes()
-
-
-@cache
-def _questions() -> tuple[Question, ...]:
-    return tuple(json.loads(line) for line in _raw().decode("utf-8").splitlines())
+NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+RAW: Final = (files("streams.demo") / "questions.jsonl").read_bytes()
+QUESTIONS: Final[list[Question]] = [json.loads(line) for line in RAW.decode().splitlines()]
 
 
 def _cited(line: str) -> set[int]:
@@ -44,7 +37,6 @@ def _pages(question: Question) -> set[int]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("Claim. Evidence: [Page 2]", {2}),
         ("Claim. Evidence: [Page-2]", {2}),
         ("Claim. Evidence: [Page 2] [Page 3]", {2, 3}),
         ("Claim. Evidence: [Pages 2, 4]", {2, 4}),
@@ -53,78 +45,51 @@ def _pages(question: Question) -> set[int]:
     ],
 )
 def test_cited_pages_are_read_in_every_form_that_the_data_uses(line: str, expected: set[int]) -> None:
-    """`_cited` reads each form of citation in the data."""
     assert _cited(line) == expected
 
 
-def test_the_file_is_small_enough_to_ship() -> None:
-    """The file ships in the wheel, so it has at most 1 MB; it has at least 250 kB."""
-    assert 250_000 <= len(_raw()) < 1_000_000
-
-
-def test_there_are_enough_questions_with_ids_of_their_own() -> None:
-    """There are at least 72 questions with unique ids that name their app."""
-    questions = _questions()
-    assert len(questions) >= 72
-    assert len({question["id"] for question in questions}) == len(questions)
-    assert all(re.fullmatch(rf"{question['app']}-\d{{3}}", question["id"]) for question in questions)
-
-
-def test_every_app_has_a_share() -> None:
-    """There are at least five apps with at least eight questions each."""
-    apps = Counter(question["app"] for question in _questions())
+def test_the_set_is_large_and_varied_enough_and_small_enough_to_ship() -> None:
+    assert 250_000 <= len(RAW) < 1_000_000
+    assert len({question["id"] for question in QUESTIONS}) == len(QUESTIONS) >= 72
+    apps = Counter(question["app"] for question in QUESTIONS)
     assert len(apps) >= 5
     assert min(apps.values()) >= 8
-
-
-@pytest.mark.parametrize("question", _questions(), ids=lambda question: str(question["id"]))
-def test_a_question_is_complete(question: Question) -> None:
-    """Each question has the input of both metrics: a reference, pages, two good and two bad answers."""
-    assert set(question) == {"id", "app", "question", "reference", "context", "good", "bad"}
-    assert question["question"].strip()
-    assert question["reference"].strip()
-    assert 4 <= len(question["context"]) <= 8
-    assert list(question["context"]) == [f"Page-{n}" for n in range(1, len(question["context"]) + 1)]
-    assert all(60 <= len(text.split()) <= 160 for text in question["context"].values())
-    assert len(question["good"]) == 2
-    assert len(question["bad"]) == 2
-    assert len(set(question["good"] + question["bad"])) == 4
-
-
-@pytest.mark.parametrize("question", _questions(), ids=lambda question: str(question["id"]))
-def test_a_good_answer_cites_pages_that_exist(question: Question) -> None:
-    """Each line of a good answer ends with a citation of pages that exist."""
-    for answer in question["good"]:
-        lines = answer.splitlines()
-        assert 3 <= len(lines) <= 5
-        for line in lines:
-            assert LINE_END.search(line), line
-            assert _cited(line), line
-            assert _cited(line) <= _pages(question), line
-
-
-@pytest.mark.parametrize("question", _questions(), ids=lambda question: str(question["id"]))
-def test_numbers_of_a_good_answer_stand_on_its_pages(question: Question) -> None:
-    """Each number in a line of a good answer occurs on a page that the line cites."""
-    number = re.compile(r"\d+(?:[.,:]\d+)*")
-    for answer in question["good"]:
-        for line in answer.splitlines():
-            claim, _, _ = line.partition("Evidence:")
-            pages = " ".join(question["context"][f"Page-{page}"] for page in _cited(line))
-            assert set(number.findall(claim)) <= set(number.findall(pages)), line
-
-
-def test_no_page_is_used_twice() -> None:
-    """Page texts are unique."""
-    texts = [text for question in _questions() for text in question["context"].values()]
+    texts = [text for question in QUESTIONS for text in question["context"].values()]
     assert len(set(texts)) == len(texts)
 
 
+def test_each_question_has_the_input_of_both_metrics() -> None:
+    for question in QUESTIONS:
+        assert set(question) == {"id", "app", "question", "reference", "context", "good", "bad"}
+        assert re.fullmatch(rf"{question['app']}-\d{{3}}", question["id"])
+        assert question["question"].strip()
+        assert question["reference"].strip()
+        assert 4 <= len(question["context"]) <= 8
+        assert list(question["context"]) == [f"Page-{n}" for n in range(1, len(question["context"]) + 1)]
+        assert all(60 <= len(text.split()) <= 160 for text in question["context"].values()), question["id"]
+        assert (len(question["good"]), len(question["bad"])) == (2, 2)
+        assert len(set(question["good"] + question["bad"])) == 4
+
+
+def test_good_answers_cite_pages_that_have_their_numbers() -> None:
+    for question in QUESTIONS:
+        for answer in question["good"]:
+            assert 3 <= len(answer.splitlines()) <= 5
+            for line in answer.splitlines():
+                assert LINE_END.search(line), line
+                cited = _cited(line)
+                assert cited, line
+                assert cited <= _pages(question), line
+                claim, _, _ = line.partition("Evidence:")
+                pages = " ".join(question["context"][f"Page-{page}"] for page in cited)
+                assert set(NUMBER.findall(claim)) <= set(NUMBER.findall(pages)), line
+
+
 def test_bad_answers_show_what_a_judge_has_to_find() -> None:
-    """At least a fifth of the lines of bad answers cite no page or a missing page."""
+    """At least a fifth of their lines cite no page or a missing page."""
     lines = [
         (line, _pages(question))
-        for question in _questions()
+        for question in QUESTIONS
         for answer in question["bad"]
         for line in answer.splitlines()
     ]

@@ -149,7 +149,6 @@ def _utc() -> Iterator[None]:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_live_view(width: int) -> None:
-    """The live view equals its snapshot and fits each width."""
     text = drawn(view(), width=width)
     assert max(map(len, text.splitlines())) <= width
     same(f"live-{width}.txt", text)
@@ -157,7 +156,6 @@ def test_the_live_view(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_summary_after_an_interrupt(width: int) -> None:
-    """The summary after an interrupt equals its snapshot at each width."""
     same(f"stopped-{width}.txt", stopped(width))
 
 
@@ -184,7 +182,6 @@ def test_a_pipe_gets_plain_lines() -> None:
 @pytest.mark.parametrize("alerts", [0, 2, 9])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 45)])
 def test_fits_its_terminal(results: int, alerts: int, width: int, height: int) -> None:
-    """The view fits width and height of the terminal, with any number of results and alerts, and trouble."""
     lines = drawn(view(results, alerts=alerts, trouble="w" * 300), width=width, height=height).splitlines()
     assert len(lines) <= height
     assert max(len(line) for line in lines) <= width
@@ -239,5 +236,4 @@ def test_hostile_text_is_shown_and_does_nothing() -> None:
     ],
 )
 def test_sparkline(means: tuple[float | None, ...], bars: str) -> None:
-    """Each mean is one bar, the newest at the right; a missing mean is a gap."""
     assert sparkline(means, (1, 5), 3).plain == bars

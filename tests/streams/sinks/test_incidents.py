@@ -131,7 +131,6 @@ async def test_an_incident_gives_a_request_at_start_and_end() -> None:
 
 
 async def test_the_request_names_the_cause() -> None:
-    """From the results around the start: a new prompt explains all of the fall from 5 to 1."""
     server = Server()
     labels = [{"prompt_version": "v8" if number >= 60 else "v7"} for number in range(120)]
     results = [
@@ -150,7 +149,6 @@ async def test_the_request_names_the_cause() -> None:
 
 
 async def test_a_request_is_signed_over_time_and_body() -> None:
-    """The request is signed like those of the webhook for verdicts."""
     server = Server()
     await told(ALERTS[:1], Topic(ALERTS), server)
     ((headers, body),) = server.asked
@@ -160,7 +158,6 @@ async def test_a_request_is_signed_over_time_and_body() -> None:
 
 
 async def test_what_is_refused_is_set_aside() -> None:
-    """A refused request becomes a dead letter that names the sink."""
     outbox = await told(ALERTS[:1], Topic(ALERTS), Server([400]))
     ((reason, detail),) = outbox.letters
     assert reason == "unroutable"
@@ -168,7 +165,6 @@ async def test_what_is_refused_is_set_aside() -> None:
 
 
 async def test_a_burst_reads_the_topic_once() -> None:
-    """The alerts of one cause are read together, so the topic is read once."""
     topic, server = Topic(ALERTS), Server()
     await told(ALERTS, topic, server, now=SETTLE_SECONDS + 10)
     assert topic.readings == 1

@@ -45,7 +45,6 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
 
 
 def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
-    """A failed verdict has an error type, the error as explanation, and no score."""
     found = attributes_of(failed(1))
     assert found["error.type"] == "content_refused"
     assert found["gen_ai.evaluation.explanation"] == "the filter said no"
@@ -56,7 +55,6 @@ def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
     ("kind", "value", "label"), [("label", "polite", "polite"), ("boolean", True, "true")]
 )
 def test_a_label_is_given_with_its_number(kind: str, value: str | bool, label: str) -> None:
-    """A label or boolean is given beside its number."""
     found = attributes_of(scored(1, 4).model_copy(update={"kind": kind, "value": value}))
     assert found["gen_ai.evaluation.score.label"] == label
     assert found["gen_ai.evaluation.score.value"] == 4
@@ -123,14 +121,12 @@ def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
 
 @pytest.mark.parametrize("result", [asked(cached=True), failed(1), unscored(2)])
 def test_without_a_call_there_is_the_judging_alone(result: AnyResult) -> None:
-    """A cached or failed verdict has no call span; a failed one has an error."""
     (judging,) = spans(trace_request([Evaluation.of(result)], version="1"))
     assert judging.name == "evaluate relevance"
     assert judging.error == ("error" if result.status == "failed" else None)
 
 
 def test_our_own_spans_are_not_judged() -> None:
-    """The reader skips judgestream's own spans."""
     reader = OtlpReader(unit="trace", max_event_bytes=100_000)
     (trace,) = reader.parts(trace_request([Evaluation.of(asked())], version="1")).values()
     assert reader.read(trace).why_none == "ours"

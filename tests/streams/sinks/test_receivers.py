@@ -107,7 +107,6 @@ async def test_langfuse_gets_scores_that_update_by_id() -> None:
 
 
 async def test_of_a_207_only_what_it_names_is_refused() -> None:
-    """Of a 207 only the listed errors are refused, and the batch is not sent again."""
     first, second = traced(1), traced(2)
     server = Server([(207, {"errors": [{"index": 1, "message": "no such config", "status": 404}]})])
     async with way(server, "langfuse", public_key="pk") as one:
@@ -121,7 +120,6 @@ async def test_of_a_207_only_what_it_names_is_refused() -> None:
 
 
 async def test_phoenix_gets_annotations_of_spans() -> None:
-    """Phoenix gets span annotations with an identifier, so that a repetition updates them."""
     server = Server()
     async with way(server, "phoenix") as one:
         await one.delivery.put(traced(1))
@@ -136,7 +134,6 @@ async def test_phoenix_gets_annotations_of_spans() -> None:
 
 
 async def test_mlflow_gets_an_assessment_once() -> None:
-    """An assessment is sent only if the trace does not have it, because MLflow has no idempotency."""
     assessments = [{"metadata": {"judgestream.result_id": traced(2).result.result_id}}]
     known = {"trace": {"trace_info": {"assessments": assessments}}}
     server = Server([(200, {}), (200, {}), (200, known)])
@@ -166,7 +163,6 @@ async def test_a_webhook_is_signed_over_time_and_body() -> None:
 
 
 async def test_a_collector_gets_otlp_by_http() -> None:
-    """A Collector gets all pending verdicts in one Protobuf request."""
     server = Server()
     async with way(server, "otlp_http") as one:
         await asyncio.gather(*(one.delivery.put(traced(number)) for number in range(3)))
@@ -177,7 +173,6 @@ async def test_a_collector_gets_otlp_by_http() -> None:
 
 @pytest.mark.parametrize("status", [500, 503, 429, 401])
 async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
-    """A temporary error or a wrong key is retried until success."""
     server = Server([(status, {}), (status, {}), (200, {})])
     async with way(server, "webhook") as one:
         await one.delivery.put(traced(1))

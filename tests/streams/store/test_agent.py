@@ -88,7 +88,6 @@ def _records(first: int, end: int) -> list[Record]:
 async def test_a_killed_store_resumes_from_its_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After repeated kills each result and text is stored exactly once."""
     monkeypatch.setattr(reader, "MAX_RECORDS", 300)  # many transactions, so that a kill falls between two
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, 3_000)) as (broker, producer):
@@ -106,7 +105,6 @@ async def test_a_killed_store_resumes_from_its_positions(
 
 
 async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path) -> None:
-    """A damaged file is set aside and rebuilt, before the start and at run time."""
     path = tmp_path / "store.sqlite3"
     path.write_bytes(b"\0garbage" * 1_000)
     async with _broker(_records(0, 50)) as (broker, producer), _running(_agent(path, broker)):
@@ -185,7 +183,6 @@ async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
 
 
 async def test_a_clock_that_jumps_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock 40 days ahead makes no answer old and leaves out no new one."""
     path = tmp_path / "store.sqlite3"
     clock = [START.timestamp() + 400]
     monkeypatch.setattr(agent_module, "TIDY_SECONDS", 0.1)
@@ -226,7 +223,6 @@ async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk is reported and retried, without loss."""
     path = tmp_path / "store.sqlite3"
     full = [True]
     write = Writer.write
@@ -249,7 +245,6 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:
-    """Missing topics are no trouble."""
     path = tmp_path / "store.sqlite3"
     async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
         agent = _agent(path, broker)

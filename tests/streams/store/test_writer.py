@@ -100,7 +100,6 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(store: StoreF
 
 
 def test_too_few_file_descriptors_are_named(store: StoreFile, request: pytest.FixtureRequest) -> None:
-    """A process without file descriptors is told so, and not that the file is damaged or missing."""
     store.write()
     request.getfixturevalue("no_descriptors")
     with pytest.raises(StoreError, match="too many open files: raise its limit"):
@@ -148,7 +147,6 @@ def test_records_that_are_not_what_belongs_there_are_left_out(store: StoreFile) 
 
 
 def test_hostile_texts_are_kept_as_they_are(store: StoreFile) -> None:
-    """Lone surrogates, NUL and quotes neither stop a batch nor change the SQL."""
     evil = "'; DROP TABLE verdicts; --\0\ud800\u202e"
     result = scored(1, 1, labels={"app'\0": evil.replace("\ud800", "")})
     task = task_record(result, answer="x")
@@ -198,7 +196,6 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
 
 
 def test_the_oldest_data_is_deleted_above_the_limit(store: StoreFile) -> None:
-    """Above the size limit texts are deleted first, then verdicts, and the file shrinks."""
     noise, path = Random(1), store.path
     writer = Writer(path)
     for number in range(300):

@@ -1,75 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import ClientSession
 from pydantic import SecretStr
 
 from streams.settings import BasicAuthSettings
 from streams.store.database import Reader
 from streams.store.records import milliseconds
 from streams.store.views.evidence import Links
-from streams.store.views.explorer import Explorer
 from streams.store.writer import Writer
 from streams.web.access import BasicAuth
-from streams.web.port import Port
-from tests.streams.results import START, at, failed, scored, unscored
-from tests.streams.store.records import batch_of, result_record, task_record
-
-_TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
-_RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
-
-
-@asynccontextmanager
-async def explorer(
-    path: Path, *, auth: BasicAuth | None = None, refusal: str | None = None, product_labels: Any = ()
-) -> AsyncIterator[tuple[ClientSession, str]]:
-    """Serve a store on loopback; yield a client and the address."""
-    port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
-    shown = Explorer(
-        Reader(path),
-        ranges={"relevance": (1, 5)},
-        links=Links(_TRACES, _RECORDS, "qa.scores"),
-        product_labels=product_labels,
-        now=lambda: START + timedelta(hours=2),
-    )
-    app = port.application()
-    shown.add_to(app, refusal=refusal)
-    await port.start(app)
-    try:
-        async with ClientSession() as session:
-            yield session, port.url
-    finally:
-        await port.stop()
-
-
-def fill(path: Path) -> None:
-    """Store twenty scored answers (1, 2, 3, 4, 5 in turn), one unscored and one failed."""
-    writer = Writer(path)
-    results: list[Any] = [
-        scored(
-            number, 1 + number % 5, labels={"app": "support" if number % 2 else "docs", "tenant": "a&b=c"},
-            seconds=number * 60.0,
-        )
-        for number in range(20)
-    ]  # fmt: skip
-    results += [unscored(20), failed(21)]
-    writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
-    writer.write(
-        batch_of(task_record(results[0], question="Where is the Dustwren?", answer="In the cupboard."))
-    )
-    writer.close()
-
-
-async def _get(session: ClientSession, url: str, path: str, status: int = 200) -> Any:
-    async with session.get(f"{url}{path}") as answer:
-        assert answer.status == status, await answer.text()
-        return await answer.json()
+from tests.streams.results import at, scored
+from tests.streams.store.records import StoreFile, batch_of, result_record, task_record
+from tests.streams.store.views.serving import TRACES, explorer, fill, get
 
 
 @pytest.mark.parametrize(
@@ -100,10 +44,10 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
     path = tmp_path / "s"
     fill(path)
     async with explorer(path) as (session, url):
-        page = await _get(session, url, f"/explore/api/verdicts?{query}")
+        page = await get(session, url, f"/explore/api/verdicts?{query}")
         assert page["count"] == count
         assert (page["rows"][0]["score"] if page["rows"] else None) == first
-        found = await _get(session, url, f"/explore/api/charts?{query}")
+        found = await get(session, url, f"/explore/api/charts?{query}")
         scores = found["scores"]
         assert sum(sum(one["statuses"].values()) for one in scores.values()) >= count
         points = sum(point[4] for line in found["lines"] for point in line["points"])
@@ -112,7 +56,6 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
 
 
 async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
-    """Each line has question and answer on one line, None where the store keeps no text, and the reason."""
     writer = Writer(tmp_path / "s")
     claim = {"claim_span": "It floats.", "supported": False, "relevant": True}
     first, second = scored(1, 1), scored(2, 2)
@@ -123,7 +66,7 @@ async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
     writer.write(batch_of(*records))
     writer.close()
     async with explorer(tmp_path / "s") as (session, url):
-        rows = (await _get(session, url, "/explore/api/verdicts"))["rows"]
+        rows = (await get(session, url, "/explore/api/verdicts"))["rows"]
     assert [row["question"] for row in rows] == ["Does it float?", None]
     assert rows[0]["answer"] == "Yes. It floats. " + "x" * 184  # 200 characters
     assert rows[1]["answer"] is None
@@ -142,14 +85,12 @@ async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
         for query, changes in (
             ("", marked), ("since=2025-03-14T14:30:00Z", marked), ("since=2025-03-14T15:10:00Z", []),
         ):  # fmt: skip
-            assert (await _get(session, url, f"/explore/api/charts?{query}"))["changes"] == changes
+            assert (await get(session, url, f"/explore/api/charts?{query}"))["changes"] == changes
     # A value that pauses and returns within the chart's time is not new.
     back = scored(99, 3, labels={"prompt_version": "v7", "app": "a"}, seconds=6_000.0)
-    writer = Writer(tmp_path / "s")
-    writer.write(batch_of(result_record(back, 99)))
-    writer.close()
+    StoreFile(tmp_path / "s").write(result_record(back, 99))
     async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
-        found = await _get(session, url, "/explore/api/charts?since=2025-03-14T15:01:00Z")
+        found = await get(session, url, "/explore/api/charts?since=2025-03-14T15:01:00Z")
     assert found["changes"] == []
 
 
@@ -166,30 +107,27 @@ async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
     ],
 )
 async def test_an_invalid_filter_is_named(tmp_path: Path, query: str, says: str) -> None:
-    """An invalid parameter is named with the allowed values."""
     fill(tmp_path / "s")
     async with explorer(tmp_path / "s") as (session, url):
-        assert says in (await _get(session, url, f"/explore/api/verdicts?{query}", 400))["error"]
+        assert says in (await get(session, url, f"/explore/api/verdicts?{query}", 400))["error"]
 
 
 async def test_a_verdict_has_texts_links_and_range(tmp_path: Path) -> None:
-    """A verdict has its texts, links and range; an unknown id is a 404."""
     fill(tmp_path / "s")
     result = scored(0, 1, seconds=0.0)
     async with explorer(tmp_path / "s") as (session, url):
-        found = await _get(session, url, f"/explore/api/verdict/{result.result_id}")
+        found = await get(session, url, f"/explore/api/verdict/{result.result_id}")
         assert found["texts"]["question"] == "Where is the Dustwren?"
         assert found["texts"]["answer"] == [["In the cupboard.", []]]
         assert found["links"]["record"] == "https://kafka.example/qa.scores/0?o=0"
         assert found["links"]["trace"] is None
         assert found["range"] == [1, 5]
         for key in ("0" * 32, "nonsense", "%00"):
-            assert "nothing" in (await _get(session, url, f"/explore/api/verdict/{key}", 404))["error"]
+            assert "nothing" in (await get(session, url, f"/explore/api/verdict/{key}", 404))["error"]
 
 
 def test_links_escape_what_an_event_says() -> None:
-    """Values of an event are escaped in links."""
-    links = Links(_TRACES, None, "qa.scores")
+    links = Links(TRACES, None, "qa.scores")
     source = {"topic": "t", "partition": 0, "offset": 1}
     made = links.of(
         {"trace_id": "a/../b?x=1#", "span_id": None, "source": source}, {"partition": 0, "offset": 0}
@@ -199,16 +137,15 @@ def test_links_escape_what_an_event_says() -> None:
 
 
 async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
-    """A missing store gives 503 with the remedy."""
     async with explorer(tmp_path / "none") as (session, url):
-        assert "--agents store" in (await _get(session, url, "/explore/api/choices", 503))["error"]
+        assert "--agents store" in (await get(session, url, "/explore/api/choices", 503))["error"]
 
 
 async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
     Writer(tmp_path / "s").close()
     async with explorer(tmp_path / "s") as (session, url):
         for name in ("choices", "verdicts", "charts"):
-            await _get(session, url, f"/explore/api/{name}")
+            await get(session, url, f"/explore/api/{name}")
 
 
 async def test_access_is_controlled(tmp_path: Path) -> None:

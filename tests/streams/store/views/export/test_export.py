@@ -25,7 +25,7 @@ from streams.store.writer import Writer
 from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import batch_of, result_record
-from tests.streams.store.views.explorer.test_api import fill
+from tests.streams.store.views.serving import fill
 from tests.toolbox import python_with, run
 
 
@@ -51,7 +51,6 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
-    """JSON lines and CSV have the same rows; a missing score is null or empty, not 0."""
     fill(tmp_path / "s")
     rows = _rows(tmp_path / "s")
     assert len(rows) == 22
@@ -70,7 +69,6 @@ def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
-    """There is one file per UTC day of the answer; a folder that is not empty is refused."""
     writer = Writer(tmp_path / "s")
     for number in range(6):
         writer.write(batch_of(result_record(scored(number, 3, seconds=number * 43_200.0), number)))
@@ -87,7 +85,6 @@ def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
 
 @pytest.mark.usefixtures("_no_settings")
 def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`export`, `show` and `incident` read the store, with filters and errors."""
     fill(tmp_path / "s")
     store = ("--store", str(tmp_path / "s"))
     assert call("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv") == 0
@@ -114,7 +111,6 @@ def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("_no_settings")
 def test_hostile_texts_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Escape sequences of an event are escaped."""
     writer = Writer(tmp_path / "s")
     evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
     result = scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
@@ -150,7 +146,6 @@ print(json.dumps({view: ask(view) for view in ("mean_by_day", "mean_by_label", "
 
 @pytest.mark.tools
 def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
-    """DuckDB's views give the estimators' mean, interval and effective count, with unequal weights."""
     noise = random.Random(5)
     samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
     writer = Writer(tmp_path / "s")

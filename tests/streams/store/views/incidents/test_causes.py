@@ -191,7 +191,6 @@ def test_simulated_drops_have_the_right_cause(
 
 
 def test_traffic_that_is_replaced_is_a_change_of_the_mix() -> None:
-    """Traffic of one app replaced by another's is a change of the mix."""
     noise = Random(1)
     before, after = _draw(noise, apps={"expertqa": (4.4, 1.0)}), _draw(noise, apps={"nq": (2.4, 1.0)})
     assert found_in(find(before, after)) == {("mix", "app", "nq")}
@@ -234,7 +233,6 @@ _ANSWERS = st.lists(
 @settings(max_examples=60)
 @given(_ANSWERS, _ANSWERS)
 def test_any_answers_have_a_finding(before: list[Answer], after: list[Answer]) -> None:
-    """Any answers, few or many, have a finding."""
     finding = find(before, after)
     assert len(finding.causes) <= 4
     assert finding.low <= finding.fall <= finding.high

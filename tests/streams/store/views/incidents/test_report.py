@@ -5,15 +5,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streams.store.database import Reader
 from streams.store.views import report as report_module
 from streams.store.views.incidents import known_incidents
 from streams.store.views.report import headline, markdown, plain, report_on, values_of
 from streams.store.writer import Writer
 from tests.streams.results import scored
-from tests.streams.store.records import TOPICS, Record, batch_of, result_record
-from tests.streams.store.views.explorer.test_api import explorer
+from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
 from tests.streams.store.views.incidents.test_grouping import alert
+from tests.streams.store.views.serving import explorer
 
 _EVIL = "[x](javascript:alert(1)) <script> `"
 
@@ -47,9 +46,8 @@ def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
 
 
 def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
-    """The report has the cause, the worst answers, those before, missed facts and corrections."""
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         [incident] = known_incidents(snapshot)
         report = report_on(
             snapshot, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",)
@@ -94,18 +92,15 @@ def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
     monkeypatch.setattr(report_module, "COMPARED", 150)
     fill(tmp_path / "s")
     other = [scored(1_000 + number, 5, seconds=99.5, fingerprint="other") for number in range(300)]
-    writer = Writer(tmp_path / "s")
-    writer.write(batch_of(*(result_record(one, 1_000 + number) for number, one in enumerate(other))))
-    writer.close()
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    StoreFile(tmp_path / "s").write(*(result_record(one, 1_000 + number) for number, one in enumerate(other)))
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         report = report_on(snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=())
     assert report.metrics[0].judged == (100, 100)
 
 
 def test_a_report_for_a_terminal_has_no_markup_and_fits(tmp_path: Path) -> None:
-    """Lines for a terminal are cut to its width and have no Markdown."""
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         report = report_on(
             snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
         )
@@ -118,9 +113,8 @@ def test_a_report_for_a_terminal_has_no_markup_and_fits(tmp_path: Path) -> None:
 
 
 def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
-    """Markdown escapes links, markup and code of events, and links to the explorer."""
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         report = report_on(
             snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
         )

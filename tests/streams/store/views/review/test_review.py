@@ -26,8 +26,8 @@ from streams.store.views.review import TOKEN_HEADER, Review, choose
 from streams.store.writer import Writer
 from streams.web.port import Port
 from tests.streams.results import START, scored
-from tests.streams.store.records import TOPICS, Record, batch_of, result_record
-from tests.streams.store.views.explorer.test_api import _get, fill
+from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
+from tests.streams.store.views.serving import fill, get
 
 SCALES = Scales(
     {"relevance": (1, 5), "near": (0, 1)},
@@ -38,9 +38,7 @@ _RESULT = scored(7, 3, seconds=420.0)
 
 def put(path: Path, label: Label) -> None:
     """Store a label, as the store's agent does."""
-    writer = Writer(path)
-    writer.write(batch_of(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode())))
-    writer.close()
+    StoreFile(path).write(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode()))
 
 
 @asynccontextmanager
@@ -74,7 +72,7 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
     """A random sample of 4 of 20 has probability 0.2, and each verdict is drawn."""
     fill(tmp_path / "s")
     times: dict[str, int] = {}
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         for _ in range(300):
             tasks = choose(snapshot, Filter(), kind="random", size=4, start=os.urandom(16))
             assert len({task.result_id for task in tasks}) == 4
@@ -98,7 +96,7 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
     for number in range(40):
         corrections = [{"kind": "x", "detail": ""}] if number < 20 else []
         writer.write(batch_of(result_record(scored(number, 1 + number % 5), number, corrections=corrections)))
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         tasks = choose(snapshot, Filter(), kind="doubt", size=10, start=b"")
         rows = [verdicts.one(snapshot, task.result_id) for task in tasks]
     assert len({task.result_id for task in tasks}) == 10
@@ -130,7 +128,7 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
     """A label has its selection and the judge's score, and marks its verdict as labelled."""
     fill(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
-        queue = await _get(session, url, "/review/api/queue?kind=random&size=20&metric=relevance")
+        queue = await get(session, url, "/review/api/queue?kind=random&size=20&metric=relevance")
         status, _ = await _send(
             session, url, queue["token"], {"result_id": _RESULT.result_id, "score": 1, "note": "no"}
         )
@@ -138,7 +136,7 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
         [label] = published
         assert (label.score, label.judge_score, label.who, label.note) == (1, 3, "ann", "no")
         assert label.selection.model_dump() == {"kind": "random", "probability": 1.0}
-        again = await _get(session, url, "/review/api/queue?kind=random&size=20")
+        again = await get(session, url, "/review/api/queue?kind=random&size=20")
         assert [one["labelled"] for one in again["tasks"]].count(True) == 1
 
 
@@ -147,7 +145,7 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
     fill(tmp_path / "s")
     body = {"result_id": _RESULT.result_id, "score": 1}
     async with review(tmp_path / "s") as (session, url, published):
-        token = (await _get(session, url, "/review/api/queue"))["token"]
+        token = (await get(session, url, "/review/api/queue"))["token"]
         foreign = ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"})
         for refused in ({TOKEN_HEADER: "guess"}, {"Content-Type": "text/plain"}, *foreign):
             assert (await _send(session, url, token, body, **refused))[0] == 403
@@ -188,12 +186,12 @@ async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
     """A label, boolean or number is stored with its score; values outside the metric are refused."""
     ids = of_kinds(tmp_path / "s")
     async with review(tmp_path / "s") as (session, url, published):
-        queue = await _get(session, url, "/review/api/queue")
+        queue = await get(session, url, "/review/api/queue")
         assert queue["labels"] == {
             "refusal": ["answered", "partly", "refused"],
             "toxicity": ["true", "false"],
         }
-        shown = await _get(session, url, f"/explore/api/verdict/{ids['refusal']}")
+        shown = await get(session, url, f"/explore/api/verdict/{ids['refusal']}")
         assert (shown["result"]["kind"], shown["value"], shown["score"]) == ("label", "partly", 1)
         for metric, score, says in (
             ("refusal", "rude", "must be a label of refusal (answered, partly, refused)"),
@@ -220,17 +218,16 @@ async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) -> None:
-    """Labels of each kind survive export and import; only label names need the settings."""
     path, ids = tmp_path / "s", of_kinds(tmp_path / "s")
     table = "result_id,score\n" + "".join(
         f"{ids[metric]},{score}\n"
         for metric, score in (("refusal", "refused"), ("toxicity", "FALSE"), ("near", "0.75"))
     )
-    with Reader(path).snapshot() as snapshot:
+    with StoreFile(path).snapshot() as snapshot:
         for label in read_labels(table.encode(), snapshot, who="bob", scales=SCALES):
             put(path, label)
     first = _exported(path, form)
-    with Reader(path).snapshot() as snapshot:
+    with StoreFile(path).snapshot() as snapshot:
         again = read_labels(first.encode(), snapshot, who="x", scales=SCALES)
         assert [one.model_dump_json().encode() for one in again] == [
             Label.model_validate(one).model_dump_json().encode() for one in all_labels(snapshot)
@@ -270,7 +267,7 @@ def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> No
 
 
 def _exported(path: Path, form: str) -> str:
-    with Reader(path).snapshot() as snapshot:
+    with StoreFile(path).snapshot() as snapshot:
         return "".join(label_lines(snapshot, form))
 
 
@@ -285,18 +282,18 @@ async def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: str) -
             "labelled_at": "2026-01-01T00:00:00Z"},
     ]  # fmt: skip
     data = "\n".join(json.dumps(line) for line in lines).encode()
-    with Reader(path).snapshot() as snapshot:
+    with StoreFile(path).snapshot() as snapshot:
         labels = read_labels(data, snapshot, who="bob")
     for label in labels:
         put(path, label)
     first = _exported(path, form)
-    with Reader(path).snapshot() as snapshot:
+    with StoreFile(path).snapshot() as snapshot:
         again = read_labels(first.encode(), snapshot, who="x")
     for label in again:
         put(path, label)
     assert {label.label_id for label in again} == {label.label_id for label in labels}
     assert _exported(path, form) == first
-    with Reader(path).snapshot() as snapshot:
+    with StoreFile(path).snapshot() as snapshot:
         joined = [row for row in verdicts.every(snapshot, Filter()) if row["people"]]
     assert [(row["event_id"], row["people"][0]["score"]) for row in joined] == [("e3", None), ("e7", 2)]
 
@@ -304,7 +301,7 @@ async def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: str) -
 def test_a_formula_stays_text_in_a_spreadsheet(tmp_path: Path) -> None:
     fill(tmp_path / "s")
     line = json.dumps({"result_id": _RESULT.result_id, "score": 2, "note": "=HYPERLINK(1)"})
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreFile(tmp_path / "s").snapshot() as snapshot:
         [label] = read_labels(line.encode(), snapshot, who="bob")
     put(tmp_path / "s", label)
     assert ",'=HYPERLINK(1)," in _exported(tmp_path / "s", "csv")
@@ -325,5 +322,5 @@ def test_a_formula_stays_text_in_a_spreadsheet(tmp_path: Path) -> None:
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, data: bytes, says: str) -> None:
     fill(tmp_path / "s")
-    with Reader(tmp_path / "s").snapshot() as snapshot, pytest.raises(BadFilterError, match=says):
+    with StoreFile(tmp_path / "s").snapshot() as snapshot, pytest.raises(BadFilterError, match=says):
         read_labels(data, snapshot, who="bob")
