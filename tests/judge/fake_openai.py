@@ -22,7 +22,6 @@ def completion(
     refusal: str | None = None,
     usage: Any = None,
 ) -> bytes:
-    """The body of a chat completion."""
     return json.dumps(
         {
             "id": "chatcmpl-1",
@@ -92,7 +91,6 @@ class FakeOpenAI:
     """Answers to requests that contain a word; they do not consume `answers`."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Record the request and answer it."""
         body = await request.read()
         self.requests.append(json.loads(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})

@@ -73,7 +73,6 @@ def _gain(metric: Metric, task: JudgeTask, reply: str, *, unmarked: bool) -> tup
 
 
 def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
-    """Candidate coverage replies that may overrate an answer."""
     said = _spans(answer)
     parts = [reference[start:end] for start, end in sentences(reference)] or [reference]
     single = _single_words(reference)
@@ -117,7 +116,6 @@ def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str
 
 
 def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
-    """Candidate relevance replies that may overrate an answer."""
     tagged = tagged_claims(answer)
     untagged = untagged_segments(answer)
     yield relevance_reply([])
@@ -162,7 +160,6 @@ def _best_page(span: str, cited: Iterable[int], pages: Mapping[int, str]) -> tup
 
 
 def words_of(text: str) -> list[str]:
-    """The content words of a text."""
     return [word.text for word in content_words(text)]
 
 

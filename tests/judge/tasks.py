@@ -22,7 +22,6 @@ def make_task(
     reference: str | None = None,
     context: dict[str, str] | None = None,
 ) -> JudgeTask:
-    """A task with these texts and fixed metadata."""
     return JudgeTask(
         result_id="0" * 32,
         event_id="event-1",

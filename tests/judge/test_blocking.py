@@ -49,7 +49,6 @@ def test_an_iteration_that_is_left_early_stops() -> None:
 
 
 def test_a_wrong_argument_leaves_no_thread() -> None:
-    """An invalid argument raises `JudgeConfigurationError` and leaves no thread."""
     with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails"):
         BlockingJudge(redact="emails")
     assert not [thread for thread in threading.enumerate() if thread.name == "judgestream"]
@@ -69,6 +68,5 @@ def test_a_row_of_a_table_becomes_an_event() -> None:
 
 
 def test_the_result_types_are_the_librarys() -> None:
-    """The result types are exported by `judge`."""
     with BlockingJudge() as judge:
         assert isinstance(judge.score({**EVENT, "answer": ""}, "coverage"), Unscored)

@@ -41,7 +41,6 @@ def _example(path: Path) -> str:
 
 
 async def _run(code: str, **names: Any) -> dict[str, Any]:
-    """Run an example that has `async with` at its top level."""
     compiled = compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     scope: dict[str, Any] = dict(names)
     coroutine = eval(compiled, scope)  # noqa: S307 - the project's own example
@@ -100,7 +99,6 @@ async def test_many_at_once() -> None:
 
 
 async def test_redaction_is_an_argument() -> None:
-    """What is found does not reach the endpoint."""
     chat = ScriptedChat(['{"score": 4}'])
     async with Judge(chat=chat, redact=["emails"]) as scripted:
         await scripted.score({**EVENT, "answer": "Write to ada@example.com."}, "coverage")
@@ -114,13 +112,11 @@ async def test_redaction_is_an_argument() -> None:
     [({"base_url": "http://127.0.0.1:9/v1"}, "OPENAI_MODEL"), ({"model": "m"}, "without an endpoint")],
 )
 def test_an_endpoint_needs_a_model_and_a_model_an_endpoint(arguments: dict[str, str], told: str) -> None:
-    """An endpoint without a model and a model without an endpoint are refused."""
     with pytest.raises(JudgeConfigurationError, match=told):
         Judge(**arguments)  # type: ignore[arg-type] # strings all
 
 
 def test_the_package_exports_judge() -> None:
-    """The package exports `Judge`; an unknown name raises AttributeError."""
     assert "Judge" in judge_package.__all__
     assert judge_package.Judge is Judge
     with pytest.raises(AttributeError, match="has no attribute 'Jugde'"):
@@ -267,7 +263,6 @@ def test_the_example_program_runs() -> None:
 
 
 def test_everything_public_can_be_imported() -> None:
-    """Each name of `__all__` can be imported, and `__all__` is sorted."""
     assert all(getattr(judge_package, name).__name__ == name for name in judge_package.__all__)
     assert sorted(judge_package.__all__) == [*judge_package.__all__]
     assert not hasattr(judge_package, "Nothing")

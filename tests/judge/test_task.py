@@ -20,7 +20,6 @@ def metric_using(names: str) -> PackMetric:
 
 @pytest.mark.parametrize("replay_id", [None, "r-1"])
 def test_a_task_holds_only_the_texts_of_its_metric(replay_id: str | None) -> None:
-    """A task holds only the texts of its metric; the record's time replaces a missing event time."""
     event = QAEvent(
         event_id="e",
         question="q",

@@ -64,7 +64,6 @@ class TroubledJudge:
 
     @property
     def refusals(self) -> int:
-        """The number of calls without a verdict."""
         return self.statuses.total() - self.statuses[200]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

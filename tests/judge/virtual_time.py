@@ -48,7 +48,6 @@ def run_virtually(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def virtually(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Make a test run in virtual time."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

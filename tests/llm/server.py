@@ -37,7 +37,6 @@ class LlamaServer:
 
     @property
     def base_url(self) -> str:
-        """The base URL of the API."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> Self:

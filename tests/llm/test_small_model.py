@@ -101,7 +101,6 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
 
 
 def _counted(registry: CollectorRegistry, name: str, label: str) -> Counter[str]:
-    """The values of a counter, summed by a label."""
     counts: Counter[str] = Counter()
     for family in registry.collect():
         for sample in family.samples if family.name == name else ():

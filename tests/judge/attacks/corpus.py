@@ -31,7 +31,6 @@ class Attack:
 
     @property
     def answer(self) -> str:
-        """The whole text of the answer."""
         return self.text * self.repeat
 
 

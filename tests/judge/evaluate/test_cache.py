@@ -25,14 +25,12 @@ from tests.judge.evaluate.test_evaluator import Told, pack_metric
 
 @pytest.fixture(params=["memory", "file"])
 def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VerdictCache]:
-    """Each implementation of the cache."""
     made: VerdictCache = MemoryCache(3) if request.param == "memory" else FileCache(tmp_path / "verdicts", 3)
     yield made
     made.close()
 
 
 def test_get_returns_the_last_entry_of_a_key(cache: VerdictCache) -> None:
-    """`get` returns the last entry of a key, or None."""
     assert cache.get("a") is None
     cache.put("a", b"1")
     cache.put("a", b"2")
@@ -40,7 +38,6 @@ def test_get_returns_the_last_entry_of_a_key(cache: VerdictCache) -> None:
 
 
 def test_the_least_recently_used_goes_first(cache: VerdictCache) -> None:
-    """The least recently used entries are evicted; reading counts as use."""
     for key in "abc":
         cache.put(key, key.encode())
     assert cache.get("a") == b"a"
@@ -56,7 +53,6 @@ def test_the_least_recently_used_goes_first(cache: VerdictCache) -> None:
 
 
 def test_a_file_outlives_its_worker(tmp_path: Path) -> None:
-    """A cache file is shared by instances and outlives them."""
     first, second = FileCache(tmp_path / "verdicts", 10), FileCache(tmp_path / "verdicts", 10)
     first.put("a", b"1")
     assert second.get("a") == b"1"
@@ -70,7 +66,6 @@ def test_a_file_outlives_its_worker(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_written_with_a_larger_bound_is_trimmed(tmp_path: Path) -> None:
-    """A file above the limit is trimmed when it is closed."""
     large = FileCache(tmp_path / "verdicts", 100)
     for number in range(20):
         large.put(str(number), b"x")
@@ -112,7 +107,6 @@ def test_an_unreadable_file_is_moved_and_recreated(
 def test_a_file_that_breaks_while_in_use_is_recreated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that breaks while in use is moved and recreated; the verdict is computed again."""
     path = tmp_path / "verdicts"
     cache = FileCache(path, 1000)
     for number in range(500):
@@ -178,7 +172,6 @@ def test_another_workers_write_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
-    """A database of another program is refused and not changed."""
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE theirs (x)")
@@ -189,7 +182,6 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_made_is_a_matter_of_configuration(tmp_path: Path) -> None:
-    """The error names the missing folder."""
     with pytest.raises(JudgeConfigurationError, match="its folder exists"):
         FileCache(tmp_path / "nowhere" / "verdicts", 3)
 
@@ -230,7 +222,6 @@ async def test_the_same_texts_are_judged_once(cache: VerdictCache) -> None:
 
 
 async def test_evidence_and_corrections_are_kept_too(cache: VerdictCache) -> None:
-    """Evidence and corrections of scored and unscored results are cached."""
     told = Correction(kind="span_missing", detail="x")
     outcomes: list[Outcome] = [
         ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (told,)),
@@ -247,7 +238,6 @@ async def test_evidence_and_corrections_are_kept_too(cache: VerdictCache) -> Non
 
 
 async def test_a_failure_is_not_kept(cache: VerdictCache) -> None:
-    """Failures are not cached."""
     judge, chat = judge_with(cache, EventError("content_refused", "no"), "bad", REPLY, repair_attempts=0)
     task = task_for(judge.metric)
     kinds = [type(await judge.judge(task)) for _ in range(4)]
@@ -258,7 +248,6 @@ async def test_a_failure_is_not_kept(cache: VerdictCache) -> None:
 
 
 async def test_another_evaluator_has_other_entries(cache: VerdictCache) -> None:
-    """Another prompt or parameter misses the cache."""
     for metric, arguments in (
         (pack_metric(), {}),
         (pack_metric("A: {answer}"), {}),
@@ -273,7 +262,6 @@ async def test_another_evaluator_has_other_entries(cache: VerdictCache) -> None:
     "entry", [b"", b"{", b"[]", b"null", b'{"status": "scored"}', b'{"judge": {}}', b"\xff"]
 )
 async def test_an_unreadable_entry_is_a_miss(cache: VerdictCache, entry: bytes) -> None:
-    """An unreadable entry is a miss and is replaced."""
     judge, chat = judge_with(cache, REPLY)
     task = task_for(judge.metric)
     cache.put(judge._key(task), entry)
@@ -311,6 +299,5 @@ def test_keys_are_equal_exactly_if_the_inputs_are(one: JudgeTask, other: JudgeTa
 
 
 def test_lone_surrogates_have_a_key() -> None:
-    """A text with a lone surrogate has a key."""
     task = task_for(Coverage()).model_copy(update={"answer": "\ud800"})
     assert len(cache_key(task, fingerprint="f", context_tokens=None)) == 64

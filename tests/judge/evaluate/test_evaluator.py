@@ -45,7 +45,6 @@ def judge_with(metric: PackMetric, *lines: Line, **arguments: Any) -> tuple[Eval
 
 
 async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
-    """A scored result carries the task's data and the call's judge, usage, cost and times."""
     reply = ChatReply(
         text='{"score": 4}',
         model="m-1-2026",
@@ -102,7 +101,6 @@ async def test_nothing_to_judge_costs_no_call() -> None:
 
 
 async def test_evidence_and_corrections_reach_the_result() -> None:
-    """Scored and unscored results carry evidence and corrections."""
     correction = Correction(kind="span_missing", detail="x")
     judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (correction,))), "x")
     scored = await judge.judge(task_for(judge.metric))
@@ -137,7 +135,6 @@ async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
 async def test_an_error_of_one_event_becomes_its_result(
     error: Exception, error_type: str, detail: str
 ) -> None:
-    """An error of one event, internal errors included, becomes a failed result."""
     judge, _ = judge_with(pack_metric(), error)
     result = await judge.judge(task_for(judge.metric))
     assert isinstance(result, Failed)
@@ -166,7 +163,6 @@ async def test_a_reply_that_is_cut_is_paid_for() -> None:
 
 
 async def test_an_invalid_outcome_is_an_internal_error() -> None:
-    """An outcome that violates the schema is an internal error."""
     judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": float("nan")}, 2)), "x")
     result = await judge.judge(task_for(judge.metric))
     assert isinstance(result, Failed)
@@ -175,14 +171,12 @@ async def test_an_invalid_outcome_is_an_internal_error() -> None:
 
 @pytest.mark.parametrize("error", [JudgeUnavailableError("down"), JudgeConfigurationError("no key")])
 async def test_outages_and_configuration_errors_are_raised(error: JudgeError) -> None:
-    """Outages and configuration errors are raised."""
     judge, _ = judge_with(pack_metric(), error)
     with pytest.raises(type(error)):
         await judge.judge(task_for(judge.metric))
 
 
 async def test_cancellation_passes_through() -> None:
-    """Cancellation is raised and makes no result."""
 
     class Hanging(ScriptedChat):
         async def complete(self, request: ChatRequest) -> ChatReply:
@@ -200,7 +194,6 @@ async def test_cancellation_passes_through() -> None:
 
 
 async def test_a_task_of_another_metric_is_refused() -> None:
-    """A task of another metric raises ValueError."""
     judge, _ = judge_with(pack_metric())
     with pytest.raises(ValueError, match="task of told"):
         await judge.judge(task_for(Told(lambda: UnscoredOutcome("no_claims"))))

@@ -84,7 +84,6 @@ def test_examples_of_coverage(score: int, counts: list[str], told: str | None) -
 
 @pytest.mark.parametrize(("quote", "fine"), [("In 2021", True), ("In 1999", False)])
 def test_a_quotation_of_an_example_must_be_in_its_texts(quote: str, fine: bool) -> None:
-    """A quotation of an example must be in its texts."""
     example = {"question": "When?", "answer": "In 2021.", "reply": {"score": True, "words": quote}}
     given = pack("{question} {answer}", example, result="boolean", quotes={"words": "answer"})
     warnings = list(example_warnings(build_metric("dated", pack=given), given))

@@ -32,7 +32,6 @@ def guarded(metric: Metric, *, limits: TextLimits | None = None, redact: bool = 
 
 
 def test_a_task_is_made_of_redacted_texts() -> None:
-    """A task holds redacted texts."""
     for metric in (Coverage(), Relevance()):
         assert "@" not in repr(guarded(metric).select(EVENT))
     assert guarded(Coverage(), redact=False).select(EVENT) == Coverage().select(EVENT)
@@ -50,7 +49,6 @@ def test_redacted_tasks_conform_to_their_schema() -> None:
 
 
 def test_a_task_of_an_older_worker_is_redacted_before_it_is_sent() -> None:
-    """A task that was built without redaction is redacted before it is sent."""
     task = make_task("coverage", question=EVENT.question, answer=EVENT.answer, reference=EVENT.reference)
     request = guarded(Coverage()).prepare(task)
     assert isinstance(request, ChatRequest)
@@ -59,7 +57,6 @@ def test_a_task_of_an_older_worker_is_redacted_before_it_is_sent() -> None:
 
 
 async def test_quotations_are_verified_against_redacted_texts() -> None:
-    """Quotations are verified against the redacted texts, and the result holds no other."""
     answer, reference = EVENT.answer, EVENT.reference or ""
     redact = Redactor(KINDS).redact
     chat = ScriptedChat([json.dumps(coverage_evidence(reference=redact(reference), answer=redact(answer)))])
@@ -73,7 +70,6 @@ async def test_quotations_are_verified_against_redacted_texts() -> None:
 
 
 def test_redaction_starts_another_series() -> None:
-    """Redaction changes `scoring_version`."""
     assert guarded(Coverage()).scoring_version != Coverage().scoring_version
     assert guarded(Coverage(), redact=False).scoring_version == Coverage().scoring_version
 
@@ -97,7 +93,6 @@ async def test_a_text_beyond_its_bound_is_not_judged(name: str, length: int, fai
 
 
 def test_page_names_and_labels_are_redacted_too() -> None:
-    """Page names and labels are redacted; equal names are numbered."""
     task = make_task(
         "coverage", context={"ada@example.com": "One.", "bob@example.com": "Two."}, reference="It is that."
     ).model_copy(update={"labels": {"user": "ada@example.com"}})
@@ -124,7 +119,6 @@ def test_a_context_is_bounded_before_anything_reads_it() -> None:
 
 
 def test_a_question_or_answer_that_is_too_long_is_cut_when_the_task_is_made() -> None:
-    """A too long answer is cut to one character above its limit in the task, and fails when judged."""
     event = EVENT.model_copy(update={"answer": "a" * 5_000})
     metric = guarded(Coverage(), limits=TextLimits(answer=100))
     inputs = metric.select(event)

@@ -50,7 +50,6 @@ def _broken() -> None:
 
 
 async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
-    """Short texts are read in the process, long ones in a child process."""
     assert await limited.run_limited(limited.INLINE_BYTES, 1, _pid) == os.getpid()
     assert await limited.run_limited(LONG, 20, _pid) != os.getpid()
 
@@ -95,7 +94,6 @@ async def test_an_ordinary_text_does_not_wait_behind_hostile_ones() -> None:
 
 
 async def test_a_function_that_cannot_be_pickled_has_the_same_time_limit() -> None:
-    """A function that cannot be pickled runs in a thread, with the same time limit."""
     assert await limited.run_limited(LONG, 20, lambda: os.getpid()) == os.getpid()  # noqa: PLW0108 - a lambda is the point
     with pytest.raises(EventError, match="longer than"):
         await limited.run_limited(LONG, 0.05, lambda: time.sleep(0.5))
@@ -113,15 +111,12 @@ class Endless:
     scoring_version: str = "endless-1"
 
     def select(self, event: object) -> Inputs:
-        """Not used."""
         raise NotImplementedError
 
     def prepare(self, _: object) -> ChatRequest:
-        """An empty request."""
         return ChatRequest(())
 
     def interpret(self, _: object, reply: str) -> Outcome:
-        """Loop forever for one reply."""
         while reply == "hostile " * LONG:
             pass
         return ScoredOutcome({"score": 3}, 3)
@@ -129,7 +124,6 @@ class Endless:
 
 @pytest.mark.slow
 async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
-    """A reply whose reading takes too long fails with `verification_timeout`; the next event is scored."""
     chat = ScriptedChat(["hostile " * LONG, "honest " * LONG])
     judge = Evaluator(Endless(), chat, verification_seconds=5)  # type: ignore[arg-type]  # its mode is a text
     first = await judge.judge(make_task("endless"))
@@ -139,7 +133,6 @@ async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
 
 
 async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
-    """A verdict of a child process equals one of the process itself."""
     metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
     page = "Rain fell on 3 days in May. " * 2_000
     reply = (

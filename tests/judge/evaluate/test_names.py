@@ -32,7 +32,6 @@ def model(tmp_path: Path) -> str:
 
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="presidio is installed")
 def test_without_the_engine_it_is_an_error_that_says_how_to_get_it() -> None:
-    """Without the engine the redactor is refused, and the error has the install command."""
     with pytest.raises(
         JudgeConfigurationError, match=r"pip install \"judgestream\[presidio\]\" and python -m spacy"
     ):
@@ -50,7 +49,6 @@ def test_names_are_replaced_as_they_are_written(model: str) -> None:
 
 @NEEDS_ENGINE
 def test_a_model_that_is_missing_is_not_downloaded() -> None:
-    """A missing model is an error and is not downloaded."""
     with pytest.raises(JudgeConfigurationError, match="needs the language model no_such_model, which is not"):
         guard.load_names("no_such_model")
 
@@ -67,7 +65,6 @@ def _load() -> None:
 
 
 async def test_memory_of_a_loaded_model_is_not_counted() -> None:
-    """The memory of a loaded model does not count against the limit of a text."""
     child = limited.Child("test", limited.MEMORY_BYTES, first=_load, counts_first=False)
     try:
         first = await child.call(20, os.getpid)

@@ -52,9 +52,6 @@ async def test_a_repaired_reply_counts_all_its_calls(wrong_replies: int) -> None
 
 
 async def test_a_repair_turn_appends_the_reply_and_its_defect() -> None:
-    """A repair turn appends the last reply and its defect to the unchanged request, whose start stays
-    cacheable.
-    """
     _, chat = await judged('{"score": 9}', "nonsense", '{"score": 4}')
     first, second, third = (request.messages for request in chat.requests)
     assert second[: len(first)] == first
@@ -107,7 +104,6 @@ async def test_other_errors_of_a_repair_turn_keep_their_kind() -> None:
 
 @pytest.mark.parametrize("reply", ["", " \n", "{" * 100_000, "\x00", "short"])
 def test_the_quoted_reply_is_bounded_and_never_empty(reply: str) -> None:
-    """The quoted reply is bounded and never empty, because chat templates refuse empty turns."""
     request = ChatRequest((ChatMessage("user", "judge"),))
     repair = repair_request(request, reply, "wrong " * 1000)
     assert repair.messages[1].content.strip()
@@ -117,7 +113,6 @@ def test_the_quoted_reply_is_bounded_and_never_empty(reply: str) -> None:
 
 @given(st.text(max_size=3000), st.text(max_size=3000), st.integers(0, 5))
 def test_a_failure_keeps_the_replys_end_whole(problem: str, reply: str, attempts: int) -> None:
-    """The detail ends with the end of the reply, within its limit."""
     detail = unrepaired(problem, reply, attempts).detail
     assert detail.endswith(reply[-(MAX_KEPT_CHARS - 1) :])
     assert len(detail) <= MAX_DETAIL_CHARS

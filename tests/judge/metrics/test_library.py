@@ -87,7 +87,6 @@ def test_a_library_metric_is_built_by_name(name: str) -> None:
 
 
 def test_only_the_system_s_messages_travel() -> None:
-    """Instruction following selects only system and developer messages."""
     task = task_for(
         build_metric("instruction_following"),
         messages=[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hello"}],

@@ -52,7 +52,6 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, kind: st
 @pytest.mark.parametrize("kind", ["evidence", "pack"])
 @pytest.mark.parametrize("name", ["coverage", "relevance"])
 def test_a_prompt_states_its_rules_and_one_example(name: str, kind: str) -> None:
-    """A prompt states its rules, has one example, and asks for reasons before decisions."""
     prompt = load_prompt(f"{name}.{kind}")
     for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
         assert words in prompt

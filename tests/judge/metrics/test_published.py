@@ -161,7 +161,6 @@ def test_results_and_verdicts_conform_to_their_schemas(
     context: dict[str, str] | None,
     data: st.DataObject,
 ) -> None:
-    """Result and verdict conform to their schemas, and a failure has one of two types."""
     metric = METRICS[name]
     reply = data.draw(_fitting(name) if data.draw(st.integers(0, 3)) else REPLIES)
     task = task_for(metric, question=question, answer=answer, reference=reference, context=context)

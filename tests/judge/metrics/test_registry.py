@@ -26,7 +26,6 @@ def test_the_built_in_metrics_need_nothing(name: str) -> None:
 
 
 def test_a_pack_makes_a_metric() -> None:
-    """A configured range overrides the range of the pack."""
     assert build_metric("tone", pack=PACK).score_range == (1, 3)
     assert build_metric("tone", pack=PACK, score_range=(0, 9)).score_range == (0, 9)
     assert build_metric("tone", pack=OPEN_PACK, score_range=(0, 9)).name == "tone"
@@ -42,7 +41,6 @@ def test_a_pack_makes_a_metric() -> None:
     ],
 )
 def test_settings_that_make_no_metric_are_refused(arguments: dict[str, Any], words: str) -> None:
-    """The error names the field and the remedy."""
     with pytest.raises(JudgeError, match=words) as caught:
         build_metric(**arguments)
     assert isinstance(caught.value, JudgeConfigurationError) or "score_range" in str(caught.value)

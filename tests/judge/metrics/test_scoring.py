@@ -3,8 +3,11 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,151 +18,16 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
 
 
 @pytest.mark.parametrize(
-    ("facts", "conclusions", "terms", "organization", "exact", "score", "last"),
-    [
-        pytest.param(
-            (2, 2), (0, 0), (1, 1), True, "5", 5,
-            # 0.7 + 0.21 + 0.09 = 1; times 5 is 5.
-            (
-                    "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + "
-                    "organization_ratio 1.0 * 0.09)"
-                ),
-            id="everything matched",
-        ),
-        pytest.param(
-            (0, 0), (0, 0), (1, 2), True, "4.475", 4,
-            # No facts is neutral: 0.7 + 0.5*0.21 + 0.09 = 0.895; times 5 is 4.475.
-            (
-                    "Score: 4 ≈ 4.475 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 0.5 * 0.21 + "
-                    "organization_ratio 1.0 * 0.09)"
-                ),
-            id="no facts in the reference",
-        ),
-        pytest.param(
-            (1, 2), (0, 0), (0, 0), False, "2.8", 3,
-            # No terms is neutral: 0.35 + 0.21 + 0 = 0.56; times 5 is 2.8.
-            (
-                    "Score: 3 ≈ 2.8 = 5 * (facts_ratio 0.5 * 0.7 + terms_ratio 1.0 * 0.21 + "
-                    "organization_ratio 0.0 * 0.09)"
-                ),
-            id="no terms in the reference",
-        ),
-        pytest.param(
-            (0, 0), (0, 0), (0, 0), True, "5", 5,
-            (
-                    "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + "
-                    "organization_ratio 1.0 * 0.09)"
-                ),
-            id="nothing in the reference at all",
-        ),
-        pytest.param(
-            (0, 3), (0, 0), (2, 2), True, "1.05", 1,
-            # First branch, without organization: 0 + 0.21 = 0.21; times 5 is 1.05.
-            "Score: 1 ≈ 1.05 = 5 * (facts_ratio 0.0 * 0.7 + terms_ratio 1.0 * 0.21)",
-            id="no fact matched",
-        ),
-        pytest.param(
-            (0, 3), (2, 2), (0, 0), True, "1.05", 1,
-            # The first branch has precedence over conclusions.
-            "Score: 1 ≈ 1.05 = 5 * (facts_ratio 0.0 * 0.7 + terms_ratio 1.0 * 0.21)",
-            id="no fact matched, though conclusions are",
-        ),
-        pytest.param(
-            (0, 1), (0, 1), (0, 4), False, "0", 0,
-            "Score: 0 ≈ 0.0 = 5 * (facts_ratio 0.0 * 0.7 + terms_ratio 0.0 * 0.21)",
-            id="nothing matched",
-        ),
-        pytest.param(
-            (2, 2), (0, 3), (1, 1), True, "3.5", 4,
-            # 0.4 + 0 + 0.21 + 0.09 = 0.7; times 5 is 3.5, a half, up to 4.
-            "Score: 4 ≈ 3.5 = 5 * (facts_ratio 1.0 * 0.4 + conclusions_ratio 0.0 * 0.3 + terms_ratio 1.0 * "
-            "0.21"
-            " + organization_ratio 1.0 * 0.09)",
-            id="conclusions present, none matched",
-        ),
-        pytest.param(
-            (1, 2), (1, 2), (3, 3), True, "3.25", 3,
-            # 0.2 + 0.15 + 0.21 + 0.09 = 0.65; times 5 is 3.25.
-            "Score: 3 ≈ 3.25 = 5 * (facts_ratio 0.5 * 0.4 + conclusions_ratio 0.5 * 0.3 + terms_ratio 1.0 "
-            "* 0.21"
-            " + organization_ratio 1.0 * 0.09)",
-            id="half of facts and conclusions",
-        ),
-        pytest.param(
-            (0, 0), (0, 1), (0, 3), False, "2", 2,
-            # No facts and one conclusion: second branch, facts neutral. 0.4; times 5 is 2.
-            "Score: 2 ≈ 2.0 = 5 * (facts_ratio 1.0 * 0.4 + conclusions_ratio 0.0 * 0.3 + terms_ratio 0.0 * "
-            "0.21"
-            " + organization_ratio 0.0 * 0.09)",
-            id="no facts, a conclusion missed",
-        ),
-        pytest.param(
-            (1, 2), (1, 1), (0, 1), False, "2.5", 3,
-            # 0.2 + 0.3 = 0.5; times 5 is exactly 2.5, up to 3 (to even would give 2).
-            "Score: 3 ≈ 2.5 = 5 * (facts_ratio 0.5 * 0.4 + conclusions_ratio 1.0 * 0.3 + terms_ratio 0.0 * "
-            "0.21"
-            " + organization_ratio 0.0 * 0.09)",
-            id="exactly 2.5",
-        ),
-        pytest.param(
-            (1, 7), (0, 0), (0, 1), False, "0.5", 1,
-            # 0.7/7 = 0.1; times 5 is exactly 0.5, up to 1; in floats 5 * (1/7*0.7) is 0.49999999999999994.
-            (
-                    "Score: 1 ≈ 0.5 = 5 * (facts_ratio 0.1429 * 0.7 + terms_ratio 0.0 * 0.21 + "
-                    "organization_ratio 0.0 * 0.09)"
-                ),
-            id="exactly 0.5 through a seventh",
-        ),
-        pytest.param(
-            (1, 3), (0, 0), (2, 3), True, "139/60", 2,
-            # 0.7/3 + 0.42/3 + 0.27/3 = 1.39/3; times 5 is 6.95/3 = 139/60 = 2.31666...
-            "Score: 2 ≈ 2.3167 = 5 * (facts_ratio 0.3333 * 0.7 + terms_ratio 0.6667 * 0.21"
-            " + organization_ratio 1.0 * 0.09)",
-            id="thirds",
-        ),
-        pytest.param(
-            (2, 3), (1, 3), (1, 1), False, "173/60", 3,
-            # 0.8/3 + 0.3/3 + 0.21 = 1.73/3; times 5 is 8.65/3 = 173/60 = 2.88333...
-            "Score: 3 ≈ 2.8833 = 5 * (facts_ratio 0.6667 * 0.4 + conclusions_ratio 0.3333 * 0.3 + "
-            "terms_ratio 1.0 * 0.21"
-            " + organization_ratio 0.0 * 0.09)",
-            id="thirds with conclusions",
-        ),
-        pytest.param(
-            (5, 7), (0, 0), (0, 2), False, "2.5", 3,
-            # 0.7*5/7 = 0.5; times 5 is 2.5, up to 3. 5/7 = 0.714285... shows as 0.7143.
-            (
-                    "Score: 3 ≈ 2.5 = 5 * (facts_ratio 0.7143 * 0.7 + terms_ratio 0.0 * 0.21 + "
-                    "organization_ratio 0.0 * 0.09)"
-                ),
-            id="exactly 2.5 through sevenths",
-        ),
-        pytest.param(
-            (1, 32), (0, 0), (0, 0), True, "1.609375", 2,
-            # 0.7/32 + 0.21 + 0.09 = 0.321875; times 5 is 1.609375, shown 1.6094. 1/32 = 0.03125, a half,
-            # shown 0.0313.
-            (
-                    "Score: 2 ≈ 1.6094 = 5 * (facts_ratio 0.0313 * 0.7 + terms_ratio 1.0 * 0.21 + "
-                    "organization_ratio 1.0 * 0.09)"
-                ),
-            id="a half in the fifth decimal is shown upwards",
-        ),
-    ],
-)  # fmt: skip
-def test_the_rule_case_by_case(
-    facts: tuple[int, int],
-    conclusions: tuple[int, int],
-    terms: tuple[int, int],
-    organization: bool,
-    exact: str,
-    score: int,
-    last: str,
-) -> None:
+    "case", yaml.safe_load((Path(__file__).parent / "cases" / "scoring.yaml").read_text("utf-8"))
+)
+def test_the_rule_case_by_case(case: dict[str, Any]) -> None:
     """Branch, exact value, rounding and the printed formula, each derived by hand."""
-    result = coverage_score(facts=facts, conclusions=conclusions, terms=terms, organization=organization)
-    assert exact_text(result.exact) == exact
-    assert result.score == score
-    assert result.rationale[4] == last
+    counts = {
+        name: given if name == "organization" else tuple(given) for name, given in case["counts"].items()
+    }
+    result = coverage_score(**counts)
+    assert (exact_text(result.exact), result.score) == (case["exact"], case["score"])
+    assert result.rationale[4] == f"Score: {case['score']} ≈ {case['shown']} = {case['formula']}"
 
 
 def test_the_published_lines() -> None:
@@ -213,7 +81,6 @@ def test_matching_more_never_lowers_the_score(
     organization: bool,
     what: str,
 ) -> None:
-    """Another matched fact or term, or a matched organization, never lowers the score."""
 
     def score(
         facts: tuple[int, int] = facts, terms: tuple[int, int] = terms, organization: bool = organization
@@ -234,7 +101,6 @@ def test_matching_more_never_lowers_the_score(
 def test_a_matched_conclusion_never_lowers_the_score(
     conclusions: tuple[int, int], facts: tuple[int, int], organization: bool
 ) -> None:
-    """Another matched conclusion never lowers the score."""
     more = (conclusions[0] + 1, conclusions[1])
     one = coverage_score(facts=facts, conclusions=conclusions, terms=(0, 0), organization=organization)
     other = coverage_score(facts=facts, conclusions=more, terms=(0, 0), organization=organization)
@@ -260,7 +126,6 @@ def test_exact_numbers_lose_nothing(number: str, text: str) -> None:
 
 @pytest.mark.parametrize(("number", "rounded"), [("1/2", 1), ("3/2", 2), ("5/2", 3), ("49/20", 2), ("0", 0)])
 def test_halves_go_up(number: str, rounded: int) -> None:
-    """Halves are rounded up, not to even."""
     assert half_up(Fraction(number)) == rounded
 
 
@@ -281,7 +146,6 @@ def test_halves_go_up(number: str, rounded: int) -> None:
     ],
 )
 def test_relevance_is_capped_by_the_share_of_upheld_claims(upheld: int, total: int, cap: int) -> None:
-    """The cap follows the shares of the rubric."""
     assert relevance_cap(upheld=upheld, total=total) == cap
 
 

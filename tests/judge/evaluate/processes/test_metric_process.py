@@ -61,7 +61,6 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
 
 
 async def test_memory_of_the_parent_does_not_count_for_the_child() -> None:
-    """Memory of the parent does not count against the child: it serves both calls."""
     bytearray(100_000_000)
     async with stack() as judging:
         judge = judging.judge(metric("process", Scale((0, 10_000_000), "number"), memory_mb=40))
@@ -86,7 +85,6 @@ async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> No
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
     try:
         return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

@@ -61,7 +61,6 @@ def process(event: QAEvent) -> int:
 
 
 def forks(event: QAEvent) -> int:
-    """Returns in two processes, of which one is a fork."""
     return 0 if os.fork() == 0 else len(event.answer.split())
 
 

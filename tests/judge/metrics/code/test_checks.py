@@ -53,14 +53,12 @@ def test_a_hostile_pattern_takes_linear_time() -> None:
 
 
 def test_an_invalid_json_schema_is_refused() -> None:
-    """An invalid JSON Schema is refused at configuration."""
     for schema in ('{"type": 7}', "{", "[]"):
         with pytest.raises(JudgeConfigurationError, match="schema is not a JSON Schema"):
             json_valid(schema)
 
 
 def test_a_check_selects_only_the_texts_that_it_reads() -> None:
-    """A check selects only the texts that it reads."""
     event = QAEvent(event_id="e", question="q", answer="a", reference="r", context={"p": "t"})
     taken = latency("latency").select(event)
     assert (taken.question, taken.answer, taken.reference, taken.context) == ("", "", None, None)
@@ -77,7 +75,6 @@ def test_other_settings_are_another_evaluator() -> None:
 
 
 def test_texts_are_redacted_before_a_check_reads_them() -> None:
-    """A check sees the redacted text."""
     guarded = GuardedMetric(contains("ada@example.com"), redactor=Redactor(("emails",)), limits=TextLimits())
     found = guarded.prepare(make_task("x", answer="Write to ada@example.com."))
     assert isinstance(found, ScoredOutcome)

@@ -60,14 +60,12 @@ def test_anything_else_fails(scale: Scale, value: object) -> None:
 
 
 def test_a_decimal_is_a_number() -> None:
-    """A Decimal is accepted as a number."""
     outcome = FunctionMetric("x", f"{HERE}:decimal", UNIT).prepare(make_task("decimal"))
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.value == 0.25
 
 
 def test_a_scale_with_one_label_is_refused() -> None:
-    """A scale with one label is refused."""
     with pytest.raises(PromptPackError, match="2 to 20 different labels"):
         read_scale(["only"], (0, 1))
 
@@ -104,7 +102,6 @@ def test_other_code_and_another_scale_are_another_evaluator() -> None:
 
 
 def test_a_function_is_found_within_its_module() -> None:
-    """A function is called with the event of the task."""
     found = FunctionMetric("x", f"{HERE}:words", Scale((0, 9), "number")).prepare(
         make_task("x", answer="one two three")
     )

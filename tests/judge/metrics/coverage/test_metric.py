@@ -109,7 +109,6 @@ def test_the_reply_limit_grows_with_the_reference_and_a_longer_one_is_too_long()
 
 
 def test_the_rendered_prompt() -> None:
-    """The rendered prompt equals its snapshot."""
     request = Coverage().prepare(
         make_task("coverage", question="Where is it, and from when?", reference=REFERENCE, answer=ANSWER)
     )
@@ -145,7 +144,6 @@ REPLIES = st.text() | st.sampled_from(
 
 @given(REPLIES, st.sampled_from([None, PACK]))
 def test_no_reply_breaks_anything(reply: str, pack: Any) -> None:
-    """Any malformed reply raises `InvalidVerdictError`."""
     task = make_task("coverage", reference=REFERENCE, answer=ANSWER)
     with pytest.raises(InvalidVerdictError):
         Coverage(pack=pack).interpret(task, reply)

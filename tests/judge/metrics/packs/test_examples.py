@@ -61,13 +61,11 @@ def test_examples_go_between_instructions_and_event() -> None:
 
 
 def test_an_example_fills_in_nothing_else() -> None:
-    """Placeholders in the text of an example stay text."""
     pack = _pack([{"question": "{answer}", "answer": "{question}", "reply": {"score": 1}}])
     assert pack.render(INPUTS)[1].content == "Q: {answer} A: {question}"
 
 
 def test_examples_change_the_hash_and_only_they() -> None:
-    """The hash depends on the examples; an empty list has the hash of no list."""
     one = _pack([{"question": "q", "answer": "a", "reply": {"score": 1}}])
     other = _pack([{"question": "q", "answer": "a", "reply": {"score": 2}}])
     assert len({one.hash, other.hash, _pack([]).hash}) == 3
@@ -93,7 +91,6 @@ def test_examples_change_the_hash_and_only_they() -> None:
     ],
 )  # fmt: skip
 def test_an_example_that_cannot_be_used_is_an_error(examples: Any, told: str) -> None:
-    """The error names what is wrong with the example."""
     with pytest.raises(PromptPackError, match=told):
         _pack(examples, score_range=[1, 5])
 

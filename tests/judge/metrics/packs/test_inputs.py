@@ -69,7 +69,6 @@ def test_each_input_is_shown_in_both_dialects(dialect: str) -> None:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_task_holds_only_the_inputs_of_its_metric(name: str) -> None:
-    """A task holds only the inputs, fields and labels that its metric uses."""
     task = task_for(metric_showing(name), **EVENT)
     carried = {
         kind: getattr(task, kind)
@@ -98,13 +97,11 @@ def test_a_task_holds_only_the_inputs_of_its_metric(name: str) -> None:
     ],
 )
 def test_without_an_input_there_is_nothing_to_judge(name: str, event: dict[str, Any]) -> None:
-    """A missing input of the prompt is unscored as `missing_input`."""
     metric = metric_showing(name)
     assert metric.prepare(task_for(metric, **(EVENT | event))) == UnscoredOutcome("missing_input")
 
 
 def test_that_no_tool_was_called_can_be_judged() -> None:
-    """An empty list of tool calls is judged; it is not a missing input."""
     assert "tool_calls: []" in prompt_of(metric_showing("tool_calls"), tool_calls=[])
 
 
@@ -186,13 +183,11 @@ def test_a_verdict_is_remembered_by_all_that_was_shown(event: dict[str, Any]) ->
 
 
 def test_a_neutral_event_has_every_input_that_a_metric_shows() -> None:
-    """The neutral event fills every input, so an endpoint can be tried with any pack."""
     metric = metric_showing(*SHOWN)
     assert isinstance(metric.prepare(neutral_task(metric, now=OCCURRED)), ChatRequest)
 
 
 def test_examples_show_the_same_inputs() -> None:
-    """Examples fill every input in the form of the event."""
     example = {
         "answer": "Oui.",
         "messages": MESSAGES,
@@ -220,7 +215,6 @@ def test_examples_show_the_same_inputs() -> None:
     ],
 )
 def test_an_example_that_does_not_fit_is_an_error(change: dict[str, Any], told: str) -> None:
-    """The error names the key and the expected form."""
     example = {
         "answer": "Oui.",
         "messages": MESSAGES,

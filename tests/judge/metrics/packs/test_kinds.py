@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from judge.endpoints.clients import ScriptedChat
-from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.errors import InvalidVerdictError, JudgeConfigurationError, PromptPackError
 from judge.evaluate.evaluator import Evaluator
+from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.registry import build_metric
 from schemas import RESULT, Failed, Scored, Unscored
@@ -59,7 +60,6 @@ def judged(reply: str, answer: str = "Go away, you fool.", **options: Any) -> Sc
     ],
 )
 def test_options_that_cannot_be_used_are_errors(options: dict[str, Any], told: str) -> None:
-    """The error names the invalid option or its valid values."""
     with pytest.raises(PromptPackError, match=told):
         pack(**options)
 
@@ -84,3 +84,9 @@ def test_readers_of_version_1_read_them() -> None:
         jsonschema.Draft202012Validator(released).validate(written)
         assert type(written["score"]) is int
         assert RESULT.validate_python(written) == result
+
+
+def test_a_verdict_has_a_bounded_size() -> None:
+    metric = PackMetric("tone", pack(), score_range=(1, 5))
+    with pytest.raises(InvalidVerdictError, match="at most 65536 bytes"):
+        metric.interpret(task_for(metric), json.dumps({"score": 1, "more": "x" * MAX_VERDICT_BYTES}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -114,7 +115,6 @@ def test_a_file_without_parts_is_all_user() -> None:
 
 
 def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
-    """The hash depends on the messages, not on the dialect."""
     one = markdown("# System\nS\n# User\nA: {{ item.output_text }}")
     other = yaml_pack('[{role: system, content: S}, {role: user, content: "A: {answer}"}]')
     assert one.hash == other.hash
@@ -124,7 +124,6 @@ def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
 
 @given(st.text(), st.text())
 def test_texts_are_put_in_at_once(question: str, answer: str) -> None:
-    """Placeholders inside the texts of an event stay text."""
     hostile = Inputs(
         "{answer} {{ item.output_text }}" + question, answer + "{question}{reference}", "{context}", {}
     )
@@ -134,7 +133,6 @@ def test_texts_are_put_in_at_once(question: str, answer: str) -> None:
 
 
 def test_control_characters_are_not_sent() -> None:
-    """NUL and other control characters are removed from the prompt."""
     pack = yaml_pack('[{role: user, content: "{answer}"}]')
     assert "\0" not in pack.render(Inputs("", "a\0b\x1b"))[0].content
 
@@ -156,7 +154,6 @@ def test_control_characters_are_not_sent() -> None:
     ],
 )
 def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | None) -> None:
-    """A wrong encoding is repaired with a warning; a correct one gives none."""
     pack = markdown(raw)
     assert pack.render(Inputs("", ""))[0].content == found
     assert len(pack.warnings) == (warning is not None)
@@ -172,7 +169,6 @@ def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | Non
     ],
 )
 def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning: str) -> None:
-    """Text before the first role and unknown keys give a warning."""
     assert warning in markdown(text).warnings[0]
 
 
@@ -202,7 +198,6 @@ def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning
 def test_an_unknown_placeholder_is_an_error(
     dialect: Callable[[str], PromptPack], placeholder: str, told: str
 ) -> None:
-    """The error names the known placeholders or the likely one."""
     with pytest.raises(PromptPackError, match=told):
         dialect(placeholder)
 
@@ -218,7 +213,6 @@ def test_doubled_braces_shield_a_name_in_yaml() -> None:
 
 
 def test_literal_braces_stay() -> None:
-    """Braces of JSON, ellipses and formulas stay."""
     literal = '{"score": 1, "x": {}} {...} {a b} {1} {}'
     latex = "x^{n} \\text{yes} \\frac{1}{n}"
     pack = yaml_pack(json.dumps([{"role": "user", "content": f"{literal} {latex} {{answer}}"}]))
@@ -229,58 +223,13 @@ def test_literal_braces_stay() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Rate it.", r"none of the placeholders .*item\.output_text"),
-        ("{{ item.input }}", "never shows the answer"),
-        ("Rate {answer}.", r"other dialect's: write \{\{ item\.output_text \}\} here"),
-        ("# System\n{{ item.output_text }}", "no user part"),
-        ("# User\n{{ item.output_text }}\n# User\nagain", "two user parts"),
-        ("# System\n\n# User\n{{ item.output_text }}", "system part is empty"),
-        ("---\nscore_range: [1, 5]\n{{ item.output_text }}", "no end"),
-        ("---\n- a\n---\n{{ item.output_text }}", "mapping"),
-        ("---\na: [\n---\n{{ item.output_text }}", "not valid YAML"),
-        ("---\nscore_range: 5\n---\n{{ item.output_text }}", "two whole numbers"),
-        ("---\nscore_range: [5, 1]\n---\n{{ item.output_text }}", "lower to a higher"),
-        ("---\nscore_range: [true, 5]\n---\n{{ item.output_text }}", "two whole numbers"),
-        ("---\nscore_range: [0, 1000]\n---\n{{ item.output_text }}", "at most 101"),
-        ("---\nname: [x]\n---\n{{ item.output_text }}", "name: input should be a valid string"),
-        ("---\nresponse_schema: {type: object}\n---\n{{ item.output_text }}", '"score"'),
-        ("---\nresponse_schema: '{'\n---\n{{ item.output_text }}", "not JSON"),
-        (
-            "---\nresponse_schema: {properties: {score: {const: .nan}}}\n---\n{{ item.output_text }}",
-            "values that JSON cannot express",
-        ),
-        ("\0{{ item.output_text }}", "NUL"),
-        ("", "none of the placeholders"),
-    ],
-)
-def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
-    """The error names the file and the defect."""
-    with pytest.raises(PromptPackError, match=rf"^prompt pack pack\.md: .*{words}"):
-        markdown(text)
+REFUSED = json.loads((Path(__file__).parents[1] / "cases" / "refused_packs.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("messages: {}", "messages"),
-        ("messages: []", "messages"),
-        ("just text", "messages"),
-        ("messages: [text]", "message 1 must be a mapping"),
-        ("messages: [{role: judge, content: x}]", "role of system, user or assistant, got 'judge'"),
-        ("messages: [{role: user, content: {answer}}]", "quotes"),
-        ("messages: [{role: user}]", "content"),
-        ("messages: [{role: user, content: x}]", "none of the placeholders"),
-        ('messages: [{role: user, content: "{{ item.output_text }}"}]', r"write \{answer\} here"),
-        ("a: [", "not valid YAML"),
-    ],
-)
-def test_a_yaml_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
-    """The error names the defect."""
-    with pytest.raises(PromptPackError, match=words):
-        yaml_pack(text)
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_pack_that_cannot_work_is_refused_with_the_file_and_the_defect(case: dict[str, Any]) -> None:
+    with pytest.raises(PromptPackError, match=rf"^prompt pack the\.pack: .*{case['told']}"):
+        parse_pack(case["text"].encode(), dialect=case["dialect"], origin="the.pack")
 
 
 def test_a_response_schema_is_taken_in_both_forms() -> None:
@@ -311,7 +260,6 @@ def test_packs_are_loaded_by_the_ending_of_their_name(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """A missing file, a directory and a too large file are refused."""
     with pytest.raises(PromptPackError, match="No such file"):
         load_pack(tmp_path / "none.md")
     with pytest.raises(PromptPackError, match="cannot be read"):
@@ -331,7 +279,6 @@ def test_no_page_can_pass_for_another() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_pack_or_the_one_error(raw: bytes) -> None:
-    """Arbitrary bytes give a pack or `PromptPackError`."""
     for dialect in ("markdown", "yaml"):
         try:
             parse_pack(raw, dialect=dialect, origin="x")

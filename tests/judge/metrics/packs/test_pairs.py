@@ -40,7 +40,6 @@ def likes_paris(prompt: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("event_id", "first"), [(STRAIGHT, "answer"), (SWAPPED, "other")])
 def test_the_better_answer_is_named_in_either_order(event_id: str, first: str) -> None:
-    """The result names the better answer, and in `first` the answer that was shown first."""
     result = judged(event_id, likes_paris)
     assert isinstance(result, Scored), result
     assert (result.kind, result.value, result.score) == ("label", "answer", 2)
@@ -54,7 +53,6 @@ def test_the_better_answer_is_named_in_either_order(event_id: str, first: str) -
 
 
 def test_equal_answers_are_a_tie_without_a_call() -> None:
-    """Equal answers are a tie without a call, which avoids the judge's position bias."""
 
     def asked(_: str) -> dict[str, Any]:
         raise AssertionError("the judge is asked")
@@ -90,7 +88,6 @@ def test_the_documented_pack_can_be_used() -> None:
 
 @pytest.mark.parametrize("said", ["answer", "First", 1, True, None])
 def test_a_score_that_is_no_place_is_refused(said: object) -> None:
-    """The error names the allowed values."""
     result = judged(STRAIGHT, lambda _: {"score": said})
     assert isinstance(result, Failed)
     assert 'one of "first", "tie", "second"' in result.detail
@@ -123,6 +120,5 @@ def test_quotations_are_looked_up_in_the_order_shown(event_id: str) -> None:
     ],
 )
 def test_a_pack_that_compares_nothing_is_an_error(options: dict[str, Any], told: str) -> None:
-    """The error names the missing part or the conflict."""
     with pytest.raises(PromptPackError, match=told):
         pack(**options)

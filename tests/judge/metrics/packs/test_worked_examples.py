@@ -20,89 +20,7 @@ from judge.metrics.registry import build_metric
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 
-RELEVANCE_YAML = """
-messages:
-  - role: system
-    content: |
-      You grade whether an answer is relevant and supported by the pages it cites, from 1 to 5.
-      Each line of the answer ends with its evidence, such as Evidence: [Page 7]. A claim counts only if it is on the page it cites.
-
-      Example 1. Question: List the patient's current diabetes medications with evidence.
-      Both claims cite page 7; the second is on page 8. Reply:
-      {"score": 2, "justification": "Only the first claim is on the page it cites."}
-      Example 2. Both claims are on their pages. Reply: {"score": 5, "justification": "All claims are supported."}
-
-      Reply with {"score": <1-5>, "justification": "..."} and nothing else. Literal braces such as {...} stay.
-  - role: user
-    content: |
-      Question: {question}
-      Answer: {answer}
-      Pages: {context}
-"""  # noqa: E501
-RELEVANCE_MARKDOWN = """# Relevance
-
-## System
-
-You grade from 1 to 5. Reply with `{"score": 5, "justification": "..."}`.
-
-## User
-
-**Question:** {{ item.input }}
-
-**Answer:** {{ item.output_text }}
-
-**Pages:** {{ item.context }}
-"""
-COVERAGE_MARKDOWN = """# Coverage of the ideal answer
-
-## System
-
-Count facts, conclusions and terms of the ideal answer. Example: ideal "Metformin was started in 2021.", answer "Metformin, since 2021.":
-
-{"score": 5, "rationale": ["Fact: 1 of 1 facts correctly matched.", "Conclusion: 0 of 0 conclusions correctly matched.",
-"Terminology: 1 of 1 terms correctly matched.", "Organization: matched",
-"Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)"]}
-
-If a text is missing, the score is 0 with "Fact: Evaluation not possible due to missing input.".
-
-## User
-
-Question: {{ item.input }}
-Ideal: {{ item.reference }}
-Answer: {{ item.output_text }}
-"""  # noqa: E501
-COVERAGE_YAML = """
-messages:
-  - {role: system, content: 'Count. Reply with {"score": 0-5, "rationale": [five strings]}.'}
-  - {role: user, content: "Question: {question}\\nIdeal: {reference}\\nAnswer: {answer}"}
-"""
-TONE_MARKDOWN = """---
-name: bedside manner
-score_range: [0, 10]
-response_schema: {type: object, properties: {score: {type: integer, minimum: 0, maximum: 10}, why: {type: string}}, required: [score, why],
-  additionalProperties: false}
-examples:
-  - {input: "Is it serious?", output_text: "No, and here is why.", reply: {score: 9, why: kind and clear}}
----
-# System
-Rate the bedside manner from 0 to 10.
-# User
-{{ item.input }}
-{{ item.output_text }}
-"""  # noqa: E501
-TONE_YAML = """
-score_range: {min: 0, max: 10}
-messages:
-  - {role: user, content: "Rate the bedside manner of {answer}, asked {question}, from 0 to 10."}
-"""
-PACKS = {
-    "relevance.yaml": RELEVANCE_YAML,
-    "relevance.md": RELEVANCE_MARKDOWN,
-    "coverage.md": COVERAGE_MARKDOWN,
-    "coverage.yaml": COVERAGE_YAML,
-    "tone.md": TONE_MARKDOWN,
-    "tone.yaml": TONE_YAML,
-}
+FOLDER = Path(__file__).parent / "worked"
 
 MEDICATIONS = {
     "question": "List the patient's current diabetes medications with evidence.",
@@ -151,11 +69,9 @@ def relevance(score: object, justification: str = "So it is.") -> str:
         (REFUSAL, relevance(None), None),  # no claim
     ],
 )
-def test_relevance_packs(
-    tmp_path: Path, pack: str, event: dict[str, Any], reply: str, score: int | None
-) -> None:
+def test_relevance_packs(pack: str, event: dict[str, Any], reply: str, score: int | None) -> None:
     """A relevance pack needs one call, and its verdict has the two defined keys."""
-    result, chat = judged(tmp_path, pack, event, reply)
+    result, chat = judged(pack, event, reply)
     assert len(chat.requests) == 1
     if score is None:
         assert isinstance(result, Unscored)
@@ -199,9 +115,9 @@ def coverage(score: object, facts: str, conclusions: str, terms: str, organizati
         (coverage("5.0", "2/2", "0/0", "1 out of 1", "Matched."), 5, "5"),
     ],
 )
-def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact: str) -> None:
+def test_coverage_packs(pack: str, reply: str, score: int, exact: str) -> None:
     """A score that follows from its counts is published after one call, without a correction."""
-    result, chat = judged(tmp_path, pack, STARTED, reply)
+    result, chat = judged(pack, STARTED, reply)
     assert isinstance(result, Scored), result
     assert (result.score, result.score_exact, result.corrections) == (score, exact, ())
     assert len(chat.requests) == 1
@@ -209,12 +125,12 @@ def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact
 
 
 @pytest.mark.parametrize("pack", ["coverage.md", "coverage.yaml"])
-def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: str) -> None:
+def test_a_judge_that_sees_missing_input_gives_no_score(pack: str) -> None:
     """A forced zero for missing input is unscored and keeps its verdict."""
     lines = ["Fact: Evaluation not possible due to missing input.", "Conclusion: N/A", "Terminology: N/A",
         "Organization: N/A",
              "Score: 0 = forced due to missing context"]  # fmt: skip
-    result, _ = judged(tmp_path, pack, STARTED, json.dumps({"score": 0, "rationale": lines}))
+    result, _ = judged(pack, STARTED, json.dumps({"score": 0, "rationale": lines}))
     assert isinstance(result, Unscored)
     assert (result.reason, result.verdict) == ("missing_input", {"score": 0, "rationale": lines})
 
@@ -230,11 +146,8 @@ def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: st
         ("tone.yaml", '{"score": 2} or {"score": 3}', None),
     ],
 )
-def test_a_custom_packs_score_fits_its_range(
-    tmp_path: Path, pack: str, reply: str, score: int | None
-) -> None:
-    """A custom pack's score must fit its range and schema."""
-    result, _ = judged(tmp_path, pack, MEDICATIONS, reply)
+def test_a_custom_packs_score_fits_its_range(pack: str, reply: str, score: int | None) -> None:
+    result, _ = judged(pack, MEDICATIONS, reply)
     if score is None:
         assert isinstance(result, Failed)
         assert result.error_type == "invalid_verdict"
@@ -243,15 +156,10 @@ def test_a_custom_packs_score_fits_its_range(
         assert result.score == score
 
 
-def judged(
-    folder: Path, pack: str, event: dict[str, Any], reply: str
-) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
-    """Write and load the pack and judge the event with a constant reply."""
-    path = folder / pack
-    path.write_text(PACKS[pack], "utf-8")
-    loaded = load_pack(path)
+def judged(pack: str, event: dict[str, Any], reply: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
+    """Load the pack and judge the event with a constant reply."""
+    loaded = load_pack(FOLDER / pack)
     assert loaded.warnings == ()
-    metric = build_metric(path.stem, pack=loaded)
+    metric = build_metric(pack.partition(".")[0], pack=loaded)
     chat = ScriptedChat(lambda _: reply)
-    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **event)))
-    return result, chat
+    return asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **event))), chat

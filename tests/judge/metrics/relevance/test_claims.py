@@ -55,7 +55,6 @@ def test_parts_without_a_claim(sentence: str) -> None:
     ],
 )  # fmt: skip
 def test_parts_with_a_claim(sentence: str) -> None:
-    """Statements of fact are certain claims."""
     assert claims_surely(sentence)
     assert not claims_nothing(sentence)
 
@@ -71,7 +70,6 @@ def test_doubtful_parts(sentence: str) -> None:
 
 @given(st.text(max_size=80))
 def test_certain_claims_are_claiming_parts(text: str) -> None:
-    """The certain claims are a subset of all claiming parts, which lie within the text."""
     sure = claiming_parts(text, surely=True)
     assert set(sure) <= set(claiming_parts(text, surely=False))
     assert all(0 <= start < end <= len(text) for start, end in sure)

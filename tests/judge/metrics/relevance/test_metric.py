@@ -80,7 +80,6 @@ def _judge(reply: str, *, answer: str = ANSWER, context: dict[str, str] | None =
     st.sampled_from([None, PACK]),
 )  # fmt: skip
 def test_no_reply_breaks_anything(reply: str, pack: Any) -> None:
-    """Any malformed reply raises `InvalidVerdictError`."""
     with pytest.raises(InvalidVerdictError):
         Relevance(pack=pack).interpret(make_task("relevance", answer=ANSWER, context=PAGES), reply)
 
@@ -142,14 +141,12 @@ def test_only_cited_pages_travel(context: dict[str, str] | None, selected: dict[
 
 
 def test_only_the_cited_one_of_many_pages_is_selected() -> None:
-    """Of 2,000 pages only the cited one is selected."""
     context = {f"Page-{n}": f"Text {n}." for n in range(2000)}
     event = QAEvent(event_id="e", question="q", answer="A. [Page 1234]", context=context)
     assert Relevance().select(event).context == {"Page-1234": "Text 1234."}
 
 
 def test_the_rendered_prompt() -> None:
-    """The rendered prompt equals its snapshot."""
     request = Relevance().prepare(
         make_task(
             "relevance", question="What is known of the tower?", answer=ANSWER + " [Page 9]", context=PAGES

@@ -50,7 +50,6 @@ async def test_an_invented_quotation_gets_one_repair_turn() -> None:
 
 
 async def test_the_offline_judge_knows_documents_by_name() -> None:
-    """The offline judge maps a cited document name to its page."""
     answer = "The tower is 330 metres tall. (source: handbook)"
     task = make_task(
         "relevance", question="How tall is the tower?", answer=answer,

@@ -77,13 +77,11 @@ def test_a_malformed_reply_is_refused_with_the_defect(reply: str, word: str) -> 
 
 
 def test_a_lone_surrogate_is_replaced() -> None:
-    """An escaped lone surrogate is replaced, because no encoder accepts it."""
     verdict = extract_verdict('see: {"score": 1, "why": "a\\ud800b", "pair": "\\ud83d\\ude00"}')
     assert verdict == {"score": 1, "why": "a\ufffdb", "pair": "😀"}
 
 
 def test_another_key_can_be_asked_for() -> None:
-    """`extract_object` finds an object by any key."""
     assert extract_object('{"score": 1} {"items": []}', key="items") == {"items": []}
 
 
@@ -95,7 +93,6 @@ def test_a_hostile_reply_costs_a_bounded_amount_of_work() -> None:
 
 @given(st.text())
 def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
-    """Any text gives a verdict or `InvalidVerdictError`."""
     try:
         verdict = extract_verdict(text)
     except InvalidVerdictError as error:
@@ -106,7 +103,6 @@ def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
 
 @given(JSON, st.text("ab {}[]\n`\"'", max_size=20), st.text("ab }[]\n`\"'", max_size=20))
 def test_json_within_prose_is_read_back(extra: Any, before: str, after: str) -> None:
-    """A JSON object is read back from within prose."""
     verdict = {"score": 3, "extra": extra}
     # A brace followed by a quote would start another object, so quotes are removed.
     text = before.replace('"', "").replace("'", "") + " " + json.dumps(verdict) + " " + after
