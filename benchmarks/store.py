@@ -28,10 +28,10 @@ from streams.demo.events import load_questions, make_record
 from streams.kafka.reader import MAX_RECORDS
 from streams.settings import TopicSettings
 from streams.store import charts, verdicts
-from streams.store.database import Reader, Snapshot, file_bytes
+from streams.store.database import Snapshot, StoreReader, file_bytes
 from streams.store.query import Filter
 from streams.store.records import Decoder
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 
 VERDICTS: Final = int(os.environ.get("JUDGESTREAM_STORE_VERDICTS", "1000000"))
 BATCH: Final = MAX_RECORDS // 2
@@ -141,7 +141,7 @@ def run() -> Iterator[dict[str, object]]:
 def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
     path = folder / "store.sqlite3"
     decoder = Decoder(TopicSettings(), ("coverage", "relevance"), "full")
-    writer = Writer(path)
+    writer = StoreWriter(path)
     spent = cpu = 0.0
     sys.setswitchinterval(SWITCH_SECONDS)
     for some in records.batches():
@@ -164,7 +164,7 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
             f"{1e6 * cpu / VERDICTS:.0f} us of CPU a verdict"
         ),
     ).as_json()
-    reader = Reader(path, longest_seconds=60)
+    reader = StoreReader(path, longest_seconds=60)
     for name, ask in _questions():
 
         def asked(ask: Any = ask) -> Any:

@@ -159,9 +159,9 @@ class Session:
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """Open the verdict store for reading."""
-        from streams.store.database import Reader
+        from streams.store.database import StoreReader
 
-        with Reader(self.settings.store.path).snapshot() as snapshot:
+        with StoreReader(self.settings.store.path).snapshot() as snapshot:
             yield snapshot
 
     def require_store(self, remedy: str) -> None:

@@ -13,11 +13,11 @@ from streams.demo.accounting import Accounts
 from streams.errors import StoreError
 from streams.settings import StoreSettings
 from streams.store import verdicts
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.views.card import card
 from streams.store.views.incidents import Incident, group, title
-from streams.store.views.report import Report, headline, report_on
+from streams.store.views.report import IncidentReport, headline, report_on
 
 REPORT_SECONDS: Final = 3.0
 """Interval of reports on an open incident, which read thousands of results."""
@@ -33,7 +33,7 @@ class Incidents:
     """The worker's page with the explorer; None before it listens."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
     """Lowest and highest score of each metric."""
-    reports: dict[str, Report] = field(default_factory=dict)
+    reports: dict[str, IncidentReport] = field(default_factory=dict)
 
     @property
     def all(self) -> Sequence[Incident]:
@@ -71,7 +71,7 @@ class Incidents:
     def _report(self, incidents: Sequence[Incident], results: int = 0) -> bool:
         """Report on incidents; return False if the store cannot be read or has fewer results."""
         try:
-            with Reader(self.store.path).snapshot() as snapshot:
+            with StoreReader(self.store.path).snapshot() as snapshot:
                 if results and verdicts.count(snapshot, Filter()) < results:
                     return False
                 for one in incidents:

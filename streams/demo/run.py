@@ -33,7 +33,7 @@ from streams.demo.screen import View
 from streams.demo.stage import (
     MAX_TOKENS,
     WORKER_AGENTS,
-    Plan,
+    DemoPlan,
     ask_once,
     demo_ranges,
     demo_settings,
@@ -73,7 +73,7 @@ class Ending:
     early: End | None
 
 
-async def run_demo(plan: Plan, display: Display, stop: asyncio.Event) -> Ending:
+async def run_demo(plan: DemoPlan, display: Display, stop: asyncio.Event) -> Ending:
     """Run until all events are accounted for, the limit on spending is reached, or `stop` is set.
 
     Raises:
@@ -105,7 +105,7 @@ async def run_demo(plan: Plan, display: Display, stop: asyncio.Event) -> Ending:
 class _Demo:
     """One run."""
 
-    def __init__(self, plan: Plan, display: Display, settings: Settings) -> None:
+    def __init__(self, plan: DemoPlan, display: Display, settings: Settings) -> None:
         self._plan = plan
         self._display = display
         self._settings = settings

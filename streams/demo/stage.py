@@ -28,7 +28,7 @@ MAX_TOKENS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DemoPlan:
     """The options of a demo."""
 
     events: int | None

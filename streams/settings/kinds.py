@@ -23,7 +23,7 @@ from judge.extensions import Group, load, names
 from streams.settings.base import Section, refuse
 
 
-class Kind(Section):
+class KindSection(Section):
     """A section whose `kind` is the name of an entry point, and whose fields are those of its `Settings`.
 
     A direct subclass is the base class of its group; its fields are those of every kind.
@@ -51,7 +51,7 @@ class Kind(Section):
 
     @classmethod
     def _is_base(cls) -> bool:
-        return Kind in cls.__bases__
+        return KindSection in cls.__bases__
 
     @classmethod
     def of_any_kind(cls) -> type[BaseModel]:
@@ -72,11 +72,11 @@ class Kind(Section):
 class Configured:
     """Base class of what an entry point names: it has settings of its own."""
 
-    Settings: ClassVar[type[Kind]]
+    Settings: ClassVar[type[KindSection]]
 
 
 @cache
-def _of_any_kind(base: type[Kind]) -> type[BaseModel]:
+def _of_any_kind(base: type[KindSection]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     known = []
     for name in names(base.group):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from schemas.base import LabelName, LabelValue, MetricName
 from streams.settings.addresses import has_web_scheme, web_address
 from streams.settings.base import FilePath, Secret, Section
-from streams.settings.kinds import Kind
+from streams.settings.kinds import KindSection
 
 DEFAULT_LABELS: Final = ("app", "model")
 """Labels that most products have; the shipped dashboards group by them."""
@@ -155,7 +155,7 @@ SinkSecret = Annotated[
 ]
 
 
-class SinkSettings(Kind):
+class SinkSettings(KindSection):
     """One receiver of verdicts besides the results topic, for a worker with `--agents sink`."""
 
     group = "judgestream.sinks"

@@ -18,7 +18,7 @@ from judge.text.printable import cause_of
 from schemas import Failed, Scored, Unscored
 from streams.kafka.output import Output
 from streams.settings import Secret, Settings, SinkSettings, WebSinkSettings
-from streams.settings.kinds import Configured, Kind
+from streams.settings.kinds import Configured, KindSection
 
 TIMEOUT_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
@@ -33,11 +33,11 @@ class SinkDownError(Exception):
     """The receiver is down: the batch is sent again until it is accepted."""
 
 
-class RefusedError(Exception):
+class DeliveryRefusedError(Exception):
     """The receiver refuses this item; a retry does not help."""
 
 
-class Item(Protocol):
+class Deliverable(Protocol):
     """What is delivered: an evaluation or the notice of an incident."""
 
     @property
@@ -45,7 +45,7 @@ class Item(Protocol):
         """An id that stays the same on a retry."""
 
 
-ItemT = TypeVar("ItemT", bound=Item)
+ItemT = TypeVar("ItemT", bound=Deliverable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Opening:
 class Sink(Configured, Generic[ItemT]):
     """One receiver. Make `send` idempotent if the receiving system allows it: an item may come again."""
 
-    Settings: ClassVar[type[Kind]] = SinkSettings
+    Settings: ClassVar[type[KindSection]] = SinkSettings
     reads: Literal["verdicts", "incidents"] = "verdicts"
     batch: int = 100
     """Maximum items of a call of `send`."""
@@ -122,7 +122,7 @@ class Sink(Configured, Generic[ItemT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer."""
 
     status: int
@@ -149,7 +149,7 @@ class Answer:
 class WebSink(Sink[ItemT]):
     """A receiver with an HTTP interface."""
 
-    Settings: ClassVar[type[Kind]] = WebSinkSettings
+    Settings: ClassVar[type[KindSection]] = WebSinkSettings
 
     def __init__(self, settings: WebSinkSettings, opening: Opening) -> None:
         self._url = settings.url
@@ -164,20 +164,20 @@ class WebSink(Sink[ItemT]):
     def _authorization(self) -> dict[str, str]:
         return {} if self._secret is None else {"Authorization": f"Bearer {self._secret}"}
 
-    async def _json(self, path: str, body: Any) -> Answer:
+    async def _json(self, path: str, body: Any) -> HttpAnswer:
         headers = {"Content-Type": "application/json", **self._authorization()}
         return await self._call("POST", path, body=orjson.dumps(body), headers=headers)
 
     async def _call(
         self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> HttpAnswer:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS))
         try:
             async with self._session.request(
                 method, self._url + path, data=body, headers=headers, allow_redirects=False
             ) as response:
-                answer = Answer(response.status, await response.content.read(MAX_ANSWER_BYTES))
+                answer = HttpAnswer(response.status, await response.content.read(MAX_ANSWER_BYTES))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise SinkDownError(cause_of(error)) from error
         if answer.status >= 500 or answer.status in _AGAIN:
@@ -185,7 +185,7 @@ class WebSink(Sink[ItemT]):
         return answer
 
 
-def refuse_all(batch: Sequence[Item], answer: Answer) -> dict[str, str]:
+def refuse_all(batch: Sequence[Deliverable], answer: HttpAnswer) -> dict[str, str]:
     """Refuse a whole batch for its answer, if that is a refusal."""
     why = answer.refusal
     return {} if why is None else dict.fromkeys((one.key for one in batch), why)

@@ -21,7 +21,15 @@ from streams.errors import SettingsError
 from streams.kafka.output import Output
 from streams.kafka.record import Record
 from streams.settings import Settings
-from streams.sinks.base import Evaluation, Item, ItemT, Opening, RefusedError, Sink, SinkDownError
+from streams.sinks.base import (
+    Deliverable,
+    DeliveryRefusedError,
+    Evaluation,
+    ItemT,
+    Opening,
+    Sink,
+    SinkDownError,
+)
 from streams.telemetry.logs import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -47,7 +55,7 @@ class Delivery(Generic[ItemT]):
         self._working: asyncio.Task[None] | None = None
 
     async def put(self, item: ItemT) -> None:
-        """Deliver an item; return when it was accepted, raise RefusedError when it was refused."""
+        """Deliver an item; return when it was accepted, raise DeliveryRefusedError when it was refused."""
         if not self._sink.wants(item):
             self._on_outcome("skipped", 1)
             return
@@ -79,7 +87,7 @@ class Delivery(Generic[ItemT]):
         except Exception as error:  # noqa: BLE001 - foreign code; each record's agent reports it
             failures = dict.fromkeys((item.key for item, _ in batch), error)
         else:
-            failures = {key: RefusedError(why) for key, why in refused.items()}
+            failures = {key: DeliveryRefusedError(why) for key, why in refused.items()}
             self._on_outcome("refused", len(refused))
             self._on_outcome("delivered", len(batch) - len(refused))
         for item, future in batch:
@@ -150,11 +158,13 @@ class Agent:
     async def _undecodable(self, record: Record, detail: str) -> None:
         await self._output.dead_letter(record, "undecodable", detail)
 
-    async def _deliver(self, record: Record, item: Item, name: str, event_id: str | None = None) -> None:
+    async def _deliver(
+        self, record: Record, item: Deliverable, name: str, event_id: str | None = None
+    ) -> None:
         """Deliver to every sink; a refusal becomes a dead letter, and does not keep it from the others."""
         outcomes = await asyncio.gather(*(sink.put(item) for sink in self._sinks), return_exceptions=True)
         for sink, outcome in zip(self._sinks, outcomes, strict=True):
-            if isinstance(outcome, RefusedError):
+            if isinstance(outcome, DeliveryRefusedError):
                 detail = f"sinks.{sink.name}: the receiver refused the {name}, {outcome}"
                 await self._output.dead_letter(record, "unroutable", detail, event_id=event_id)
             elif isinstance(outcome, BaseException):

@@ -25,7 +25,7 @@ from streams.settings import Settings
 from streams.sinks.delivery import Agent, Delivery
 from streams.store.views.card import card, lead
 from streams.store.views.incidents import Incident, find, group, part_name, title
-from streams.store.views.report import Report, report_on_scores
+from streams.store.views.report import IncidentReport, report_on_scores
 
 SETTLE_SECONDS: Final = 20.0
 """Time to wait for alerts of the same cause from other metrics' monitors."""
@@ -54,7 +54,7 @@ class Notice:
     kind: Literal["incident_began", "incident_ended"]
     incident: Incident
     explorer: str | None = None
-    report: Report | None = None
+    report: IncidentReport | None = None
 
     @property
     def key(self) -> str:
@@ -140,7 +140,7 @@ class IncidentAgent(Agent):
             return Notice("incident_ended", incident, self._store.explorer_url)
         return None
 
-    async def _cause(self, incident: Incident) -> Report | None:
+    async def _cause(self, incident: Incident) -> IncidentReport | None:
         """Return the cause, from the results around the start; a notice without it is better than none."""
         first = lead(incident)
         try:

@@ -25,7 +25,7 @@ from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import TooLargeError
 from streams.settings import SinkSettings, WebSinkSettings
 from streams.settings.outputs import SinkSecret
-from streams.sinks.base import Answer, Evaluation, ItemT, Opening, Sink, WebSink, refuse_all
+from streams.sinks.base import Evaluation, HttpAnswer, ItemT, Opening, Sink, WebSink, refuse_all
 from streams.sinks.incidents import Notice
 from streams.sinks.otlp import log_request, metadata, trace_request
 
@@ -76,7 +76,7 @@ def _langfuse_score(one: Evaluation) -> dict[str, Any]:
     }
 
 
-def _langfuse_refused(batch: Sequence[Evaluation], answer: Answer) -> dict[str, str]:
+def _langfuse_refused(batch: Sequence[Evaluation], answer: HttpAnswer) -> dict[str, str]:
     content = answer.json()
     errors = content.get("errors") if isinstance(content, dict) else None
     refused: dict[str, str] = {}
@@ -218,7 +218,7 @@ class SignedSink(WebSink[ItemT]):
 
     Settings = SignedSettings
 
-    async def _post(self, body: bytes) -> Answer:
+    async def _post(self, body: bytes) -> HttpAnswer:
         moment = str(int(self._now()))
         signature = hmac.new((self._secret or "").encode(), f"{moment}.".encode() + body, hashlib.sha256)
         headers = {

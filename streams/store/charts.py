@@ -32,7 +32,7 @@ Scores = Counter[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ResultSeries:
     """What results have in common: metric, evaluator and charted labels."""
 
     metric: str
@@ -138,10 +138,10 @@ def _any(snapshot: Snapshot, wanted: Filter) -> bool:
     return snapshot.row(f"SELECT 1 FROM {source} WHERE {some.where} LIMIT 1", some.parameters) is not None
 
 
-def all_series(snapshot: Snapshot) -> dict[int, Series]:
+def all_series(snapshot: Snapshot) -> dict[int, ResultSeries]:
     """Return all series by id, in order of their first result."""
     rows = snapshot.rows("SELECT id, metric, fingerprint, model, labels FROM series ORDER BY id")
-    return {row[0]: Series(row[1], row[2], row[3], orjson.loads(row[4])) for row in rows}
+    return {row[0]: ResultSeries(row[1], row[2], row[3], orjson.loads(row[4])) for row in rows}
 
 
 def score_range(snapshot: Snapshot, metric: str) -> tuple[float, float]:

@@ -30,7 +30,7 @@ _SIDES: Final = ("", "-wal", "-shm")
 def check(path: Path, *, longest_seconds: float = CHECK_SECONDS) -> None:
     """Compare the file with itself, as a reader sees it; a check that takes too long finds nothing."""
     try:
-        with Reader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
+        with StoreReader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
             (found,) = snapshot.rows("PRAGMA quick_check(1)")[0]
     except TooSlowError:
         return
@@ -139,7 +139,7 @@ def store_error(error: Exception, path: Path) -> StoreError:
     return StoreError(f"store.path: {path} cannot be used ({error}); check path, permissions and disk")
 
 
-class Reader:
+class StoreReader:
     """Reads a store, also while it is written, from any thread."""
 
     def __init__(

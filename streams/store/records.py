@@ -26,7 +26,7 @@ _LABEL = TypeAdapter(Label)
 
 
 @dataclass(slots=True)
-class Batch:
+class Rows:
     """The rows of one transaction; results by column, with the columns of their series and body."""
 
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -50,11 +50,9 @@ class Decoder:
         tasks = sorted(self._tasks) if self._texts != "none" else []
         return [self._topics.scores, *tasks, self._topics.alerts, self._topics.labels]
 
-    def batch(
-        self, records: Iterable[Any], positions: Mapping[tuple[str, int], int], *, oldest: int
-    ) -> Batch:
+    def batch(self, records: Iterable[Any], positions: Mapping[tuple[str, int], int], *, oldest: int) -> Rows:
         """Decode the records of one poll, without older results and texts."""
-        batch = Batch(positions=dict(positions))
+        batch = Rows(positions=dict(positions))
         for record in records:
             if record.value is None:
                 continue
@@ -64,7 +62,7 @@ class Decoder:
                 batch.unreadable += 1
         return batch
 
-    def _add(self, batch: Batch, record: Any, oldest: int) -> None:
+    def _add(self, batch: Rows, record: Any, oldest: int) -> None:
         value: bytes = record.value
         if record.topic == self._topics.scores:
             result = result_row(value, partition=record.partition, offset=record.offset)

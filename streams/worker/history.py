@@ -11,7 +11,7 @@ from streams.errors import StoreError
 from streams.monitoring.series import RECENT_SAMPLES
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.verdicts import scores_since
 
 STEP_SECONDS: Final = 2.0
@@ -101,7 +101,7 @@ class History:
         }
 
 
-def earlier_points(reader: Reader, ranges: Ranges, now: float) -> list[Point]:
+def earlier_points(reader: StoreReader, ranges: Ranges, now: float) -> list[Point]:
     """Return the running means before the worker's start, oldest first; empty without a store.
 
     Args:

@@ -16,7 +16,7 @@ from schemas import Alert
 from streams.kafka.topics.table import AgentName
 from streams.monitoring.snapshot import LastVerdict, MonitorSnapshot, SeriesSnapshot
 from streams.settings import Settings
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.views.card import card
 from streams.store.views.incidents import group, summary_of
 from streams.telemetry.exposition import PartitionState
@@ -94,7 +94,7 @@ class Status:
     async def remember(self) -> None:
         """Add a point to the history every few seconds."""
         if "store" in self.agents:
-            reader = Reader(self.settings.store.path)
+            reader = StoreReader(self.settings.store.path)
             points = await asyncio.to_thread(earlier_points, reader, self.ranges, time.time())
             self._history.begin_with(points)
         while True:

@@ -14,7 +14,7 @@ import pytest
 from judge.metrics.registry import BUILT_IN, metric_names
 from streams.demo.run import run_demo
 from streams.demo.screen import PlainDisplay
-from streams.demo.stage import Plan
+from streams.demo.stage import DemoPlan
 from streams.settings import EndpointSettings
 from streams.settings.judge import PriceSettings
 from tests.places import SHARED_DATA
@@ -246,7 +246,7 @@ async def test_the_budget_ends_the_demo_with_a_summary() -> None:
         endpoint = EndpointSettings(
             name="openai", base_url=server.url, model="m", usd_per_million_tokens=price
         )
-        plan = Plan(
+        plan = DemoPlan(
             events=None, lines=None, endpoint=endpoint, judge_latency_seconds=0,
             started=time.monotonic(), max_usd=0.05,
         )  # fmt: skip

@@ -26,7 +26,7 @@ from streams.cli.past import judge_past, plan_of
 from streams.cli.running import BadUsageError
 from streams.cli.session import Session
 from streams.intake.from_settings import sampling_policy
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 from tests.integration.deadlines import until
 from tests.integration.processes import process
 from tests.integration.stage import PACK, Stage
@@ -302,7 +302,7 @@ async def test_an_incident_is_judged_again_with_other_prompts(
     stage.metrics = ("tone", "style")
     of_app: dict[str, Any] = {"metric": "tone", "labels": {"app": "a"}}
     alerts = [alert("1", 20, started=10, **of_app), alert("2", 30, kind="recovered", **of_app)]
-    writer = Writer(stage.settings.store.path)
+    writer = StoreWriter(stage.settings.store.path)
     writer.write(
         batch_of(
             *(Record(TOPICS.alerts, 0, at, one.model_dump_json().encode()) for at, one in enumerate(alerts))

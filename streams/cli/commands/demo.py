@@ -21,7 +21,7 @@ from streams.cli.session import log_to_stderr
 
 if TYPE_CHECKING:
     from streams.demo.run import Display, Ending
-    from streams.demo.stage import Plan
+    from streams.demo.stage import DemoPlan
     from streams.settings import EndpointSettings
 
 MAX_EVENTS = 10_000_000
@@ -61,7 +61,7 @@ def demo(
     """
     started = time.monotonic()
     from judge.metrics.registry import metric_names
-    from streams.demo.stage import Plan
+    from streams.demo.stage import DemoPlan
 
     metrics = tuple(dict.fromkeys(metric or ()))
     for name in metrics:
@@ -72,7 +72,7 @@ def demo(
         if events is not None and events > len(lines):
             echo(f"{events_file} has {len(lines)} events: the demo ends after them", err=True)
         events = len(lines)
-    plan = Plan(
+    plan = DemoPlan(
         events=events,
         lines=lines,
         endpoint=None,
@@ -109,7 +109,7 @@ def _lines(file: Path, events: int | None) -> list[bytes]:
 
 
 async def _run(
-    plan: Plan, base_url: str | None, model: str | None, stop: asyncio.Event, *, as_json: bool
+    plan: DemoPlan, base_url: str | None, model: str | None, stop: asyncio.Event, *, as_json: bool
 ) -> Ending:
     from streams.demo.run import run_demo
 

@@ -54,7 +54,7 @@ def review(
 
 
 async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio.Event, *, page: str) -> None:
-    from streams.store.database import Reader
+    from streams.store.database import StoreReader
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
     from streams.web.access import BasicAuth, server_tls
@@ -78,7 +78,7 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
     async with _publishing(call) as publish:
         explorer = open_explorer(settings)
-        taking = Review(Reader(settings.store.path), publish=publish, who=name, scales=_scales(settings))
+        taking = Review(StoreReader(settings.store.path), publish=publish, who=name, scales=_scales(settings))
         app = listening.application()
         explorer.add_to(app)
         taking.add_to(app)

@@ -243,7 +243,7 @@ def export(
     Parquet needs the extra `duckdb` and --output.
     """
     from streams.store import verdicts
-    from streams.store.database import Reader
+    from streams.store.database import StoreReader
     from streams.store.query import parse
     from streams.store.views.export import flat, sql, write_days, write_stream
 
@@ -258,7 +258,7 @@ def export(
     wanted = parse(query, label or [], datetime.now(UTC))
     with (
         _source(settings, from_topics=from_topics) as path,
-        Reader(path, longest_seconds=EXPORT_SECONDS).snapshot() as snapshot,
+        StoreReader(path, longest_seconds=EXPORT_SECONDS).snapshot() as snapshot,
     ):
         rows = (flat(row) for row in verdicts.every(snapshot, wanted))
         if output is None:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from judge.text.printable import printable
 from schemas import Alert
 from streams.store.views.incidents import Incident, Part, find, group, part_name, title
-from streams.store.views.report import Report, short
+from streams.store.views.report import IncidentReport, short
 
 SHOWN_PARTS: Final = 3
 SUMMARY_CHARS: Final = 400
@@ -26,7 +26,7 @@ def lead(incident: Incident) -> Alert:
     return min(incident.drops, key=lambda one: (bool(one.labels), one.measure != "mean", one.raised_at))
 
 
-def card(incident: Incident, report: Report | None = None, link: str | None = None) -> Sequence[str]:
+def card(incident: Incident, report: IncidentReport | None = None, link: str | None = None) -> Sequence[str]:
     """Describe an incident in at most four lines; without a report there is no cause."""
     first = lead(incident)
     lines = [printable(first.summary, SUMMARY_CHARS)]
@@ -42,7 +42,7 @@ def card(incident: Incident, report: Report | None = None, link: str | None = No
     return lines
 
 
-def _cause(report: Report, metric: str) -> str:
+def _cause(report: IncidentReport, metric: str) -> str:
     """Return the causes with their share of the fall."""
     found = next((one.finding for one in report.metrics if one.metric == metric), None)
     if found is None or not found.causes or found.fall <= 0:

@@ -23,7 +23,7 @@ from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Final, Literal
 
-from streams.store.views.parts import FEWEST, LEFT_OVER, Answer, Part, Table, sums_of, variance_of
+from streams.store.views.parts import FEWEST, LEFT_OVER, JudgedAnswer, Part, Table, sums_of, variance_of
 
 MAX_CAUSES: Final = 3
 CHANCE: Final = 0.01
@@ -65,7 +65,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Fall:
     """A fall with its 95% interval, its causes, the largest first, and the points of each label's mix."""
 
     before: float | None
@@ -78,12 +78,12 @@ class Finding:
 
 
 def find_causes(
-    before: Sequence[Answer],
-    after: Sequence[Answer],
+    before: Sequence[JudgedAnswer],
+    after: Sequence[JudgedAnswer],
     *,
     scale: tuple[float, float],
     product_labels: Collection[str] = (),
-) -> Finding:
+) -> Fall:
     """Return the causes of the fall between two sets of answers."""
     width = scale[1] - scale[0]
     whole = Part(sums_of(before), sums_of(after), width)
@@ -100,7 +100,7 @@ def find_causes(
         left = Part(sums_of(before), sums_of(rest), width)
     if not causes or left.fall > LEFT_OVER * left.error:
         causes += _within(before, rest, names, left, product_labels)[: MAX_CAUSES - len(causes)]
-    return Finding(
+    return Fall(
         before=whole.before.mean,
         after=whole.after.mean,
         fall=whole.fall,
@@ -127,7 +127,7 @@ def _mixed(
     return max(found, key=lambda one: one[0])[1:] if found else None
 
 
-def _restored(table: Table, after: Sequence[Answer]) -> list[Answer]:
+def _restored(table: Table, after: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
     """Return the answers since, weighted so that each value has its share from before."""
     shares = {value: table.shares(value) for value in table.values}
     kept = []
@@ -139,8 +139,8 @@ def _restored(table: Table, after: Sequence[Answer]) -> list[Answer]:
 
 
 def _within(
-    before: Sequence[Answer],
-    after: Sequence[Answer],
+    before: Sequence[JudgedAnswer],
+    after: Sequence[JudgedAnswer],
     names: Sequence[str],
     whole: Part,
     product_labels: Collection[str],
@@ -163,8 +163,8 @@ def _within(
 
 
 def _greedy(
-    before: Sequence[Answer],
-    after: Sequence[Answer],
+    before: Sequence[JudgedAnswer],
+    after: Sequence[JudgedAnswer],
     names: Sequence[str],
     whole: Part,
     product_labels: Collection[str],
@@ -194,8 +194,8 @@ def _greedy(
 
 def _crossed(
     cause: Cause,
-    before: Sequence[Answer],
-    after: Sequence[Answer],
+    before: Sequence[JudgedAnswer],
+    after: Sequence[JudgedAnswer],
     names: Sequence[str],
     whole: Part,
     product_labels: Collection[str],
@@ -226,7 +226,7 @@ def _crossed(
     )
 
 
-def _has(answer: Answer, cause: Cause) -> bool:
+def _has(answer: JudgedAnswer, cause: Cause) -> bool:
     return all(answer.labels.get(name, "") == value for name, value in cause.where)
 
 

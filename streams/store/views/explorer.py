@@ -14,12 +14,12 @@ from streams.judging.metrics import build_metrics
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.settings import Settings
 from streams.store import charts, verdicts
-from streams.store.database import Reader, Snapshot
+from streams.store.database import Snapshot, StoreReader
 from streams.store.query import Filter, parse
 from streams.store.views.card import card
 from streams.store.views.evidence import Links, line_of, verdict_of
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
-from streams.store.views.report import Report, commands, markdown, report_on, values_of
+from streams.store.views.report import IncidentReport, commands, markdown, report_on, values_of
 from streams.web.port import add_assets, json_response
 
 PAGE_LINES: Final = 50
@@ -49,7 +49,7 @@ class Explorer:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: StoreReader,
         *,
         ranges: Mapping[str, tuple[float, float]],
         links: Links,
@@ -62,7 +62,7 @@ class Explorer:
         self._product_labels = tuple(product_labels)
         self._now = now
         self._at_once = asyncio.Semaphore(AT_ONCE)
-        self._reports: dict[str, tuple[Any, Report]] = {}
+        self._reports: dict[str, tuple[Any, IncidentReport]] = {}
 
     def add_to(self, app: web.Application, *, refusal: str | None = None) -> None:
         """Add the pages to an application, or the reason why all requests are refused."""
@@ -225,7 +225,7 @@ class Explorer:
             ]
         }
 
-    def _report(self, snapshot: Snapshot, incident: Incident) -> Report:
+    def _report(self, snapshot: Snapshot, incident: Incident) -> IncidentReport:
         """Return the report of an incident; an open one changes with its answers."""
         age = None if incident.ended_at else int(self._now().timestamp() / REPORT_SECONDS)
         key = (len(incident.alert_ids), age)
@@ -270,7 +270,7 @@ def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda:
     """Build the explorer of the settings' store."""
     kept = settings.store
     return Explorer(
-        Reader(kept.path, on_damage=on_damage),
+        StoreReader(kept.path, on_damage=on_damage),
         ranges=score_ranges(settings),
         product_labels=kept.product_labels,
         links=Links(kept.trace_url, kept.record_url, settings.topics.scores),

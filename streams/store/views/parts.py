@@ -22,7 +22,7 @@ TAKEN_OVER: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JudgedAnswer:
     """A judged answer."""
 
     labels: Mapping[str, str]
@@ -63,7 +63,7 @@ def variance_of(sums: WeightedSums, width: float) -> float:
     return (sums.standard_error or 0.0) ** 2 + (0.5 * width / (effective + 1)) ** 2
 
 
-def sums_of(answers: Iterable[Answer]) -> WeightedSums:
+def sums_of(answers: Iterable[JudgedAnswer]) -> WeightedSums:
     """Add up answers."""
     return WeightedSums.of_counted(Counter((answer.score, answer.probability) for answer in answers))
 
@@ -71,7 +71,9 @@ def sums_of(answers: Iterable[Answer]) -> WeightedSums:
 class Table:
     """The answers before and after by the values of a label."""
 
-    def __init__(self, name: str, before: Sequence[Answer], after: Sequence[Answer], width: float) -> None:
+    def __init__(
+        self, name: str, before: Sequence[JudgedAnswer], after: Sequence[JudgedAnswer], width: float
+    ) -> None:
         self.name = name
         self._before, self._after = _by_value(name, before), _by_value(name, after)
         self.whole = Part(
@@ -135,7 +137,7 @@ class Table:
         return sqrt(square)
 
 
-def _by_value(name: str, answers: Iterable[Answer]) -> dict[str, WeightedSums]:
+def _by_value(name: str, answers: Iterable[JudgedAnswer]) -> dict[str, WeightedSums]:
     by_value: defaultdict[str, Counter[tuple[float, float]]] = defaultdict(Counter)
     for answer in answers:
         by_value[answer.labels.get(name, "")][answer.score, answer.probability] += 1

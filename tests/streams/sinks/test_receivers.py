@@ -21,7 +21,7 @@ from streams.intake.reading.otlp.request import spans
 from streams.kafka.record import Record
 from streams.settings import Settings
 from streams.sinks import delivery
-from streams.sinks.base import Evaluation, Opening, RefusedError, Sink
+from streams.sinks.base import DeliveryRefusedError, Evaluation, Opening, Sink
 from streams.sinks.delivery import Delivery, SinkAgent
 from tests.loopback import on_loopback
 from tests.streams.results import failed, scored, unscored
@@ -114,7 +114,7 @@ async def test_of_a_207_only_what_it_names_is_refused() -> None:
             one.delivery.put(first), one.delivery.put(second), return_exceptions=True
         )
     assert taken is None
-    assert isinstance(refused, RefusedError)
+    assert isinstance(refused, DeliveryRefusedError)
     assert str(refused) == "status 404"  # without the message, which may quote the verdict
     assert len(server.asked) == 1
 
@@ -184,7 +184,7 @@ async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
 async def test_what_will_not_pass_is_refused() -> None:
     """A permanent error is refused with its status only, because the message may quote the verdict."""
     async with way(Server([(422, {"detail": "bad span"})]), "phoenix") as one:
-        with pytest.raises(RefusedError, match=r"^HTTP 422$"):
+        with pytest.raises(DeliveryRefusedError, match=r"^HTTP 422$"):
             await one.delivery.put(traced(1))
     assert one.outcomes == {"refused": 1, "delivered": 0}
 
@@ -218,7 +218,7 @@ async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None
         taken.append(one.result.event_id)
 
     async def refuse(_: Evaluation) -> None:
-        raise RefusedError("HTTP 404: no such trace")
+        raise DeliveryRefusedError("HTTP 404: no such trace")
 
     outbox: Any = Outbox()
     sinks: list[Any] = [FakeSink("a", take), FakeSink("b", refuse)]

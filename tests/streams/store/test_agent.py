@@ -20,9 +20,9 @@ from streams.kafka import reader
 from streams.settings import Settings
 from streams.store import agent as agent_module
 from streams.store.agent import StoreAgent
-from streams.store.database import Reader, check
-from streams.store.records import Batch
-from streams.store.writer import Writer
+from streams.store.database import StoreReader, check
+from streams.store.records import Rows
+from streams.store.writer import StoreWriter
 from tests.integration.deadlines import until
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, Record, result_record, task_record
@@ -175,7 +175,7 @@ async def test_a_reader_that_fails_has_the_file_checked(tmp_path: Path) -> None:
             await until(lambda: _copied(path), "an empty log", deadline_seconds=30)
             with path.open("r+b") as file:
                 file.write(b"\xff" * 16 * 1024)
-            reader = Reader(path, on_damage=agent.suspect)
+            reader = StoreReader(path, on_damage=agent.suspect)
             with pytest.raises(StoreDamagedError), reader.snapshot() as snapshot:
                 snapshot.rows("SELECT * FROM results")
             await until(lambda: agent.verdicts == 800, "the store rebuilt", deadline_seconds=30)
@@ -225,14 +225,14 @@ async def test_old_answers_go_a_day_at_a_time(tmp_path: Path, monkeypatch: pytes
 async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.sqlite3"
     full = [True]
-    write = Writer.write
+    write = StoreWriter.write
 
-    def refuse(self: Writer, batch: Batch) -> int:
+    def refuse(self: StoreWriter, batch: Rows) -> int:
         if full[0]:
             raise StoreFullError("store.path: the disk is full")
         return write(self, batch)
 
-    monkeypatch.setattr(Writer, "write", refuse)
+    monkeypatch.setattr(StoreWriter, "write", refuse)
     monkeypatch.setattr(agent_module, "AGAIN_SECONDS", 0.05)
     async with _broker(_records(0, 50)) as (broker, _):
         agent = _agent(path, broker)

@@ -12,10 +12,10 @@ from schemas import Scored
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import charts, verdicts
 from streams.store.charts import HOUR_MS
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.records import DAY_MS, milliseconds
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 from tests.streams.results import at, scored
 from tests.streams.store.records import batch_of, result_record
 
@@ -59,7 +59,7 @@ def _fits(result: Scored, wanted: Filter) -> bool:
 @pytest.mark.parametrize("forgotten_hours", [0, 27])
 def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) -> None:
     """Sums equal the verdicts', for labels, whole and partial hours and days, and after retention."""
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     results = _results()
     for start in range(0, len(results), 50):  # unordered in time: batches add to existing cells
         writer.write(batch_of(*map(result_record, results[start : start + 50], range(50))))
@@ -69,7 +69,7 @@ def test_sums_are_those_of_the_verdicts(tmp_path: Path, forgotten_hours: int) ->
     writer.delete_before(cut)
     writer.close()
     results = [one for one in results if milliseconds(one.times.occurred_at) >= cut]
-    with Reader(tmp_path / "s").snapshot() as snapshot:
+    with StoreReader(tmp_path / "s").snapshot() as snapshot:
         for wanted in _FILTERS:
             fitting = [one for one in results if _fits(one, wanted)]
             assert verdicts.count(snapshot, wanted) == len(fitting), wanted

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from schemas import JudgeTask
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
 from streams.store import charts, verdicts
-from streams.store.database import Reader, file_bytes, open_writer, set_aside
+from streams.store.database import StoreReader, file_bytes, open_writer, set_aside
 from streams.store.query import Filter, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds, text_row, unpacked
-from streams.store.writer import MAX_LABEL_VALUES, Writer
+from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
 from tests.streams.results import START, at, failed, numbered, scored, task_of, unscored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record, task_record
 
@@ -41,12 +41,12 @@ def test_a_repeated_result_is_stored_once_as_the_first(store: StoreFile) -> None
 def test_positions_survive_a_restart_and_never_decrease(store: StoreFile) -> None:
     store.write(result_record(scored(1, 4), 7))
     store.write(result_record(scored(2, 4), 3))
-    assert Writer(store.path).positions() == {("qa.scores", 0): 8}
+    assert StoreWriter(store.path).positions() == {("qa.scores", 0): 8}
 
 
 def test_a_batch_that_fails_leaves_nothing(store: StoreFile) -> None:
     """A failed batch writes no records and no positions, and the next batch is written completely."""
-    writer = Writer(store.path)
+    writer = StoreWriter(store.path)
     writer.connection.execute("PRAGMA max_page_count = 60")
     noise = "".join(map(chr, Random(1).choices(range(0x4E00, 0x9C00), k=100_000)))
     large = batch_of(
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_set_aside(store: StoreFile, content: bytes) -> None:
     store.path.parent.mkdir()
     store.path.write_bytes(content)
     with pytest.raises(StoreDamagedError, match="damaged"):
-        Writer(store.path)
+        StoreWriter(store.path)
     assert set_aside(store.path).read_bytes() == content
     store.write()
     assert store.count() == 0
@@ -77,7 +77,7 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
     with sqlite3.connect(store.path) as db:
         db.execute("PRAGMA user_version = 999")
     with pytest.raises(StoreDamagedError, match="version 999"):
-        Writer(store.path)
+        StoreWriter(store.path)
     with pytest.raises(StoreError, match="version 999"):
         store.count()
     other = store.path.with_name("other.db")
@@ -90,7 +90,7 @@ def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alon
 
 def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(store: StoreFile) -> None:
     store.write(result_record(scored(1, 4)))
-    reader = Reader(store.path)
+    reader = StoreReader(store.path)
     with reader.snapshot() as snapshot:
         assert verdicts.count(snapshot, Filter()) == 1
     set_aside(store.path)
@@ -110,7 +110,7 @@ def test_texts_are_their_owners_alone(store: StoreFile) -> None:
     """The file and its log can be read by their owner only, also a file of an earlier release."""
     store.write()
     store.path.chmod(0o644)
-    writer = Writer(store.path)
+    writer = StoreWriter(store.path)
     writer.write(batch_of(result_record(scored(1, 3))))
     assert {one.stat().st_mode & 0o777 for one in store.path.parent.iterdir()} == {0o600}
     writer.close()
@@ -133,7 +133,7 @@ def test_any_words_can_be_searched(text: str) -> None:
 def test_a_slow_query_is_interrupted(store: StoreFile) -> None:
     store.write()
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
-    reader = Reader(store.path, longest_seconds=0.01)
+    reader = StoreReader(store.path, longest_seconds=0.01)
     with pytest.raises(TooSlowError, match="too long"), reader.snapshot() as snapshot:
         snapshot.rows(endless)
 
@@ -143,7 +143,7 @@ def test_records_that_are_not_what_belongs_there_are_left_out(store: StoreFile) 
     records = [*bad, result_record(scored(1, 4), 4)]
     assert batch_of(*records).unreadable == 3
     assert store.write(*records) == 1
-    assert Writer(store.path).positions() == {("qa.scores", 0): 5}
+    assert StoreWriter(store.path).positions() == {("qa.scores", 0): 5}
 
 
 def test_hostile_texts_are_kept_as_they_are(store: StoreFile) -> None:
@@ -183,7 +183,7 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
     kept = scored(2, 5, seconds=begun + 3_600 * 6)
     store.write(result_record(old, 0, corrections=[{"kind": "x", "detail": ""}]), result_record(kept, 1))
     store.write(task_record(old, answer="vanished"), task_record(kept, answer="remaining"))
-    writer = Writer(store.path)
+    writer = StoreWriter(store.path)
     assert writer.delete_before(start + 5 * charts.HOUR_MS) == 1
     with store.snapshot() as snapshot:
         assert charts.charts(snapshot, Filter(), DAY_MS).scores == {"relevance": {(5, 1.0): 1}}
@@ -197,7 +197,7 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
 
 def test_the_oldest_data_is_deleted_above_the_limit(store: StoreFile) -> None:
     noise, path = Random(1), store.path
-    writer = Writer(path)
+    writer = StoreWriter(path)
     for number in range(300):
         answer = "".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(3_000))
         result = scored(number, 3)
@@ -215,7 +215,7 @@ def test_the_oldest_data_is_deleted_above_the_limit(store: StoreFile) -> None:
 
 def test_deleted_texts_leave_the_index_and_the_file(store: StoreFile) -> None:
     noise = Random(2)
-    writer = Writer(store.path)
+    writer = StoreWriter(store.path)
     for start in range(0, 2_000, 200):
         results = [scored(number, 3) for number in range(start, start + 200)]
         words = [" ".join(f"word{noise.randrange(10**9)}" for _ in range(60)) for _ in results]

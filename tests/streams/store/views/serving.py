@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
 from streams.web.access import BasicAuth
@@ -29,7 +29,7 @@ async def explorer(
     """Serve a store on loopback; yield a client and the address."""
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
     shown = Explorer(
-        Reader(path),
+        StoreReader(path),
         ranges={"relevance": (1, 5)},
         links=Links(TRACES, RECORDS, "qa.scores"),
         product_labels=product_labels,

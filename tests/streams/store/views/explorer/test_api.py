@@ -6,10 +6,10 @@ import pytest
 from pydantic import SecretStr
 
 from streams.settings import BasicAuthSettings
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.records import milliseconds
 from streams.store.views.evidence import Links
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 from streams.web.access import BasicAuth
 from tests.streams.results import at, scored
 from tests.streams.store.records import StoreFile, batch_of, result_record, task_record
@@ -56,7 +56,7 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
 
 
 async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     claim = {"claim_span": "It floats.", "supported": False, "relevant": True}
     first, second = scored(1, 1), scored(2, 2)
     records = [
@@ -75,7 +75,7 @@ async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
 
 async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
     """v8, which comes 60 minutes after v7, is marked; v7, an app, and what was there before are not."""
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     labels = [{"prompt_version": f"v{7 + (number >= 60)}", "app": f"a{number}"} for number in range(90)]
     results = [scored(number, 3, labels=one, seconds=60.0 * number) for number, one in enumerate(labels)]
     writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
@@ -142,7 +142,7 @@ async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
 
 
 async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
-    Writer(tmp_path / "s").close()
+    StoreWriter(tmp_path / "s").close()
     async with explorer(tmp_path / "s") as (session, url):
         for name in ("choices", "verdicts", "charts"):
             await get(session, url, f"/explore/api/{name}")
@@ -180,7 +180,7 @@ def test_the_hour_before_a_start_is_in_the_store(tmp_path: Path) -> None:
 
     fill(tmp_path / "s")
     now = at(20 * 60).timestamp()
-    points = earlier_points(Reader(tmp_path / "s"), {"relevance": (1, 5)}, now)
+    points = earlier_points(StoreReader(tmp_path / "s"), {"relevance": (1, 5)}, now)
     assert points[-1].lines["relevance f1"][0] == pytest.approx(3.0, abs=0.25)
     assert [point.at for point in points] == sorted(point.at for point in points)
-    assert earlier_points(Reader(tmp_path / "none"), {}, now) == []
+    assert earlier_points(StoreReader(tmp_path / "none"), {}, now) == []

@@ -18,10 +18,10 @@ import pytest
 from streams.errors import ExportError
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import verdicts
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.views.export import COLUMNS, flat, sql, write_days, write_stream
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 from tests.streams.cli.processes import call
 from tests.streams.results import scored
 from tests.streams.store.records import batch_of, result_record
@@ -46,7 +46,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    with Reader(path).snapshot() as snapshot:
+    with StoreReader(path).snapshot() as snapshot:
         return [flat(row) for row in verdicts.every(snapshot, Filter())]
 
 
@@ -69,7 +69,7 @@ def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     for number in range(6):
         writer.write(batch_of(result_record(scored(number, 3, seconds=number * 43_200.0), number)))
     writer.close()
@@ -111,7 +111,7 @@ def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("_no_settings")
 def test_hostile_texts_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
     result = scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
     writer.write(batch_of(result_record(result, evidence=evidence)))
@@ -148,7 +148,7 @@ print(json.dumps({view: ask(view) for view in ("mean_by_day", "mean_by_label", "
 def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
     noise = random.Random(5)
     samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     for number in range(400):
         score, probability = noise.randint(1, 5), noise.choice((0.05, 0.3, 1.0))
         app = "rare" if number == 7 else noise.choice(("few", *("many",) * 40))

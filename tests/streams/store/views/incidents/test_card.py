@@ -10,9 +10,9 @@ from schemas import Alert
 from streams.cli.records import RecordLines
 from streams.settings import TopicSettings
 from streams.store.views.card import card
-from streams.store.views.causes import Cause, Finding
+from streams.store.views.causes import Cause, Fall
 from streams.store.views.incidents import group
-from streams.store.views.report import MetricReport, Report
+from streams.store.views.report import IncidentReport, MetricReport
 from streams.worker.agents import IncidentLog
 from tests.streams.records import make_record
 from tests.streams.results import alert
@@ -29,13 +29,13 @@ RECOVERED = [
 ]
 
 
-def report() -> Report:
+def report() -> IncidentReport:
     """A report of a fall by 3.00, 2.40 of it by a new prompt."""
     cause = Cause(
         kind="new", name="prompt_version", value="v8", contribution=2.4, low=2, high=3,
         before=None, after=1, share_before=0, share_after=0.8,
     )  # fmt: skip
-    finding = Finding(before=4.47, after=1.47, fall=3, low=2, high=4, causes=(cause,), mix={})
+    finding = Fall(before=4.47, after=1.47, fall=3, low=2, high=4, causes=(cause,), mix={})
     one = MetricReport(
         metric="relevance",
         finding=finding,
@@ -45,7 +45,7 @@ def report() -> Report:
         worst=(),
         judged=(9, 9),
     )
-    return Report(group(DROPS)[0], (one,))
+    return IncidentReport(group(DROPS)[0], (one,))
 
 
 def test_the_card_leads_with_the_whole_traffic_the_cause_and_the_folded_parts() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.store.views.causes import Finding, find_causes
-from streams.store.views.parts import Answer
+from streams.store.views.causes import Fall, find_causes
+from streams.store.views.parts import JudgedAnswer
 from streams.store.views.report import sentence
 
 _MODELS = ("m1", "m2", "m3", "m4", "m5")
@@ -20,7 +20,7 @@ _RUNS = 40
 _JUDGED = 400
 
 Labels = Mapping[str, str]
-Drop = tuple[list[Answer], list[Answer], set[tuple[str, str, str]]]
+Drop = tuple[list[JudgedAnswer], list[JudgedAnswer], set[tuple[str, str, str]]]
 """Answers before and after, and the causes that are to be named."""
 
 
@@ -30,7 +30,7 @@ def _draw(
     apps: Mapping[str, tuple[float, float]] = _APPS,
     lost: Callable[[Labels], float] = lambda _: 0.0,
     further: Labels | None = None,
-) -> list[Answer]:
+) -> list[JudgedAnswer]:
     """Return answers judged on a scale of 1 to 5.
 
     `apps` has each app's mean and share; `lost` returns the points that labels lose.
@@ -44,7 +44,7 @@ def _draw(
         }  # fmt: skip
         chance = min(max((apps[app][0] - lost(labels) - 1) / 4, 0.02), 0.98)
         score = 1 + sum(noise.random() < chance for _ in range(4))
-        answers.append(Answer(labels, score, noise.choice((0.5, 1.0))))
+        answers.append(JudgedAnswer(labels, score, noise.choice((0.5, 1.0))))
     return answers
 
 
@@ -86,7 +86,7 @@ def _judged(
     versions: tuple[str, ...],
     lost: Lost = lambda _: 0.0,
     apps: Mapping[str, tuple[float, float]] = _LAWS,
-) -> list[Answer]:
+) -> list[JudgedAnswer]:
     """Return 600 answers of three models by one or several versions of a prompt."""
     answers = []
     for _ in range(600):
@@ -98,7 +98,7 @@ def _judged(
         }
         chance = min(max((apps[labels["app"]][0] - lost(labels) - 1) / 4, 0.02), 0.98)
         score = 1 + sum(noise.random() < chance for _ in range(4))
-        answers.append(Answer(labels, score, noise.choice((0.3, 0.6, 1.0))))
+        answers.append(JudgedAnswer(labels, score, noise.choice((0.3, 0.6, 1.0))))
     return answers
 
 
@@ -158,7 +158,7 @@ DROPS: Final = (
 )
 
 
-def found_in(finding: Finding) -> set[tuple[str, str, str]]:
+def found_in(finding: Fall) -> set[tuple[str, str, str]]:
     """Return kind, name and value of each cause; labels of a crossing by name, a new version first."""
     found: set[tuple[str, str, str]] = set()
     for cause in finding.causes:
@@ -168,13 +168,13 @@ def found_in(finding: Finding) -> set[tuple[str, str, str]]:
     return found
 
 
-def find(before: list[Answer], after: list[Answer]) -> Finding:
+def find(before: list[JudgedAnswer], after: list[JudgedAnswer]) -> Fall:
     return find_causes(before, after, scale=(1, 5), product_labels=("model", "prompt_version"))
 
 
 @pytest.mark.parametrize("drop", DROPS)
 def test_simulated_drops_have_the_right_cause(
-    drop: Callable[[Random], tuple[list[Answer], list[Answer], set[object]]],
+    drop: Callable[[Random], tuple[list[JudgedAnswer], list[JudgedAnswer], set[object]]],
 ) -> None:
     """In 95% of runs no other causes are found; a change of the mix is never a fall within a part.
 
@@ -198,8 +198,8 @@ def test_traffic_that_is_replaced_is_a_change_of_the_mix() -> None:
 
 def test_contributions_by_hand() -> None:
     """Half of the answers fall from 5 to 3: contribution 0.5 * 2 = 1 point of a fall from 5 to 4."""
-    before = [Answer({"app": "x"}, 5, 1.0)] * 50 + [Answer({"app": "y"}, 5, 1.0)] * 50
-    after = [Answer({"app": "x"}, 5, 1.0)] * 50 + [Answer({"app": "y"}, 3, 1.0)] * 50
+    before = [JudgedAnswer({"app": "x"}, 5, 1.0)] * 50 + [JudgedAnswer({"app": "y"}, 5, 1.0)] * 50
+    after = [JudgedAnswer({"app": "x"}, 5, 1.0)] * 50 + [JudgedAnswer({"app": "y"}, 3, 1.0)] * 50
     finding = find(before, after)
     assert (finding.before, finding.after, finding.fall) == (5, 4, 1)
     [cause] = finding.causes
@@ -212,7 +212,7 @@ def test_the_mix_by_hand() -> None:
     """4 of 5 answers score 5 and one 1, then the reverse: mean 4.2 to 1.8, all of the
     2.4 points from shares.
     """
-    easy, hard = Answer({"app": "easy"}, 5, 1.0), Answer({"app": "hard"}, 1, 1.0)
+    easy, hard = JudgedAnswer({"app": "easy"}, 5, 1.0), JudgedAnswer({"app": "hard"}, 1, 1.0)
     finding = find([easy] * 80 + [hard] * 20, [easy] * 20 + [hard] * 80)
     assert finding.fall == pytest.approx(2.4)
     assert finding.mix["app"] == pytest.approx(2.4)
@@ -221,7 +221,7 @@ def test_the_mix_by_hand() -> None:
 
 _ANSWERS = st.lists(
     st.builds(
-        Answer,
+        JudgedAnswer,
         st.dictionaries(st.sampled_from(["app", "model"]), st.sampled_from(["x", "y"])),
         st.integers(1, 5),
         st.sampled_from([0.1, 0.5, 1.0]),
@@ -232,7 +232,7 @@ _ANSWERS = st.lists(
 
 @settings(max_examples=60)
 @given(_ANSWERS, _ANSWERS)
-def test_any_answers_have_a_finding(before: list[Answer], after: list[Answer]) -> None:
+def test_any_answers_have_a_finding(before: list[JudgedAnswer], after: list[JudgedAnswer]) -> None:
     finding = find(before, after)
     assert len(finding.causes) <= 4
     assert finding.low <= finding.fall <= finding.high
@@ -248,7 +248,7 @@ def test_a_complete_roll_out_is_not_blamed_but_named() -> None:
 
 
 def test_a_label_value_may_look_like_a_crossing() -> None:
-    good, bad = Answer({"app": "b x c"}, 5, 1.0), Answer({"app": "b x c"}, 1, 1.0)
-    other = Answer({"app": "a"}, 5, 1.0)
+    good, bad = JudgedAnswer({"app": "b x c"}, 5, 1.0), JudgedAnswer({"app": "b x c"}, 1, 1.0)
+    other = JudgedAnswer({"app": "a"}, 5, 1.0)
     finding = find([good, other] * 60, [bad, other] * 60)
     assert found_in(finding) == {("within", "app", "b x c")}

@@ -8,7 +8,7 @@ import pytest
 from streams.store.views import report as report_module
 from streams.store.views.incidents import known_incidents
 from streams.store.views.report import headline, markdown, plain, report_on, values_of
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
 from tests.streams.store.views.incidents.test_grouping import alert
@@ -19,7 +19,7 @@ _EVIL = "[x](javascript:alert(1)) <script> `"
 
 def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
     """Store answers whose prompt_version v8 scores 1 instead of 5, and the two alerts about them."""
-    writer = Writer(path)
+    writer = StoreWriter(path)
     missed = {
         "facts": [{"item": "The bin holds 420 ml.", "matched": False}, {"item": _EVIL, "matched": False}]
     }

@@ -16,14 +16,14 @@ from aiohttp import ClientSession
 from schemas import Label
 from streams.errors import BadFilterError
 from streams.store import verdicts
-from streams.store.database import Reader
+from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
 from streams.store.views.export import flat
 from streams.store.views.labels import Scales, agreements, all_labels, label_lines, read_labels
 from streams.store.views.review import TOKEN_HEADER, Review, choose
-from streams.store.writer import Writer
+from streams.store.writer import StoreWriter
 from streams.web.port import Port
 from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
@@ -53,11 +53,11 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
     ranges = SCALES.ranges
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
-    Explorer(Reader(path), ranges=ranges, links=Links(None, None, "qa.scores")).add_to(
+    Explorer(StoreReader(path), ranges=ranges, links=Links(None, None, "qa.scores")).add_to(
         app,
     )
     taking = Review(
-        Reader(path), publish=publish, who="ann", scales=SCALES, now=lambda: START + timedelta(hours=2)
+        StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: START + timedelta(hours=2)
     )
     taking.add_to(app)
     await port.start(app)
@@ -92,7 +92,7 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
 
     The rest are the lowest and the highest scores in turn, without repetition.
     """
-    writer = Writer(tmp_path / "s")
+    writer = StoreWriter(tmp_path / "s")
     for number in range(40):
         corrections = [{"kind": "x", "detail": ""}] if number < 20 else []
         writer.write(batch_of(result_record(scored(number, 1 + number % 5), number, corrections=corrections)))
@@ -112,7 +112,7 @@ def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Pa
 def test_an_invalid_queue_is_refused(tmp_path: Path, kind: str, size: int, says: str) -> None:
     fill(tmp_path / "s")
     with (
-        Reader(tmp_path / "s").snapshot() as snapshot,
+        StoreReader(tmp_path / "s").snapshot() as snapshot,
         pytest.raises(BadFilterError, match=f"^{says} must be"),
     ):
         choose(snapshot, Filter(), kind=kind, size=size, start=b"\0" * 16)
@@ -175,7 +175,7 @@ def of_kinds(path: Path) -> dict[str, str]:
         scored(100, score, metric=metric).model_copy(update={"kind": kind, "value": value})
         for metric, (kind, value, score) in found.items()
     ]
-    writer = Writer(path)
+    writer = StoreWriter(path)
     for number, result in enumerate(results, start=100):
         writer.write(batch_of(result_record(result, number)))
     writer.close()
