@@ -29,7 +29,6 @@ def configuration(page: str) -> str:
 
 @pytest.mark.parametrize("page", ["traces.md", "sinks.md"])
 def test_a_collector_takes_the_pages_configuration(page: str, tmp_path: Path) -> None:
-    """A Collector accepts the configuration that a page shows."""
     config = tmp_path / "collector.yaml"
     config.write_text(configuration(page), encoding="utf-8")
     said = subprocess.run(

@@ -168,7 +168,6 @@ async def test_an_unkeyed_topic_is_refused(stage: Stage) -> None:
 
 @pytest.mark.parametrize("encoding", ["otlp_proto", "otlp_json"])
 async def test_contents_in_log_records_are_judged(stage: Stage, encoding: str) -> None:
-    """Spans and log records of one trace, keyed by trace id, become one event with the contents."""
     names = ("otel-genai-langchain-1.3b0", "otel-genai-openai-1.3b0", "otel-openai-v2-2.4b0")
     spans = [SAMPLES.joinpath(f"{name}.pb").read_bytes() for name in names]
     logs = [SAMPLES.joinpath(f"{name}-logs.pb").read_bytes() for name in names]
@@ -185,7 +184,6 @@ async def test_contents_in_log_records_are_judged(stage: Stage, encoding: str) -
 
 
 async def test_a_replay_judges_records_of_a_collector_again(stage: Stage, judge: Endpoint) -> None:
-    """A replay of the same records yields the same events, each once."""
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     since, sent = datetime.now(UTC).isoformat(), payloads()
     exporters = {"kafka": to_kafka(stage, **KEYED)}

@@ -75,7 +75,6 @@ def total(registry: CollectorRegistry, name: str) -> float:
 async def test_weights_include_the_rate_of_a_collectors_sampler(
     bootstrap_servers: str, tmp_path: Path, signal: str, mode: str, upstream: str, thinned: float
 ) -> None:
-    """The sampling probability includes the Collector's rate, and the published mean is weighted by it."""
     changes = {
         "ingest.format": "otlp",
         "ingest.idle_seconds": 1,

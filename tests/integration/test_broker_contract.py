@@ -56,7 +56,6 @@ async def test_each_partition_keeps_its_order(broker: RunningBroker, count: int)
 async def test_a_record_comes_back_whole(
     broker: RunningBroker, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
 ) -> None:
-    """Key, value, headers (repeated names too) and the producer's timestamp are kept."""
     topic = broker.new_topic("whole")
     async with broker.producer() as producer:
         sent = await producer.send_and_wait(
@@ -114,7 +113,6 @@ async def test_offsets_by_time(broker: RunningBroker, compression: str | None) -
 
 
 async def test_a_waiting_reader_is_woken_by_a_record(broker: RunningBroker) -> None:
-    """A waiting fetch is answered as soon as a record arrives."""
     topic = broker.new_topic("poll", 2)
     async with (
         broker.consumer(topic, fetch_max_wait_ms=60_000, request_timeout_ms=90_000) as consumer,
@@ -128,7 +126,6 @@ async def test_a_waiting_reader_is_woken_by_a_record(broker: RunningBroker) -> N
 
 
 async def test_a_group_continues_at_its_committed_offset(broker: RunningBroker) -> None:
-    """The next member of a group starts at the committed offset and reads its metadata."""
     topic = broker.new_topic("commit")
     group = f"{topic}-group"
     partition = TopicPartition(topic, 0)
@@ -148,7 +145,6 @@ async def test_a_group_continues_at_its_committed_offset(broker: RunningBroker) 
 
 
 async def test_an_offset_out_of_range(broker: RunningBroker) -> None:
-    """A reader beyond the end resets by its policy, or gets OffsetOutOfRangeError."""
     topic = broker.new_topic("range")
     partition = TopicPartition(topic, 0)
     await _send(broker, topic, [b"first", b"second"])
@@ -207,7 +203,6 @@ async def test_topics_are_created_extended_configured_and_deleted(
 
 
 def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """Metadata of an unknown topic is an error and does not create the topic."""
     unknown = topic_name("unknown")
     with WireClient(broker.bootstrap_servers) as client:
         for _ in range(2):
@@ -243,7 +238,6 @@ async def test_a_large_message(broker: RunningBroker, topic_name: Callable[[str]
 
 
 async def test_lag_can_be_computed(broker: RunningBroker) -> None:
-    """Each fetch returns the high watermark, from which lag is computed."""
     topic = broker.new_topic("lag")
     partition = TopicPartition(topic, 0)
     await _send(broker, topic, [b"%d" % number for number in range(10)])

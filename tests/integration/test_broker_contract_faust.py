@@ -49,7 +49,6 @@ app.main()
 async def test_a_faust_app_works_against_the_broker(
     broker: RunningBroker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """A stock app creates its internal topics, joins its group and writes one record for each it reads."""
     source, target, group = topic_name("source"), topic_name("target"), topic_name("app")
     broker.create_topic(source, 2)
     broker.create_topic(target, 2)

@@ -64,7 +64,6 @@ def _shared_out(consumers: Iterable[AIOKafkaConsumer], count: int) -> Callable[[
 
 
 async def test_partitions_are_shared_among_the_members(broker: RunningBroker) -> None:
-    """With one, two and three members and back, each partition has exactly one owner."""
     topic = broker.new_topic("share", 6)
     group = f"{topic}-group"
     async with _member(broker, topic, group) as first:
@@ -78,7 +77,6 @@ async def test_partitions_are_shared_among_the_members(broker: RunningBroker) ->
 
 
 async def test_members_that_start_together(broker: RunningBroker) -> None:
-    """Three members that join concurrently share the partitions."""
     topic = broker.new_topic("together", 7)
     group = f"{topic}-group"
     consumers = [_member(broker, topic, group) for _ in range(3)]
@@ -90,7 +88,6 @@ async def test_members_that_start_together(broker: RunningBroker) -> None:
 
 
 async def test_a_dead_member_is_replaced(broker: RunningBroker) -> None:
-    """After the session of a silent member ends, another reads from its committed offsets."""
     topic = broker.new_topic("death", 2)
     group = f"{topic}-group"
     async with broker.producer() as producer:
@@ -123,7 +120,6 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka
 
 @pytest.mark.parametrize("restarted", ["leader", "follower"])
 async def test_a_static_member_restarts_without_a_rebalance(broker: RunningBroker, restarted: str) -> None:
-    """A restarted static member gets the same partitions in the same generation."""
     topic = broker.new_topic("static", 4)
     group = f"{topic}-group"
     revocations = _Revocations()
@@ -144,7 +140,6 @@ async def test_a_static_member_restarts_without_a_rebalance(broker: RunningBroke
 
 
 async def test_a_static_member_that_stays_away(broker: RunningBroker) -> None:
-    """After the session of a static member ends, its partitions are reassigned."""
     topic = broker.new_topic("away", 4)
     group = f"{topic}-group"
     async with _member(broker, topic, group, instance_id="stays") as stays:
@@ -199,7 +194,6 @@ async def test_many_members_come_and_go_and_nothing_is_lost(broker: RunningBroke
 
 
 async def test_groups_can_be_looked_at(broker: RunningBroker) -> None:
-    """The admin client sees the group, its members and its committed offsets."""
     topic = broker.new_topic("look")
     group = f"{topic}-group"
     partition = TopicPartition(topic, 0)

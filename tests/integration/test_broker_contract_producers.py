@@ -83,7 +83,6 @@ def end_offset(client: WireClient, topic: str) -> int:
 
 
 def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker) -> None:
-    """A retry of any of the last five batches returns its offset and stores nothing."""
     topic = broker.new_topic("retry")
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
@@ -117,7 +116,6 @@ def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker) -> None:
 def test_sequences_have_no_gap_and_epochs_grow(
     broker: RunningBroker, batches: list[tuple[int, int, ErrorCode | None]]
 ) -> None:
-    """A batch out of sequence or of an older epoch is refused and not stored."""
     topic, stored = broker.new_topic("sequence"), 0
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
@@ -132,7 +130,6 @@ def test_sequences_have_no_gap_and_epochs_grow(
 
 
 def test_a_connection_lost_before_the_answer(broker: RunningBroker) -> None:
-    """A batch sent again over another connection is stored once."""
     topic = broker.new_topic("lost")
     with WireClient(broker.bootstrap_servers) as second:
         _, producer = init_producer_id(second)
@@ -145,7 +142,6 @@ def test_a_connection_lost_before_the_answer(broker: RunningBroker) -> None:
 
 
 async def test_a_client_library_that_loses_answers_makes_no_duplicates(broker: RunningBroker) -> None:
-    """An idempotent producer that loses every third answer writes each record once and in order."""
     topic = broker.new_topic("lossy")
     async with broker.producer(enable_idempotence=True, retry_backoff_ms=10) as producer:
         deliver = producer.client.send

@@ -37,7 +37,6 @@ def turn(conversation: int, number: int) -> tuple[bytes, bytes]:
 
 
 async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Stage) -> None:
-    """Offsets are committed only after the whole conversation is written."""
     stage.partitions = 1
 
     async def judged(count: int) -> bool:
@@ -59,7 +58,6 @@ async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Sta
 
 @pytest.mark.kafka
 async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, endpoint: Endpoint) -> None:
-    """After SIGKILL amid conversations the next worker reads them again and judges each whole."""
     stage.base_url = f"http://127.0.0.1:{endpoint.port}/v1"
     stage.changes |= SOON_MISSED
     conversations = range(12)

@@ -104,7 +104,6 @@ async def test_each_trace_yields_exactly_one_event(stage: Stage) -> None:
 
 
 async def test_a_worker_that_stops_during_traces_loses_none(stage: Stage) -> None:
-    """The next worker reads open traces again and joins a root with children that were committed before."""
     ids = trace_ids(8, seed=2)
     async with stage.worker(Chat()) as (_, registry):
         await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
@@ -122,7 +121,6 @@ async def test_a_worker_that_stops_during_traces_loses_none(stage: Stage) -> Non
 
 
 async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stage: Stage) -> None:
-    """A root that is read again without its committed children is joined with them."""
     stage.partitions = 1
     stage.changes["ingest.idle_seconds"] = 30
     whole, other = trace_ids(2, seed=4)

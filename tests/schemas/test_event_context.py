@@ -47,7 +47,6 @@ def test_an_event_has_at_most_ten_thousand_pages() -> None:
 
 
 def test_long_lists_of_another_shape_are_passed_over() -> None:
-    """A million entries of another shape are ignored without an error each."""
     given: dict[str, Any] = dict.fromkeys(("messages", "tool_calls", "fields"), [{}] * 1_000_000)
     event = QAEvent.model_validate({**EVENT, **given})
     assert (event.messages, event.tool_calls, event.fields) == (None, None, None)

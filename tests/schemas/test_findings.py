@@ -8,7 +8,6 @@ from schemas.findings import MEANINGS, SUSPICION_KINDS, ContradictionKind, Corre
 
 
 def test_each_kind_has_one_sentence() -> None:
-    """Type and table have the same kinds, and each entry is a sentence."""
     kinds = {kind for part in get_args(CorrectionKind) for kind in get_args(part)}
     assert kinds == set(MEANINGS)
     assert kinds > {*SUSPICION_KINDS, *get_args(ContradictionKind)}

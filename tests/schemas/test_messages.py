@@ -23,7 +23,6 @@ def test_everything_public_is_exported_and_nothing_else() -> None:
 
 
 def test_a_result_id_is_a_hash_of_topic_event_metric_and_replay() -> None:
-    """The id follows the documented recipe."""
     recipe = hashlib.sha256(b'["qa.events","e-1","coverage",null]').hexdigest()[:32]
     assert result_id(topic="qa.events", event_id="e-1", metric="coverage", replay_id=None) == recipe
 
@@ -39,7 +38,6 @@ def test_a_result_id_is_a_hash_of_topic_event_metric_and_replay() -> None:
     ],
 )
 def test_result_ids_of_different_judgements_differ(other: dict[str, str]) -> None:
-    """The id depends on each of the four parts and on their boundaries."""
     base: dict[str, str | None] = {
         "topic": "qa.events",
         "event_id": "e-1",
@@ -50,7 +48,6 @@ def test_result_ids_of_different_judgements_differ(other: dict[str, str]) -> Non
 
 
 def test_a_dead_letter_keeps_any_bytes() -> None:
-    """Key, value and headers are kept for any bytes."""
     letter = DeadLetter(
         reason="undecodable",
         detail="not JSON",
@@ -69,13 +66,11 @@ def test_a_dead_letter_keeps_any_bytes() -> None:
 
 
 def test_a_lone_surrogate_is_refused_with_the_place() -> None:
-    """A lone surrogate is refused with its position."""
     with pytest.raises(ValidationError, match="column"):
         QAEvent.model_validate_json('{"event_id": "1", "question": "\\ud800", "answer": "a"}')
 
 
 def test_too_many_labels_are_refused_with_limit_and_remedy() -> None:
-    """The error names field, limit, value and remedy."""
     with pytest.raises(ValidationError, match="labels must have at most 32 entries, got 33; drop some"):
         QAEvent(event_id="1", question="q", answer="a", labels={f"l{n}": "v" for n in range(33)})
 
@@ -88,6 +83,5 @@ def test_messages_are_frozen() -> None:
 
 
 def test_a_score_is_never_nan() -> None:
-    """A score of NaN is refused."""
     with pytest.raises(ValidationError):
         Scored.model_validate({"score": float("nan")})

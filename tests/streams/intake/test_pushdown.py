@@ -139,7 +139,6 @@ def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
     ],
 )
 def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_id: str) -> None:
-    """A label is compared as the text that it becomes in the event."""
     policy = SamplingPolicy(default_rate=0.01, rules=[GOLD, NEVER], key=key)
     text = (
         b'{"event_id":"e","question":"q","answer":"a","trace_id":"%s","labels":{"app":"a","tenant":%s}}'
@@ -176,7 +175,6 @@ def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> No
 
 
 def test_a_label_name_that_no_struct_can_have() -> None:
-    """A label name with a quote is read by the full decoder."""
     policy = SamplingPolicy(default_rate=0, rules=[Rule("odd", LabelsCondition.of({'a"\n': ["x"]}), 1.0)])
     predicate = PushDown(policy, INGEST)
     assert predicate(make_record(body(labels={'a"\n': "x"})))
@@ -184,7 +182,6 @@ def test_a_label_name_that_no_struct_can_have() -> None:
 
 
 def test_envelopes_and_mappings_go_the_exact_way() -> None:
-    """Events in envelopes, and mapped events, are decided by the trace id inside."""
     policy = SamplingPolicy(default_rate=0.01, rules=[GOLD])
     structured = {"specversion": "1.0", "type": "t", "source": "s", "id": "e", "trace_id": HIGH}
     inner = {"question": "q", "answer": "a", "trace_id": LOW}
@@ -295,7 +292,6 @@ def test_push_down_says_what_the_full_path_says(
     key: bytes | None,
     prefix: bytes,
 ) -> None:
-    """Push-down and the full path agree on each event under each policy, with the same reason."""
     # json writes integers of any size; orjson does not.
     value = prefix + json.dumps(document, ensure_ascii=False).encode()
     record = make_record(value, key=key, headers=[*other_headers, *trace_headers])

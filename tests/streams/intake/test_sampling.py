@@ -251,7 +251,6 @@ def _decide(policy: SamplingPolicy, randomness: int, tracestate: str | None = No
 def test_the_probability_is_that_of_both_samplers(
     upstream: str, rate: float, tracestate: str | None, expected: Fraction
 ) -> None:
-    """Equalize takes the lower of both, proportional their product, ignore the policy's rate alone."""
     policy = SamplingPolicy(default_rate=rate, upstream=upstream)  # type: ignore[arg-type] # one of the three
     decision = _decide(policy, RANGE - 1, tracestate)
     assert decision.keep
@@ -338,7 +337,6 @@ def _arrived(
 
 
 def test_a_task_names_the_key_that_sampled_it() -> None:
-    """Answers of one record key carry its hash, so that the monitor knows that they depend on each other."""
     by_key = SamplingPolicy(key="record_key")
     one, other, alone = (
         _sampling(by_key.decide(event_id=name, labels={}, record_key=key)).cluster

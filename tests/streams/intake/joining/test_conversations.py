@@ -156,7 +156,6 @@ def test_a_window_of_the_latest_messages_adds_what_is_new_in_it() -> None:
 
 @given(st.lists(st.sampled_from("qrs"), min_size=1, max_size=30), st.integers(1, 8))
 def test_windows_of_one_conversation_give_it_back(letters: list[str], size: int) -> None:
-    """Windows of any size, overlapping or adjacent, give back the conversation."""
     said = _said(*(f"{'qa'[place % 2]}{place}{letter}" for place, letter in enumerate(letters * 2)))
     events = [
         event(end, answer=said[end]["content"], messages=said[max(0, end + 1 - size - 2) : end + 1])
@@ -214,7 +213,6 @@ async def test_a_conversation_is_sampled_as_a_whole() -> None:
 
 
 async def test_a_late_event_changes_nothing() -> None:
-    """An event after the conversation was judged is judged alone, and its record is not held."""
     stage = Stage()
     held = stage.started(record(1))
     await eventually(lambda: stage.held() == 1)
@@ -225,7 +223,6 @@ async def test_a_late_event_changes_nothing() -> None:
 
 
 async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
-    """A conversation is judged at its longest age, and the oldest one when there are too many."""
     stage = Stage(bounds=Bounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
     first = stage.started(record(1))
     await eventually(lambda: stage.held() == 1)
@@ -249,7 +246,6 @@ async def test_a_restart_reads_events_before_the_offset() -> None:
 
 
 async def test_records_have_to_be_keyed_by_conversation() -> None:
-    """Records not keyed by conversation_id are refused, as a conversation would be spread over partitions."""
     with pytest.raises(SettingsError, match="needs records keyed by conversation_id"):
         await Stage().intake.handle(record(1, key=b"other"))
 

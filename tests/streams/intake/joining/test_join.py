@@ -40,7 +40,6 @@ def closed(join: Join[Span], now: float) -> list[tuple[str, Any, int]]:
 
 
 def test_a_trace_is_closed_a_grace_after_its_root() -> None:
-    """A trace is closed one grace after its root arrived, with the spans that arrived meanwhile."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     add(join, "t", [span(1)], size=10, now=0)
     add(join, "t", [ROOT], size=10, now=2)
@@ -86,7 +85,6 @@ def test_a_span_after_the_close_is_late() -> None:
 
 
 def test_a_released_trace_restarts() -> None:
-    """A released trace restarts when its records are read again after a rebalance."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     trace = add(join, "t", [span(1)], size=10, now=0)
     assert trace is not None
@@ -99,7 +97,6 @@ def test_a_released_trace_restarts() -> None:
 
 
 def test_recalled_spans_join_their_trace() -> None:
-    """Recalled spans before the committed offset join a trace that is read again."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     recall(join, "t", [span(1), span(2)], size=10, now=0)
     recall(join, "gone", [span(1)], size=10, now=0)
@@ -128,7 +125,6 @@ def test_what_is_recalled_is_bounded() -> None:
     )
 )
 def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, bool, float, int]]) -> None:
-    """Each trace is closed exactly once, and open traces stay within the bounds, in any order of records."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     now, opened, ended = 0.0, set(), []
     for name, is_root, wait, size in steps:
@@ -185,7 +181,6 @@ def test_a_later_record_of_the_backlog_closes_an_idle_group() -> None:
 
 
 def test_each_partition_has_its_own_time() -> None:
-    """A partition at its end, or with later records, closes no group of one with a backlog."""
     join, _ = opened(100, wall=1_000)
     other = join.clock(("events", 1))
     other.read(1_000, wall=1_000)

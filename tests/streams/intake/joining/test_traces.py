@@ -122,7 +122,6 @@ async def test_a_trace_in_several_records_becomes_one_event(order: Iterable[Any]
 
 
 async def test_records_are_held_until_what_follows_was_written() -> None:
-    """A record is held until the task of its trace is written to the broker."""
     stage = Stage()
     stage.outbox.gate = asyncio.Event()
     held = asyncio.create_task(stage.handle(children(), root(offset=1)))
@@ -134,7 +133,6 @@ async def test_records_are_held_until_what_follows_was_written() -> None:
 
 
 async def test_a_trace_without_its_root_is_judged_too() -> None:
-    """A trace whose root never arrives is judged and labelled incomplete."""
     stage = Stage()
     await stage.handle(children())
     assert [(task.answer, task.labels["trace_parts"]) for task in stage.outbox.tasks] == [
@@ -143,7 +141,6 @@ async def test_a_trace_without_its_root_is_judged_too() -> None:
 
 
 async def test_a_late_record_changes_nothing() -> None:
-    """A late record is finished at once and counted, without a second event."""
     stage = Stage()
     await stage.handle(root())
     await stage.handle(children(offset=9))
@@ -153,7 +150,6 @@ async def test_a_late_record_changes_nothing() -> None:
 
 
 async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -> None:
-    """A record read again waits for its trace's task, so that it is not committed earlier."""
     stage = Stage()
     stage.outbox.gate = asyncio.Event()
     first = asyncio.create_task(stage.handle(root()))
@@ -167,7 +163,6 @@ async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -
 
 
 async def test_revoked_partitions_cancel_their_traces() -> None:
-    """Revoking partitions cancels their open traces, and the next assignment reads the records again."""
     stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
     await asyncio.wait({held}, timeout=0.02)
@@ -181,7 +176,6 @@ async def test_revoked_partitions_cancel_their_traces() -> None:
 
 
 async def test_a_restart_reads_spans_before_the_offset() -> None:
-    """A root read again after a crash is joined with its children before the committed offset."""
     retrieved = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a page"}
     before = otlp_record(request(span(3, "find", retrieved, parent=1, trace_id=KEPT)), offset=3)
     stage = Stage(past=FakePast((before, otlp_record(b"nonsense", offset=4))))
@@ -195,7 +189,6 @@ async def test_a_restart_reads_spans_before_the_offset() -> None:
 
 
 async def test_records_without_the_trace_id_as_key_are_refused() -> None:
-    """Records not keyed by trace id are refused with two remedies, unless the topic has one partition."""
     for key in (None, b"shop"):
         with pytest.raises(SettingsError, match=r"partition_traces_by_id: true.*ingest\.otlp\.unit: span"):
             await Stage().handle(root(key=key))
@@ -238,7 +231,6 @@ async def test_the_lower_of_two_probabilities_applies() -> None:
 
 
 async def test_undecodable_traces_become_dead_letters() -> None:
-    """Undecodable records are delivered at any rate and become dead letters."""
     stage = Stage(rate=0.5)
     for value in (
         b"nonsense",
@@ -264,14 +256,12 @@ async def test_undecodable_traces_become_dead_letters() -> None:
 async def test_a_trace_without_an_answer_is_skipped_with_the_reason(
     attributes: dict[str, Any], reason: str
 ) -> None:
-    """A trace without an answer is one skipped event with its reason."""
     stage = Stage()
     await stage.handle(otlp_record(request(span(1, "x", attributes, trace_id=KEPT))))
     assert stage.counts() == {("skipped", reason): 1}
 
 
 async def test_an_unexpected_error_sets_one_trace_aside() -> None:
-    """An unexpected error makes its trace a dead letter and finishes its records."""
     stage = Stage()
     stage.outbox.task = None  # type: ignore[assignment, method-assign] # calling it raises TypeError
     await stage.handle(children(), root(offset=1))
@@ -281,7 +271,6 @@ async def test_an_unexpected_error_sets_one_trace_aside() -> None:
 
 @pytest.mark.parametrize("unit", ["trace", "span"])
 async def test_a_verdict_that_a_collector_sends_back_is_no_part_of_its_trace(unit: str) -> None:
-    """After a start the trace would be read back, and judged and paid for again."""
     stage = Stage(unit=unit, past=FakePast((children(), root(offset=1))))
     verdict = log_record("gen_ai.evaluation.result", {"judgestream.result_id": "r"}, trace_id=KEPT)
     await stage.handle(otlp_record(log_request(verdict), offset=5))

@@ -47,7 +47,6 @@ async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
 
 
 async def test_what_takes_too_long_or_too_much_is_refused() -> None:
-    """A record that takes longer than the time limit is refused as oversized."""
     value = _record(said=[{}] * 100_000).value
     with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
         await read_beside(200_000, INGEST.decode, value, seconds=0.001)
@@ -55,5 +54,4 @@ async def test_what_takes_too_long_or_too_much_is_refused() -> None:
 
 
 async def test_what_has_few_parts_is_read_here() -> None:
-    """A record of few parts is decoded without a child process."""
     assert await read_beside(16_000, lambda: "read") == "read"

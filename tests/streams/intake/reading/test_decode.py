@@ -41,7 +41,6 @@ def test_a_plain_event() -> None:
 
 
 def test_blank_texts_are_accepted() -> None:
-    """Blank texts are accepted, because each metric decides whether it needs them."""
     event = INGEST.decode(encode(question="", answer=" ", reference="", context={}))
     assert (event.question, event.answer, event.reference, event.context) == ("", " ", "", {})
 
@@ -54,7 +53,6 @@ def test_a_tombstone_is_undecodable(value: bytes | None) -> None:
 
 
 def test_an_event_of_5_mb_is_oversized() -> None:
-    """A record above the limit is refused with limit, value and remedy."""
     value = encode(answer="x" * 5_000_000)
     error = refusal(value)
     assert error.reason == "oversized"
@@ -201,7 +199,6 @@ def test_no_time_anywhere(timestamp: int | None) -> None:
 
 
 def test_trace_headers_count_before_the_body() -> None:
-    """A traceparent header replaces the body's whole trace context, including its tracestate."""
     value = encode(trace_id="1" * 32, span_id="2" * 16, tracestate="a=b")
     event = INGEST.decode(value, [("traceparent", PARENT)])
     assert (event.trace_id, event.span_id, event.tracestate) == (TRACE, SPAN, None)
@@ -359,7 +356,6 @@ def test_real_events(name: str) -> None:
 def test_a_stated_sampling_probability_comes_from_header_or_body(
     header: bytes | None, field: object, expected: float | None
 ) -> None:
-    """A value that is no probability is ignored, because existing events may use the name."""
     body = {"event_id": "e", "question": "q", "answer": "a", "sampling_probability": field}
     headers = [] if header is None else [("sampling-probability", header)]
     event = JsonReader(max_event_bytes=10_000).decode(orjson.dumps(body), headers)

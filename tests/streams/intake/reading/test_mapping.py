@@ -36,7 +36,6 @@ def test_a_foreign_shape_becomes_an_event() -> None:
 
 
 def test_named_texts_are_filled() -> None:
-    """Named fields keep text, encode other values as JSON, and omit missing values."""
     fields = {f"fields.{name}": f"meta.{name}" for name in ("app", "none", "tier")} | {"fields.meta": "meta"}
     ingest = JsonReader(max_event_bytes=10_000, mapping=MAPPING | fields)
     event = ingest.decode(orjson.dumps(DOCUMENT | {"fields": {"own": "kept"}}))
@@ -73,7 +72,6 @@ def test_every_wrong_expression_is_named() -> None:
     ["length(id)", "nope(@)", "sort(@)", "sum(meta)", "avg(`[]`) || length(`1`)", "to_number(@).a.length(@)"],
 )
 def test_an_expression_that_fails_names_itself(expression: str) -> None:
-    """An expression that fails on an event makes the event undecodable and is named."""
     ingest = JsonReader(max_event_bytes=10_000, mapping=MAPPING | {"answer": expression})
     with pytest.raises(DecodeError, match="answer") as caught:
         ingest.decode(orjson.dumps(DOCUMENT))

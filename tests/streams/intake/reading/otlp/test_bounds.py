@@ -75,7 +75,6 @@ def _logs() -> bytes:
     ],
 )
 def test_too_many_spans_are_refused_before_they_are_read(value: bytes, why: str) -> None:
-    """Requests with too many spans are refused before they are parsed, also by the reader of ids."""
     for read in (READER.heads, READER.parts):
         with pytest.raises(DecodeError, match=why) as refused:
             read(value)
@@ -103,7 +102,6 @@ def test_too_many_attributes_are_refused_before_they_are_read(value: bytes) -> N
 
 
 def test_an_invalid_array_attribute_is_empty() -> None:
-    """An array attribute whose values are not a list is read as an empty list."""
     (span,) = READER.parts(_one(attributes=[{"key": "a", "value": {"arrayValue": {"values": "x" * 9}}}]))[
         TRACE
     ]

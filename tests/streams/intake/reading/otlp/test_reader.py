@@ -1,3 +1,5 @@
+"""Prompts, results of tools, JSON of other forms, and properties of any content."""
+
 from __future__ import annotations
 
 import base64
@@ -10,248 +12,89 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reader import Reading
+from streams.intake.reading.otlp.pages import open_prompt
 from streams.intake.reading.otlp.reader import OtlpReader
-from tests.streams.intake.reading.otlp.building import TRACE, log_record, log_request, request, span
+from streams.intake.reading.otlp.text import result_text
+from tests.streams.intake.reading.otlp.building import TRACE, request, span
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES
-from tests.streams.intake.reading.otlp.test_families import (
-    ANSWER,
-    CALL,
-    CASES,
-    MODEL,
-    PAGES,
-    QUESTION,
-    event_of,
-    read,
-)
 
-LLM = {"openinference.span.kind": "LLM", "llm.model_name": "m-1"}
+QUESTION = "How long does the battery last?"
+ANSWER = "12 hours [Page 2]."
+PAGES = {"Page-1": "It weighs 340 g.", "Page-2": "A charge lasts 12 hours."}
+ONE, TWO = PAGES.values()
+MARKED = f"Pages:\n[Page-1] {ONE}\n[Page-2] {TWO}"
+TAGGED = f"<documents><document index='1'>{ONE}</document>\n<document index='2'>{TWO}</document></documents>"
+MODEL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
 
 
-def said(text: str, **attributes: Any) -> dict[str, Any]:
+def read(value: bytes) -> Reading:
+    (spans,) = READER.parts(value).values()
+    return READER.read(spans)
+
+
+def event_of(value: bytes) -> QAEvent:
+    (event,) = read(value).events
+    return event
+
+
+def said(text: str) -> dict[str, Any]:
     """Return the attributes of an OpenInference model call."""
-    return LLM | {"llm.output_messages.0.message.content": text} | attributes
-
-
-def test_the_outermost_step_with_an_output_answers() -> None:
-    """The outermost step with an output gives the answer.
-
-    An inner draft, a sibling that only retrieved, and an evaluation around another model call do not.
-    """
-    event = event_of(request(
-        span(1, "POST /ask"),
-        span(2, "ask", {
-            "openinference.span.kind": "CHAIN",
-            "input.value": QUESTION,
-            "output.value": ANSWER,
-        }, parent=1),
-        span(3, "retrieve", {"openinference.span.kind": "CHAIN", "output.value": "[Page-1] ..."}, parent=1),
-        span(4, "draft", said("a draft"), parent=2),
-        span(5, "judge", {"openinference.span.kind": "EVALUATOR", "output.value": "good"}, parent=1),
-        span(6, "judge's call", said("5"), parent=5),
-    ))  # fmt: skip
-    assert (event.question, event.answer, event.span_id) == (QUESTION, ANSWER, f"{2:016x}")
-    assert event.labels["question_from"] == "input"
-
-
-def test_the_last_sibling_call_with_text_answers() -> None:
-    """Of sibling calls, the last one with text gives the answer, not one that only called a tool."""
-    event = event_of(request(
-        span(1, "POST /ask"),
-        span(2, "plan", said("a plan"), parent=1),
-        span(3, "act", LLM | {
-            "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "t",
-        }, parent=1),
-        span(4, "answer", said(ANSWER, **{
-            "llm.input_messages.0.message.role": "user",
-            "llm.input_messages.0.message.content": QUESTION,
-        }), parent=1),
-    ))  # fmt: skip
-    assert (event.question, event.answer) == (QUESTION, ANSWER)
-    assert event.labels["question_from"] == "message"
-
-
-def test_judgestream_attributes_override_other_sources() -> None:
-    """`judgestream.*` attributes of any span override all other sources."""
-    event = event_of(request(
-        span(1, "POST /ask", {
-            "judgestream.question": QUESTION,
-            "judgestream.reference": "12 h",
-            "judgestream.context": json.dumps(PAGES),
-            "judgestream.label.tenant": "gold",
-            "judgestream.conversation_id": "c-9",
-        }),
-        span(2, "call", said(ANSWER, **{"input.value": "something else"}), parent=1),
-    ))  # fmt: skip
-    assert (event.question, event.answer, event.reference, event.context) == (QUESTION, ANSWER, "12 h", PAGES)
-    assert (event.conversation_id, event.labels["tenant"]) == ("c-9", "gold")
-    assert (event.labels["question_from"], event.labels["context_from"]) == ("attribute", "attribute")
-
-
-@pytest.mark.parametrize(("attributes", "expected"), [
-    (
-        {
-            "openinference.span.kind": "RETRIEVER",
-            "retrieval.documents.1.document.content": "b",
-            "retrieval.documents.0.document.content": "a",
-            "retrieval.documents.0.document.id": "doc-17",
-        },
-        {"Page-1": "a", "Page-2": "b"},
-    ),
-    (
-        {
-            "openinference.span.kind": "RETRIEVER",
-            "retrieval.documents.0.document.content": "a",
-            "retrieval.documents.0.document.id": "Page-7",
-        },
-        {"Page-7": "a"},
-    ),
-    (
-        {
-            "langfuse.observation.type": "retriever",
-            "langfuse.observation.output": json.dumps(["a", "b", "a"]),
-        },
-        {"Page-1": "a", "Page-2": "b"},
-    ),
-    (
-        {
-            "langfuse.observation.type": "span",
-            "langfuse.observation.output": json.dumps({"matches": [{"text": "a"}]}),
-        },
-        {"Page-1": "a"},
-    ),
-    (
-        {
-            "gen_ai.operation.name": "retrieval",
-            "gen_ai.retrieval.documents": json.dumps([{"id": "x", "score": 0.5, "content": "a"}]),
-        },
-        {"Page-1": "a"},
-    ),
-    ({"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps([{"id": "x"}])}, None),
-])  # fmt: skip
-def test_pages_are_what_retrieval_found(attributes: dict[str, Any], expected: dict[str, str] | None) -> None:
-    """Pages are the retrieved documents, named by their ids if these are page names, else numbered.
-
-    Documents without text give no pages.
-    """
-    event = event_of(
-        request(
-            span(1, "root"),
-            span(2, "retrieve pages", attributes, parent=1),
-            span(3, "call", said(ANSWER), parent=1),
-        )
-    )
-    assert event.context == expected
-
-
-def test_a_reranker_replaces_the_pages() -> None:
-    """The documents of a reranker replace those of the retriever."""
-    found = {f"retrieval.documents.{index}.document.content": text for index, text in enumerate("abc")}
-    event = event_of(request(
-        span(1, "root"),
-        span(2, "retrieve", {"openinference.span.kind": "RETRIEVER"} | found, parent=1),
-        span(3, "rerank", {
-            "openinference.span.kind": "RERANKER",
-            "reranker.output_documents.0.document.content": "c",
-        }, parent=1),
-        span(4, "call", said(ANSWER), parent=1),
-    ))  # fmt: skip
-    assert event.context == {"Page-1": "c"}
-
-
-def test_tools_are_recorded_with_what_they_gave_back() -> None:
-    """Tool calls are read from tool spans, or else from the messages of models."""
-    by_span = event_of(CASES["otel: an agent with a tool"]).tool_calls
-    by_message = event_of(CASES["pydantic-ai 2 and later: messages"]).tool_calls
-    for calls in (by_span, by_message):
-        assert calls is not None
-        assert [(one.name, json.loads(one.arguments), one.result) for one in calls] == [
-            ("search", CALL["arguments"], "12 hours")
-        ]
-
-
-def test_missing_content_is_reported_with_its_family() -> None:
-    """Missing and redacted content give `no_content` with the family."""
-    for attributes in ({}, {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}):
-        reading = read(request(span(1, "root"), span(2, "call", LLM | attributes, parent=1)))
-        assert (reading.events, reading.why_none, reading.silent) == ((), "no_content", ("openinference",))
-
-
-def test_an_empty_answer_is_a_recorded_one() -> None:
-    """An answer emptied by a content filter gives `no_answer`, because the capture of content is on."""
-    empty = [{"role": "assistant", "parts": [], "finish_reason": "content_filter"}]
-    attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(empty)}
-    assert read(request(span(1, "call", attributes))) == Reading(
-        why_none="no_answer", problem="no model call has an answer text"
-    )
-
-
-def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
-    """A model that only calls tools gives `no_answer`, not `no_content`."""
-    call = json.dumps([{"role": "assistant", "parts": [CALL]}])
-    assert read(request(span(1, "call", MODEL | {"gen_ai.output.messages": call}))).why_none == "no_answer"
+    return {
+        "openinference.span.kind": "LLM",
+        "llm.model_name": "m-1",
+        "llm.output_messages.0.message.content": text,
+    }
 
 
 @pytest.mark.parametrize(
-    "value",
+    "text",
     [
-        request(
-            span(1, "chat", MODEL | {"gen_ai.output.messages": "x"}), resource={"service.name": "judgestream"}
-        ),
-        request(span(1, "chat", MODEL | {"gen_ai.output.messages": "x"}), scope="judgestream"),
-        log_request(log_record("gen_ai.evaluation.result", {"judgestream.result_id": "r"})),
+        f"{MARKED}\n\n{QUESTION}",
+        f"{MARKED}\n{QUESTION}",
+        f"{QUESTION}\n\n{MARKED}",
+        f"{TAGGED}\n\n{QUESTION}",
+        f"{QUESTION}\n{TAGGED}",
     ],
 )
-def test_traces_of_judgestream_are_not_judged(value: bytes) -> None:
-    """Traces of judgestream itself are not judged, as each verdict would cause the next."""
-    assert read(value).why_none == "ours"
+def test_a_question_without_a_mark_is_cut_from_marked_pages(text: str) -> None:
+    prompt = open_prompt(text)
+    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, PAGES, True)
 
 
-def test_a_trace_without_its_root_says_so() -> None:
-    """An event of a trace without its root is labelled incomplete."""
-    event = event_of(request(span(2, "call", said(ANSWER), parent=1)))
-    assert event.labels["trace_parts"] == "incomplete"
+def test_the_fields_of_a_prompt_of_dspy_are_marks() -> None:
+    fields = f"[[ ## context ## ]]\n{TWO}\n\n[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object"
+    prompt = open_prompt(fields)
+    assert (prompt.question, prompt.pages, prompt.is_cut) == (QUESTION, {"Page-1": TWO}, True)
 
 
-def test_a_span_that_comes_twice_counts_once() -> None:
-    """A repeated span counts once; the one with more attributes is kept."""
-    one = span(1, "call", said(ANSWER))
-    assert (
-        event_of(request(one, one)) == event_of(request(span(1, "call", LLM), one)) == event_of(request(one))
-    )
+@pytest.mark.parametrize("text", [MARKED, f"{MARKED}\n\nAnswer in French.", "Page 3: what does it say?"])
+def test_a_message_with_marks_and_no_question_stays_whole(text: str) -> None:
+    prompt = open_prompt(text)
+    assert (prompt.question, prompt.is_cut) == (text, False)
 
 
-def test_a_mapping_reads_the_normalised_trace() -> None:
-    """A mapping overrides fields; fields that it does not find or name keep their values."""
-    reader = OtlpReader(unit="trace", max_event_bytes=1_000_000, mapping={
-        "question": "root.attributes.q",
-        "reference": "retrievals[0].documents[0].text",
-        "answer": "root.attributes.missing",
-        "labels.route": "root.name",
-    })  # fmt: skip
-    value = request(
-        span(1, "POST /ask", {"q": "own?"}),
-        span(
-            2,
-            "r",
-            {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a"},
-            parent=1,
-        ),
-        span(3, "call", said(ANSWER), parent=1),
-    )
-    (event,) = reader.read(reader.parts(value)[TRACE]).events
-    assert (event.question, event.answer, event.reference) == ("own?", ANSWER, "a")
-    assert (event.labels["route"], event.labels["model"]) == ("POST /ask", "m-1")
-
-
-def test_people_and_conversations_are_no_labels() -> None:
-    """Metadata becomes labels, except values that identify users, sessions or libraries."""
-    people = {"user_id": "u-1", "session_id": "s-1", "ls_provider": "openai", "deep": {}}
-    metadata = {"tenant": "gold", "beta": True, **people}
-    event = event_of(request(span(1, "call", said(ANSWER, metadata=json.dumps(metadata)))))
-    found = {name: event.labels.get(name) for name in metadata}
-    assert found == dict.fromkeys(people) | {"tenant": "gold", "beta": "true"}
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"type": "tool", "data": {"content": TWO, "tool_call_id": "c"}}, TWO),  # LangChain in OpenInference
+        ({"content": TWO, "type": "tool", "tool_call_id": "c"}, TWO),
+        ({"blocks": [{"text": TWO}], "tool_name": "search", "raw_output": TWO}, TWO),  # LlamaIndex
+        ({"result": TWO}, TWO),  # Gemini
+        ({"content": [{"type": "text", "text": ONE}, {"type": "text", "text": TWO}]}, f"{ONE}\n{TWO}"),  # MCP
+        ({"type": "text", "value": TWO}, TWO),  # Vercel
+        ([{"id": 7}], '[{"id":7}]'),
+        ('{"hours": 12.0}', '{"hours": 12.0}'),  # unchanged
+        ("12 hours", "12 hours"),
+        (None, ""),
+    ],
+)
+def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str) -> None:
+    """The text of a tool result is read from each library's envelope; other structures are kept."""
+    assert result_text(value) == text
+    assert result_text(json.dumps(value) if isinstance(value, dict) else value) == text
 
 
 READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
@@ -260,7 +103,6 @@ SAMPLE = (SAMPLES / "traceloop-openai-0.62.4.pb").read_bytes()
 
 @given(st.binary(max_size=300) | st.integers(0, len(SAMPLE) - 1).map(lambda cut: SAMPLE[:cut]))
 def test_any_bytes_are_read_or_refused(value: bytes) -> None:
-    """Any bytes, truncated or not, raise only a DecodeError."""
     for call in (READER.heads, READER.parts):
         with contextlib.suppress(DecodeError):
             call(value)
@@ -281,7 +123,6 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_any_content_is_read_or_left_out(heard: Any, gave: Any) -> None:
-    """Content of any JSON is read without an exception."""
     attributes: dict[str, Any] = {
         "openinference.span.kind": "CHAIN",
         "gen_ai.request.model": "m",
@@ -303,7 +144,6 @@ def test_any_content_is_read_or_left_out(heard: Any, gave: Any) -> None:
 
 @pytest.mark.parametrize("wrapped", ["[", '{"messages":', '{"kwargs":{"lc":1,"a":', '{"outputs":'])
 def test_content_that_is_nested_without_end_is_left_alone(wrapped: str) -> None:
-    """Deeply nested content is read to a limited depth, without an exception."""
     closing = {"[": "]", '{"messages":': "}", '{"kwargs":{"lc":1,"a":': "}}", '{"outputs":': "}"}[wrapped]
     deep = wrapped * 400 + "1" + closing * 400
     read(request(span(1, "a", MODEL | {
@@ -340,7 +180,6 @@ def test_json_is_read_with_numbers_of_any_form() -> None:
 
 @pytest.mark.parametrize("value", [b'{"event_id": "e1", "question": "Q"}', b'{"resourceMetrics": []}'])
 def test_json_of_another_kind_is_refused(value: bytes) -> None:
-    """JSON without resourceSpans and resourceLogs is refused, not read as an empty request."""
     with pytest.raises(DecodeError, match="has neither resourceSpans nor resourceLogs"):
         READER.heads(value)
     assert READER.heads(b"{}") == []
@@ -352,3 +191,14 @@ def test_json_of_otlp_before_its_scopes_is_refused(read: Callable[[bytes], objec
     value = request(span(1, "chat")).replace(b"scopeSpans", b"instrumentationLibrarySpans")
     with pytest.raises(DecodeError, match="has instrumentationLibrarySpans"):
         read(value)
+
+
+@given(st.text(min_size=1, max_size=40).filter(str.strip), st.integers(1, 200), st.booleans())
+def test_a_truncated_conversation_gives_a_prefix(text: str, cut: int, ascii_only: bool) -> None:
+    heard = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
+    told = [{"role": "assistant", "finish_reason": "stop", "parts": [{"type": "text", "content": text}]}]
+    whole = json.dumps(told, ensure_ascii=ascii_only)
+    kept = whole[: max(len(whole) - cut, whole.index('"role"'))]
+    attributes = {"gen_ai.input.messages": json.dumps(heard), "gen_ai.output.messages": kept}
+    for event in read(request(span(1, "chat", MODEL | attributes))).events:
+        assert text.startswith(event.answer) or text.strip().startswith(event.answer.strip())

@@ -24,7 +24,6 @@ WITHOUT = {
 @pytest.mark.parametrize("ending", [".pb", ".json"])
 @pytest.mark.parametrize("name", names())
 def test_a_sample_becomes_its_golden_events(name: str, ending: str) -> None:
-    """A sample gives its golden events in either encoding."""
     path = SAMPLES / f"{name}{ending}"
     if path.exists():
         assert lines_of(events_of([path.read_bytes()])) == (GOLDEN / f"{name}.jsonl").read_text()
@@ -32,7 +31,6 @@ def test_a_sample_becomes_its_golden_events(name: str, ending: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in WITHOUT])
 def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
-    """Each golden event has the application's question and answer, and its pages if the trace has them."""
     record = next(SAMPLES.glob(f"{name}.*")).read_bytes()
     traces = OtlpReader(unit="trace", max_event_bytes=1_000_000).parts(record)
     events = events_of([record])
@@ -47,14 +45,12 @@ def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "reason"), WITHOUT.items())
 def test_a_trace_without_an_answer_says_why(name: str, reason: str) -> None:
-    """Evaluations, judgestream's verdicts and spans without a model give no event, with the reason."""
     reader = OtlpReader(unit="trace", max_event_bytes=1_000_000)
     spans = reader.parts(next(SAMPLES.glob(f"{name}.*")).read_bytes())
     assert {reader.read(of_trace).why_none for of_trace in spans.values()} == {reason}
 
 
 def test_the_records_of_all_topics_tell_the_same() -> None:
-    """Unkeyed, keyed and JSON records give the same ten events."""
     unkeyed, keyed, as_json = (events_of(topic(f"otlp_spans{kind}")) for kind in ("", "_keyed", "_json"))
     assert len(unkeyed) == 10
     assert lines_of(unkeyed) == lines_of(keyed) == lines_of(as_json)

@@ -132,7 +132,6 @@ async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking
 async def test_protobuf_is_read_by_the_path_to_its_message(
     registry: FakeRegistry, unpacking: Unpacking, path: bytes, body: bytes, read: Any, in_header: bool
 ) -> None:
-    """Protobuf is decoded by file descriptor, with an imported and a well-known file."""
     first = message("Event", ("event_id", None), ("page", ".qa.Page"), ("at", ".google.protobuf.Timestamp"))
     second = message("Outer", ("x", None), nested=(message("Inner", ("inner", None)),))
     needs = ("page.proto", timestamp_pb2.DESCRIPTOR.name)
@@ -170,7 +169,6 @@ async def test_protobuf_is_read_by_the_path_to_its_message(
 async def test_a_mismatch_names_the_schema_id(
     registry: FakeRegistry, unpacking: Unpacking, value: bytes, said: str
 ) -> None:
-    """A record that does not match its schema raises a DecodeError that names the schema id."""
     registry.add("ids/5", "<xml/>", "XML")
     registry.add("ids/6", '{"type": "nothing"}')
     registry.add("ids/7", json.dumps(PAGE))
@@ -248,7 +246,6 @@ def test_a_header_may_hold_an_id_as_well() -> None:
 async def test_protobuf_is_read_from_the_text_of_its_schema(
     registry: FakeRegistry, unpacking: Unpacking
 ) -> None:
-    """Protobuf is decoded from the schema's text, as Apicurio gives it."""
     text = """
     syntax = "proto3"; /* of the team */ package qa.v1;
     import public "page.proto"; // beside it
@@ -312,7 +309,6 @@ async def test_protobuf_is_read_from_the_text_of_its_schema(
 async def test_an_invalid_protobuf_schema_is_named(
     registry: FakeRegistry, unpacking: Unpacking, text: str, said: str
 ) -> None:
-    """An invalid Protobuf schema raises a DecodeError with the position."""
     registry.add("ids/9", text, "PROTOBUF", serialized=text)
     with pytest.raises(DecodeError) as error:
         await unpacking.json(framed(9, b"\x00"), ())
