@@ -72,29 +72,6 @@ def test_examples_change_the_hash_and_only_they() -> None:
     assert _pack([]).hash == _pack(None).hash
 
 
-@pytest.mark.parametrize(
-    ("examples", "told"),
-    [
-        ("x", "examples: input should be a valid"),
-        ([{"question": "q", "answer": "a", "reply": {"score": 1}}] * 51, "at most 50 items"),
-        (["x"], r"examples\[0\]: input should be"),
-        ([{"question": "q", "reply": {"score": 1}}], "example 1 lacks answer"),
-        ([{"question": "q", "answer": "a", "reference": "r", "reply": {"score": 1}}],
-            "reference is not used"),
-        ([{"question": "q", "input": "q", "answer": "a", "reply": {"score": 1}}],
-            r"examples\[0\].input: extra"),
-        ([{"question": "q", "answer": 5, "reply": {"score": 1}}], "answer: input should be a valid string"),
-        ([{"question": "q", "answer": "a"}], "reply: field required"),
-        ([{"question": "q", "answer": "a", "reply": "good"}], "reply must be"),
-        ([{"question": "q", "answer": "a", "reply": {"score": 9}}], "from 1 to 5"),
-        ([{"question": "q", "answer": "a", "reply": {"score": True}}], "from 1 to 5"),
-    ],
-)  # fmt: skip
-def test_an_example_that_cannot_be_used_is_an_error(examples: Any, told: str) -> None:
-    with pytest.raises(PromptPackError, match=told):
-        _pack(examples, score_range=[1, 5])
-
-
 def test_an_example_has_pages() -> None:
     """The context of an example is a mapping of pages or one text, which becomes Page-1."""
     pack = _pack(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from judge.chat import ChatRequest
-from judge.errors import EventError, PromptPackError
+from judge.errors import EventError
 from judge.evaluate.cache import cache_key
 from judge.evaluate.guard import GuardedMetric, TextLimits, neutral_task
 from judge.metric import Metric, UnscoredOutcome, reading_size
@@ -202,42 +202,3 @@ def test_examples_show_the_same_inputs() -> None:
     assert isinstance(request, ChatRequest)
     assert [one.role for one in request.messages] == ["user", "assistant", "user"]
     assert "fields.policy: Brief.\nlabels.app: guide" in request.messages[0].content
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"messages": "hello"}, "messages: input should be a valid"),
-        ({"messages": [{"role": "user"}]}, r"messages\[0\].content: field required"),
-        ({"fields": "policy"}, "fields: input should be a valid dictionary"),
-        ({"fields": {"polcy": "x"}}, "lacks fields.policy"),
-        ({"labels": {}}, "lacks labels.app"),
-    ],
-)
-def test_an_example_that_does_not_fit_is_an_error(change: dict[str, Any], told: str) -> None:
-    example = {
-        "answer": "Oui.",
-        "messages": MESSAGES,
-        "fields": {"policy": "Brief."},
-        "labels": {"app": "guide"},
-        "reply": {"score": 5},
-    }
-    with pytest.raises(PromptPackError, match=told):
-        metric_showing("messages", "fields.policy", "labels.app", examples=[example | change])
-
-
-@pytest.mark.parametrize(
-    ("text", "dialect", "told"),
-    [
-        ("{{ item.output_text }} {{ item.field.policy }}", "markdown", "item.fields.NAME"),
-        ("{{ item.output_text }} {{ item.fields. }}", "markdown", "unknown"),
-        ("{{ item.output_text }} {{ labels.app }}", "markdown", "write {{ item.labels.app }} here"),
-        ("{answer} {{ item.fields.policy }}", "yaml", r"write \{fields.policy\} here"),
-        ("{answer} {message}", "yaml", "did you mean {messages}"),
-    ],
-)
-def test_a_wrong_input_name_is_an_error(text: str, dialect: Any, told: str) -> None:
-    """The error gives the name in the syntax of the pack's dialect."""
-    raw = text.encode() if dialect == "markdown" else json.dumps([{"role": "user", "content": text}]).encode()
-    with pytest.raises(PromptPackError, match=told):
-        parse_pack(raw, dialect=dialect, origin="p")

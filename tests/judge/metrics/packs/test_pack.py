@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +52,6 @@ def markdown(text: str | bytes) -> PromptPack:
 
 def yaml_pack(text: str) -> PromptPack:
     return parse_pack(text.encode(), dialect="yaml", origin="pack.yaml")
-
-
-def with_answer_in_markdown(text: str) -> PromptPack:
-    return markdown(f"{{{{ item.output_text }}}} {text}")
-
-
-def with_answer_in_yaml(text: str) -> PromptPack:
-    return yaml_pack(json.dumps([{"role": "user", "content": f"{{answer}} {text}"}]))
 
 
 def test_a_markdown_pack_is_read() -> None:
@@ -170,36 +161,6 @@ def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | Non
 )
 def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning: str) -> None:
     assert warning in markdown(text).warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("dialect", "placeholder", "told"),
-    [
-        (
-            with_answer_in_markdown,
-            "{{ item.foo }}",
-            r"\{\{ item\.foo \}\} is unknown.*known: \{\{ item\.input \}\}",
-        ),
-        (with_answer_in_markdown, "{{ item.refernce }}", r"did you mean \{\{ item\.reference \}\}\?"),
-        (with_answer_in_markdown, "{{item.context | tojson}}", "is unknown"),
-        (with_answer_in_markdown, "{{ sample.output_json.score }}", "is unknown"),
-        (with_answer_in_markdown, "{{ query }}", "is unknown"),
-        (with_answer_in_markdown, "{{ question }}", r"other dialect's: write \{\{ item\.input \}\} here"),
-        (with_answer_in_yaml, "{refernce}", r"did you mean \{reference\}\?"),
-        (
-            with_answer_in_yaml,
-            "{query}",
-            r"known: \{question\}, \{answer\}, .*double braces .* literally: \{\{query\}\}",
-        ),
-        (with_answer_in_yaml, "{{ item.input }}", r"other dialect's: write \{question\} here"),
-        (with_answer_in_yaml, "{{ sample.foo }}", "is unknown"),
-    ],
-)
-def test_an_unknown_placeholder_is_an_error(
-    dialect: Callable[[str], PromptPack], placeholder: str, told: str
-) -> None:
-    with pytest.raises(PromptPackError, match=told):
-        dialect(placeholder)
 
 
 def test_doubled_braces_shield_a_name_in_yaml() -> None:

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from judge.endpoints.clients import ScriptedChat
-from judge.errors import PromptPackError
 from judge.evaluate.evaluator import Evaluator
 from judge.metrics.packs.pack import PromptPack, parse_pack
 from judge.metrics.registry import build_metric
@@ -108,17 +107,3 @@ def test_quotations_are_looked_up_in_the_order_shown(event_id: str) -> None:
 
     assert isinstance(judged(event_id, quoting, quotes={"span": "answer"}), Scored)
     assert isinstance(judged(event_id, quoting, quotes={"span": "other_answer"}), Failed)
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"content": "{answer}"}, r"put \{other_answer\} where the second belongs"),
-        ({"score_range": [0, 2]}, "exclude each other"),
-        ({"good": True}, "good is for|good needs"),
-        ({"examples": [{"answer": "a", "other_answer": "b", "reply": {"score": "answer"}}]}, '"first"'),
-    ],
-)
-def test_a_pack_that_compares_nothing_is_an_error(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(PromptPackError, match=told):
-        pack(**options)

@@ -1,0 +1,329 @@
+"""The built-in metrics and the library: prompts with their worked examples, selected texts, any reply."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.chat import ChatRequest
+from judge.endpoints.clients import ScriptedChat
+from judge.errors import InvalidVerdictError, JudgeConfigurationError
+from judge.evaluate.evaluator import Evaluator
+from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
+from judge.metrics.coverage import Coverage
+from judge.metrics.library import library_prompt
+from judge.metrics.packs.pack import PromptPack, parse_pack
+from judge.metrics.prompting import load_prompt, parse_fenced
+from judge.metrics.registry import BUILT_IN, build_metric, metric_names
+from judge.metrics.relevance import Relevance
+from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict, Scored
+from tests.judge.built_tasks import task_for
+from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
+from tests.judge.tasks import make_task
+
+LIBRARY = metric_names()[len(BUILT_IN) :]
+REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
+BUILT = "The Eiffel Tower, built in 1889, is located in Paris, France."
+ANSWER = (
+    "The tower is 330 metres tall. Evidence: [Page 1]\n"
+    "It stands in Paris. Evidence: [Page 2]\n"
+    "Gustave Eiffel's company built it. Evidence: [Page 3]"
+)
+PAGES = {
+    "Page-1": "At 330 metres the tower is the tallest structure of the city.",
+    "Page-2": "The tower stands in Paris, on the Champ de Mars.",
+    "Page-3": "It was built by the company of Gustave Eiffel.",
+}
+PACKS: dict[str, PromptPack | None] = {
+    "coverage": parse_pack(
+        b'[{role: user, content: "{question}|{reference}|{answer}"}]', dialect="yaml", origin="p"
+    ),
+    "relevance": parse_pack(
+        b"response_schema: {properties: {score: {}}}\n"
+        b'messages: [{role: user, content: "{question}|{answer}|{context}"}]',
+        dialect="yaml",
+        origin="p",
+    ),
+}
+
+
+def coverage_task(*, question: str = "What is it?", reference: str = REFERENCE) -> JudgeTask:
+    return make_task("coverage", question=question, reference=reference, answer=BUILT)
+
+
+def relevance_task(*, question: str = "What is it?", answer: str = ANSWER) -> JudgeTask:
+    return make_task("relevance", question=question, answer=answer, context=PAGES)
+
+
+def scored(metric: Metric, task: JudgeTask, reply: object) -> ScoredOutcome:
+    outcome = metric.interpret(task, json.dumps(reply))
+    assert isinstance(outcome, ScoredOutcome)
+    verdict = {"coverage": CoverageVerdict, "relevance": RelevanceVerdict}[metric.name]
+    verdict.model_validate(dict(outcome.verdict))
+    orjson.dumps([outcome.verdict, outcome.evidence, [one.detail for one in outcome.corrections]])
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("name", "score_range", "version"),
+    [("coverage", (0, 5), "coverage-5"), ("relevance", (1, 5), "relevance-5")],
+)
+def test_names_ranges_and_versions_are_as_published(name: str, score_range: object, version: str) -> None:
+    metric = build_metric(name)
+    assert (metric.name, metric.score_range, metric.mode) == (name, score_range, "evidence")
+    assert metric.scoring_version == version
+
+
+@pytest.mark.parametrize(
+    ("metric", "task"),
+    [
+        (Coverage(), coverage_task(question="Where is it, and from when?")),
+        (Relevance(), relevance_task(question="What is known of the tower?", answer=f"{ANSWER} [Page 9]")),
+    ],
+    ids=["coverage", "relevance"],
+)
+def test_the_rendered_prompt(metric: Metric, task: JudgeTask) -> None:
+    request = metric.prepare(task)
+    assert isinstance(request, ChatRequest)
+    rendered = "\n".join(f"--- {message.role}\n{message.content}" for message in request.messages) + "\n"
+    snapshot = Path(__file__).parent / "snapshots" / f"{metric.name}.evidence.txt"
+    assert rendered == snapshot.read_text("utf-8")
+
+
+def test_the_reply_limit_grows_with_the_reference_and_a_longer_one_is_too_long() -> None:
+    """3,000 bytes give about 40 items of 75 to 95 tokens; beyond 12,000 bytes nothing is asked."""
+    limits = []
+    for size in (1_000, 12_000):
+        request = Coverage().prepare(coverage_task(reference="a" * size))
+        assert isinstance(request, ChatRequest)
+        limits.append(request.max_output_tokens)
+    assert limits == [4_096, 15_600]
+    outcome = Coverage().prepare(coverage_task(reference="a" * 12_001))
+    assert outcome == UnscoredOutcome("too_long", evidence={"reference_bytes": 12_001, "limit": 12_000})
+
+
+MANY = {f"Page-{n}": f"Text {n}." for n in range(2000)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "context", "selected"),
+    [
+        (ANSWER, None, None),
+        (ANSWER, {}, {}),
+        (ANSWER, {"Page-7": "x"}, {}),
+        (ANSWER, {**PAGES, "Page-4": "not cited"}, PAGES),
+        (ANSWER, {"page 1": "one", "2": "two", "Cover": "no"}, {"Page-1": "one", "Page-2": "two"}),
+        (ANSWER, {"page_1": "lenient", "Page-1": "canonical"}, {"Page-1": "canonical"}),
+        (ANSWER, {"page 1": "first", "page_1": "second"}, {"Page-1": "first"}),
+        (ANSWER, {"Page-1": ""}, {"Page-1": ""}),
+        ("A. [Page 1234]", MANY, {"Page-1234": "Text 1234."}),
+    ],
+)
+def test_only_cited_pages_travel(
+    answer: str, context: dict[str, str] | None, selected: dict[str, str] | None
+) -> None:
+    """A task of relevance holds only the cited pages, under canonical names; one of coverage none."""
+    event = QAEvent(event_id="e", question="q", answer=answer, reference="r", context=context)
+    assert Relevance().select(event) == Inputs(question="q", answer=answer, context=selected)
+    assert Coverage().select(event) == Inputs(question="q", answer=answer, reference="r")
+
+
+@pytest.mark.parametrize("pattern", ["(", r"(.)\1+", r"(?<=a)b", "a" * 501])
+def test_a_citation_pattern_that_re2_cannot_read_is_refused(pattern: str) -> None:
+    with pytest.raises(JudgeConfigurationError, match="citation_pattern"):
+        Relevance(citation_pattern=pattern)
+
+
+REPLIES = st.text() | st.sampled_from(
+    [
+        "",
+        "{}",
+        "[]",
+        '{"facts": ' + "[" * 100_000,
+        '{"facts": ' + "9" * 10_000 + "}",
+        '{"facts": NaN, "score": NaN}',
+        '{"claims": [',
+        '{"claims": []}',
+        '{"score": 1e999}',
+        '{"score": ' + "9" * 5_000 + "}",
+        '{"score": true, "rationale": []}',
+        '{"score": 5, "rationale": [1, 2, 3, 4, 5]}',
+        '{"score": 5, "rationale": {"a": 1}}',
+        '{"score": 5, "rationale": ["\\ud800"]}',
+        '{"score": null, "justification": "none"}',
+        '{"score": 3, "justification": 4}',
+    ]
+)
+
+
+@given(REPLIES, st.sampled_from(BUILT_IN), st.booleans())
+def test_no_reply_breaks_anything(reply: str, name: str, has_pack: bool) -> None:
+    metric = build_metric(name, pack=PACKS[name] if has_pack else None)
+    with pytest.raises(InvalidVerdictError):
+        metric.interpret(coverage_task() if name == "coverage" else relevance_task(), reply)
+
+
+@given(st.text(), st.text(), st.text(), st.booleans())
+def test_no_span_breaks_anything(name: str, reference_span: str, answer_span: str, matched: bool) -> None:
+    listed = [listed_item(reference_span, answer_span, name=name, matched=matched)]
+    for reference in (REFERENCE, reference_span + " x", "\ud800 half a pair"):
+        task = coverage_task(reference=reference.encode("utf-8", "replace").decode())
+        scored(Coverage(), task, coverage_reply(listed, listed, listed))
+
+
+ITEMS = [
+    listed_item("The Eiffel Tower is in Paris.", BUILT),
+    listed_item("It was completed in 1889.", "built in 1889"),
+    *(listed_item(*spans) for spans in (("Paris", "Paris"), ("nowhere", "1889"), ("1889", "z"))),
+    *(listed_item(*spans) for spans in (("Tower", "tower"), ("completed in 1889", None), ("Tower", "art"))),
+]
+
+
+@given(*[st.lists(st.sampled_from(ITEMS))] * 3)
+def test_no_list_does_better_than_the_texts_allow(facts: Any, conclusions: Any, terms: Any) -> None:
+    """If the answer shares no word with the reference, no item is matched."""
+    task = make_task("coverage", reference=REFERENCE, answer="Bananas ripen quickly.")
+    outcome = scored(Coverage(), task, coverage_reply(facts, conclusions, terms))
+    lists = (outcome.evidence[name] for name in ("facts", "conclusions", "terms"))
+    assert not [one for listed in lists for one in listed if one["matched"]]
+    # Without any fact the metric's rule gives the neutral ratio; only then the score may exceed 1.
+    assert outcome.score <= 1 or not outcome.evidence["facts"]
+
+
+@given(
+    st.lists(
+        st.builds(
+            dict,
+            claim_span=st.sampled_from([*ANSWER.splitlines(), "in", "tower", "[Page 2]"]) | st.text(),
+            pages=st.lists(st.integers(0, 9), max_size=3),
+            page=st.none() | st.integers(0, 9),
+            page_span=st.none() | st.sampled_from(["tower", "330", "the", "Paris"]) | st.text(),
+            supported=st.booleans(),
+            relevant=st.booleans(),
+        ),
+        max_size=5,
+    ),
+    st.integers(1, 5),
+)
+def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -> None:
+    """The score never exceeds the judge's, and is 5 only if every claim of the answer is upheld."""
+    outcome = scored(Relevance(), relevance_task(), relevance_reply(claims, score=score))
+    assert 1 <= outcome.score <= score
+    listed = outcome.evidence["claims"]
+    assert {2, 1, 3} <= {page for claim in listed for page in claim["pages"]}
+    if outcome.score == 5:
+        assert all(claim["supported"] and claim["relevant"] and claim["page_span"] for claim in listed)
+
+
+@pytest.mark.parametrize(("repaired", "score"), [(True, 5), (False, 1)])
+async def test_an_invented_quotation_gets_one_repair_turn(repaired: bool, score: int) -> None:
+    """The repair turn names the quotation; a second invention loses the match."""
+    good = listed_claim("The tower is 330 metres tall.", [1], "330 metres")
+    bad = {**good, "page_span": "It is the tallest of all towers"}
+    chat = ScriptedChat([json.dumps(relevance_reply([one])) for one in (bad, good if repaired else bad)])
+    task = relevance_task(answer="The tower is 330 metres tall. [Page 1]")
+    result = await Evaluator(Relevance(), chat).judge(task)
+    assert isinstance(result, Scored)
+    assert (result.score, len(chat.requests)) == (score, 2)
+    assert "It is the tallest of all towers" in chat.requests[1].messages[-1].content
+
+
+EXAMPLE = re.compile(r"^## Example\n\n(?P<event>.*?)\n\n(?P<reply>\{.*?\})\n", re.MULTILINE | re.DOTALL)
+_PARTS = r"question|reference|answer|context|instructions|Page-\d+"
+TEXT = re.compile(rf"^(?P<name>{_PARTS}): (?P<text>.*?)(?=\n(?:{_PARTS}): |\Z)", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "score", "value"),
+    [
+        # 1 of 3 facts, 1 of 2 terms, organization: 5 * (1/3 * 0.7 + 0.105 + 0.09) = 2.14...
+        ("coverage", "coverage.evidence", 2, None),
+        ("coverage", "coverage.pack", 2, None),
+        ("relevance", "relevance.evidence", 3, None),  # 1 of 2 claims
+        ("relevance", "relevance.pack", 3, None),
+        ("faithfulness", None, 3, None),  # one of two claims
+        ("answer_relevance", None, 2, None),
+        ("completeness", None, 3, None),  # one of two parts
+        ("refusal", None, 0, "refused"),
+        ("tone", None, 2, None),
+        ("toxicity", None, 0, True),  # true is the bad one
+        ("pii_leak", None, 0, True),
+        ("instruction_following", None, 1, None),  # none of two rules
+        ("context_relevance", None, 3, None),  # one of two texts
+        ("hallucinated_citation", None, 0, True),
+    ],
+)
+def test_the_worked_example_comes_out_as_it_says(
+    name: str, prompt: str | None, score: int, value: object
+) -> None:
+    """The reply of a prompt's worked example is published without a correction."""
+    instructions = library_prompt(name).instructions if prompt is None else load_prompt(prompt)
+    pack = None
+    if prompt is not None and prompt.endswith(".pack"):
+        pack = parse_pack(instructions.encode(), dialect="markdown", origin="shipped")
+        assert pack.warnings == ()
+    example = EXAMPLE.search(instructions)
+    assert example is not None
+    texts = {match["name"]: match["text"] for match in TEXT.finditer(example["event"])}
+    pages = {page: text for page, text in texts.items() if page.startswith("Page-")}
+    metric = build_metric(name, pack=pack)
+    task = task_for(
+        metric,
+        question=texts.get("question", "q"),
+        answer=texts.get("answer", "a"),
+        reference=texts.get("reference"),
+        context=json.loads(texts["context"]) if "context" in texts else pages or None,
+        messages=[{"role": "system", "content": texts.get("instructions", "")}],
+    )
+    outcome = metric.interpret(task, example["reply"])
+    assert isinstance(outcome, ScoredOutcome)
+    assert (outcome.score, outcome.value, outcome.corrections, outcome.objection) == (score, value, (), None)
+
+
+@pytest.mark.parametrize("kind", ["evidence", "pack"])
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_prompt_states_its_rules_and_one_example(name: str, kind: str) -> None:
+    prompt = load_prompt(f"{name}.{kind}")
+    for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
+        assert words in prompt
+    ((_, reply),) = EXAMPLE.findall(prompt)
+    first = "justification" if name == "relevance" or kind == "evidence" else "rationale"
+    decision = 'matched": ' if (name, kind) == ("coverage", "evidence") else '"score"'
+    assert reply.index(first) < reply.index(decision)
+    assert kind == "pack" or "at most" in prompt
+
+
+EVENT: dict[str, Any] = {
+    "question": "How long is Lake Orrin, and is it safe to swim in it?",
+    "answer": "Lake Orrin is 28 kilometres long. Swimming in it is safe.",
+    "context": {"guide": "Lake Orrin is 28 kilometres long.", "boats": "Boats leave at nine."},
+    "messages": [
+        {"role": "developer", "content": "Answer in English. Never name prices."},
+        {"role": "user", "content": "Hello"},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_library_metric_is_built_by_name(name: str) -> None:
+    """It fences its texts, of messages the instructions alone, sends a strict schema and fixes its range."""
+    metric = build_metric(name)
+    task = task_for(metric, **EVENT)
+    assert [one.role for one in task.messages or ()] in ([], ["developer"])
+    request = metric.prepare(task)
+    assert isinstance(request, ChatRequest)
+    assert tuple(parse_fenced(request.messages[1].content)) == library_prompt(name).uses
+    assert request.response_schema is not None
+    assert request.response_schema.schema["additionalProperties"] is False
+    prompt = " ".join(request.messages[0].content.split()).casefold()
+    for words in ("judged and nothing else", "in english", "a program", "number", "den"):
+        assert words in prompt
+    with pytest.raises(JudgeConfigurationError, match="by definition"):
+        build_metric(name, score_range=(0, 99))
