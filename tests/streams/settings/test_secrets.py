@@ -8,15 +8,25 @@ import logging
 import traceback
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
 import structlog
-from pydantic import BaseModel
+from pydantic import SecretStr
 
 from streams.errors import SettingsError
-from streams.settings import Secret, Settings, TelemetrySettings, load_settings, mask, secrets_of
-from streams.settings.walk import unwrap
+from streams.settings import (
+    EndpointSettings,
+    Secret,
+    Settings,
+    TelemetrySettings,
+    load_settings,
+    mask,
+    read_secret,
+    secrets_of,
+)
+from streams.settings.walk import section_of, unwrap
 from streams.telemetry.logs import set_up_logs, settings_masker
 
 LOGIN = {
@@ -44,11 +54,11 @@ DOCUMENTS: tuple[dict[str, Any], ...] = (
 
 def places(declared: Any, path: str = "") -> Iterator[str]:
     """Yield the places of secrets in a type; `*` stands for an index or a name."""
-    kind = unwrap(declared)
+    kind, section = unwrap(declared), section_of(declared)
     if kind is Secret:
         yield path
-    elif isinstance(kind, type) and issubclass(kind, BaseModel):
-        for name, field in kind.model_fields.items():
+    elif section is not None:
+        for name, field in section.model_fields.items():
             yield from places(field.annotation, f"{path}.{name}".lstrip("."))
     elif get_origin(kind) in {dict, tuple, list}:
         yield from places(get_args(kind)[-1] if get_origin(kind) is dict else get_args(kind)[0], f"{path}.*")
@@ -111,3 +121,61 @@ def test_no_secret_is_written_anywhere(index: int, form: str) -> None:
     for secret in env.values():
         assert secret not in stream.getvalue()
     assert stream.getvalue().count("***") >= 4 * len(env)
+
+
+def test_secrets_of_variables_stay_text_and_are_masked() -> None:
+    """A password of digits stays text; a key within a list and one of a sink are secrets, too."""
+    sink = {"KIND": "langfuse", "URL": "https://x", "PUBLIC_KEY": "123", "SECRET": "very secret"}
+    settings = load_settings(
+        None,
+        {
+            "JUDGESTREAM_KAFKA__SECURITY": "{protocol: SASL_SSL, mechanism: PLAIN, username: u}",
+            "JUDGESTREAM_KAFKA__SECURITY__PASSWORD": "0123",
+            "JUDGESTREAM_JUDGE__ENDPOINTS": '[{"name": "a", "model": "m", "api_key": "sk-1"}]',
+            **{f"JUDGESTREAM_SINKS__ONE__{name}": value for name, value in sink.items()},
+        },
+    )
+    assert dict(secrets_of(settings, {})) == {
+        "kafka.security.password": "0123",
+        "judge.endpoints.0.api_key": "sk-1",
+        "sinks.one.secret": "very secret",
+    }
+    shown = mask(settings)
+    assert shown["kafka"]["security"]["password"] == shown["sinks"]["one"]["secret"] == "**********"
+    assert not [one for one in ("0123", "sk-1", "very secret") if one in json.dumps(shown) + repr(settings)]
+
+
+def test_a_secret_is_read_from_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value, a variable (by default of the process), a file with its line end removed, or absent."""
+    file = tmp_path / "key"
+    file.write_text("from-file\n")
+    monkeypatch.setenv("KEY", "of the process")
+    for secret, env, expected in (
+        (Secret(value=SecretStr("given")), None, "given"),
+        (Secret(env="KEY"), {"KEY": "from-env"}, "from-env"),
+        (Secret(env="KEY"), None, "of the process"),
+        (Secret(file=file), None, "from-file"),
+    ):
+        assert secret.read("p", env).get_secret_value() == expected
+    assert read_secret(None, "p") is None
+    endpoint = EndpointSettings(name="a", model="m", api_key_env="KEY")  # type: ignore[call-arg]
+    assert endpoint.api_key == Secret(env="KEY")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot be read"),
+        (b"", "is not set or empty"),
+        (b"\xff", "is not UTF-8 text"),
+        (b"x" * 65_537, "is larger than 65536 bytes"),
+    ],
+)
+def test_a_source_without_a_secret_is_an_error(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingsError, match=f"p_file: .*{problem}"):
+        Secret(file=file).read("p")
+    with pytest.raises(SettingsError, match="p_env: the environment variable KEY is not set or empty"):
+        Secret(env="KEY").read("p", {"KEY": " "})
