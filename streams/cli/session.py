@@ -226,7 +226,7 @@ def field_names(given: Sequence[str]) -> dict[str, str]:
     Raises:
         BadUsageError: One has another form, names no field, or a field twice.
     """
-    from streams.settings.mapping import mapping_problems
+    from streams.settings.intake import mapping_problems
 
     found: dict[str, str] = {}
     for one in given:

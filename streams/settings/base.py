@@ -116,10 +116,10 @@ def refuse(problems: Sequence[tuple[str, str]]) -> None:
         raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": list(problems)})
 
 
-def repeated(names: Sequence[str], where: str = "name") -> list[tuple[str, str]]:
+def repeated(names: Sequence[str]) -> list[tuple[str, str]]:
     """Return a problem for each name that occurs before in a list of sections."""
     return [
-        (f"{index}.{where}", f"is used twice (got {name!r}); rename one")
+        (f"{index}.name", f"is used twice (got {name!r}); rename one")
         for index, name in enumerate(names)
         if name in names[:index]
     ]

@@ -139,24 +139,13 @@ class JudgeSettings(Section):
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:
+        problems = repeated([one.name for one in self.endpoints])
         reserved = f"max_output_tokens ({self.max_output_tokens}), which are reserved for the reply"
-        what = f"must be more than {reserved}"
-        refuse(
-            [
-                *(
-                    (f"endpoints.{path}", text)
-                    for path, text in repeated([one.name for one in self.endpoints])
-                ),
-                *(
-                    (
-                        f"endpoints.{index}.context_tokens",
-                        f"{what} (got {window}); raise it or lower the other",
-                    )
-                    for index, window in enumerate(endpoint.context_tokens for endpoint in self.endpoints)
-                    if window is not None and window <= self.max_output_tokens
-                ),
-            ]
-        )
+        for index, window in enumerate(one.context_tokens for one in self.endpoints):
+            if window is not None and window <= self.max_output_tokens:
+                what = f"must be more than {reserved} (got {window}); raise it or lower the other"
+                problems.append((f"{index}.context_tokens", what))
+        refuse([(f"endpoints.{path}", text) for path, text in problems])
         return self
 
 

@@ -17,8 +17,7 @@ from pydantic import SecretStr, ValidationError
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from streams.errors import SettingsError
 from streams.settings.base import Secret
-from streams.settings.problems import describe, explain, without_problems
-from streams.settings.removed import removal
+from streams.settings.problems import describe, explain, removal, without_problems
 from streams.settings.tree import Settings
 from streams.settings.walk import dotted, names_at, section_of, suggest, type_at, walk
 
