@@ -19,8 +19,7 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
-from streams.kafka.access.connection import Connection
-from streams.kafka.access.connections import open_connection
+from streams.kafka.access.connection import Connection, open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import BROKER_NAMES
 from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of

@@ -15,7 +15,7 @@ from yarl import URL
 from judge.errors import JudgeError
 from streams.errors import StreamsError, UnsupportedFaustError
 from streams.kafka.access.access import Access
-from streams.kafka.access.connections import Admission
+from streams.kafka.access.connection import Admission
 from streams.kafka.access.errors import DENIED
 from streams.kafka.consumer import Consumer, ConsumerOptions
 from streams.kafka.consumer_thread import THREAD_END_SECONDS
@@ -128,12 +128,7 @@ class App(faust.App):
 
 
 def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) -> App:
-    """Build the application. A process may build several, also at the same time.
-
-    Raises:
-        UnsupportedFaustError: Faust lacks its compiled modules.
-        SettingsError: A secret or certificate is missing.
-    """
+    """Build the application. A process may build several, also at the same time."""
     if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
         raise UnsupportedFaustError(
             "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a "

@@ -115,11 +115,7 @@ class DeadLetterLimit:
             self._tallies[topic].add(aside=False)
 
     def set_aside(self, topic: str) -> None:
-        """Count a record that is about to become a dead letter.
-
-        Raises:
-            DeadLetterLimitError: The record exceeds the limit.
-        """
+        """Count a record that is about to become a dead letter."""
         limit = self._limit
         if limit is None:
             return

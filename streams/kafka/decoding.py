@@ -198,11 +198,7 @@ def check_headers(data: bytes | memoryview, at: int) -> None:
 
 
 def records_of(raw: memoryview) -> Iterator[Any]:
-    """Yield the records of a batch, each parsed as a batch of its own, or an `Unreadable` in its place.
-
-    Raises:
-        CorruptRecordException: The rest of the batch cannot be divided into records.
-    """
+    """Yield the records of a batch, each parsed as a batch of its own, or an `Unreadable` in its place."""
     if len(raw) < HEAD.size or raw[16] < 2:
         raise CorruptRecordException("the batch has an unknown header")
     base, _, _, _, _, attributes, last, first, _, _, _, _, count = HEAD.unpack_from(raw)

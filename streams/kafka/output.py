@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from random import uniform
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from faust.exceptions import ProducerSendError
 from pydantic import TypeAdapter
-from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored
 from streams.errors import TooLargeError
@@ -42,30 +41,9 @@ TELL_AGAIN_SECONDS: Final = 60.0
 Headers = Sequence[tuple[str, bytes]]
 
 
-class Sender(Protocol):
-    """Sends records: Faust's producer, or a fake."""
-
-    async def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int | None,
-        timestamp: float | None,
-        headers: Any,
-    ) -> Awaitable[Any]:
-        """Send a record; the returned awaitable completes when the broker confirms it."""
-
-
 def _cause(error: BaseException) -> BaseException:
     """Return the Kafka error: Faust wraps errors that occur before a record is sent."""
     return error.__cause__ if isinstance(error, ProducerSendError) and error.__cause__ is not None else error
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, KafkaError | ProducerSendError) and not isinstance(
-        _cause(error), MessageSizeTooLargeError | RecordTooLargeError
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +59,19 @@ class Output:
     """Writes the worker's records. A failed write is retried with growing pauses until it succeeds.
 
     Args:
+        producer: Returns Faust's producer, or a fake.
         policy: The limit on dead letters, and the action if every form of one is too large.
     """
 
     def __init__(
         self,
-        sender: Callable[[], Sender],
+        producer: Callable[[], Any],
         metrics: Metrics,
         topics: TopicSettings,
         *,
         policy: DeadLetterSettings | None = None,
     ) -> None:
-        self._sender = sender
+        self._producer = producer
         self._metrics = metrics
         self._topics = topics
         self._policy = DeadLetterSettings() if policy is None else policy
@@ -107,44 +86,23 @@ class Output:
     async def write(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> None:
-        """Write one record and wait until the broker confirms it.
-
-        Raises:
-            TooLargeError: The record is too large for the topic or the producer.
-        """
-        try:
+        """Write one record and wait until the broker confirms it."""
+        longest = FIRST_WAIT_SECONDS
+        while True:
             try:
-                await self._send(topic, key, value, headers)
+                await (await self._producer().send(topic, key, value, None, None, list(headers)))
+                break
             except (KafkaError, ProducerSendError) as error:
-                if not _may_pass(error):
-                    raise
+                if isinstance(_cause(error), MessageSizeTooLargeError | RecordTooLargeError):
+                    raise TooLargeError(
+                        f"record of {len(value or b'')} bytes is too large for topic {topic} "
+                        f"({_cause(error)!r}); raise its max.message.bytes or lower ingest.max_event_bytes"
+                    ) from error
                 self._note_failure(topic, error)
-                await self._send_again(topic, key, value, headers)
-        except (ProducerSendError, MessageSizeTooLargeError, RecordTooLargeError) as error:
-            raise TooLargeError(
-                f"record of {len(value or b'')} bytes is too large for topic {topic} ({_cause(error)!r}); "
-                "raise its max.message.bytes or lower ingest.max_event_bytes"
-            ) from error
+            await asyncio.sleep(uniform(0, longest))  # noqa: S311 - jitter, not security
+            longest = min(2 * longest, LONGEST_WAIT_SECONDS)
         if self._failing.pop(topic, None) is not None:
             _log.info("writing works again", topic=topic)
-
-    async def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        await (await self._sender().send(topic, key, value, None, None, list(headers)))
-
-    async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Retry until the write succeeds; the first try avoids tenacity, which costs more than a try."""
-        waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
-        retrying = AsyncRetrying(
-            wait=waits, retry=retry_if_exception(_may_pass), sleep=asyncio.sleep, reraise=True
-        )
-        await asyncio.sleep(uniform(0, FIRST_WAIT_SECONDS))  # noqa: S311 - jitter, not security
-        async for attempt in retrying:
-            with attempt:
-                try:
-                    await self._send(topic, key, value, headers)
-                except (KafkaError, ProducerSendError) as error:
-                    self._note_failure(topic, error)
-                    raise
 
     def _note_failure(self, topic: str, error: Exception) -> None:
         known = self._failing.get(topic)
@@ -153,11 +111,7 @@ class Output:
             _log.error("writing fails; retrying until it works", topic=topic, error=repr(error))
 
     async def task(self, task: JudgeTask) -> None:
-        """Publish the task of a metric for an event.
-
-        Raises:
-            TooLargeError: The task is too large for the task topic.
-        """
+        """Publish the task of a metric for an event."""
         await self.write(
             self._topics.task_topic(task.metric),
             key=task.event_id.encode(),
@@ -167,11 +121,7 @@ class Output:
         self._limit.finished(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result; if it is too large, without evidence, then without all optional fields.
-
-        Raises:
-            TooLargeError: Every form is too large.
-        """
+        """Publish a result; if it is too large, without evidence, then without all optional fields."""
         key, headers = result.event_id.encode(), result_headers(result)
         problem: TooLargeError | None = None
         for form in result_forms(result):
@@ -203,11 +153,7 @@ class Output:
         )
 
     async def monitor_state(self, key: bytes, value: bytes | None) -> None:
-        """Write a record of the monitor's state; None deletes it.
-
-        Raises:
-            TooLargeError: The record is too large for the topic.
-        """
+        """Write a record of the monitor's state; None deletes it."""
         await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
@@ -221,9 +167,6 @@ class Output:
 
         If every form is too large, `dead_letters.when_refused` decides: the record is skipped, counted and
         logged, or the write is retried and no later offset of the partition is committed.
-
-        Raises:
-            DeadLetterLimitError: The record exceeds the limit; no dead letter was written.
         """
         self._limit.set_aside(record.topic)
         forms = partial(letter_forms, record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))

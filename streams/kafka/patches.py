@@ -27,7 +27,7 @@ import aiokafka.conn
 import aiokafka.consumer.fetcher
 
 from streams.kafka import decoding
-from streams.kafka.access.connections import WithoutLogins, closing_bootstrap, open_connection
+from streams.kafka.access.connection import WithoutLogins, closing_bootstrap, open_connection
 from streams.kafka.batches import FetchedBatches, ReadableRecords
 
 READ_AHEAD_BYTES: Final = 8 * 1024 * 1024

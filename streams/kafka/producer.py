@@ -58,9 +58,6 @@ class Producer(driver.Producer):
             key: The encoded key; None for none.
             partition: The partition; None to choose it by the key's hash.
             timestamp: Seconds since the epoch; None for now.
-
-        Raises:
-            ProducerSendError: The record was not sent; the cause is attached.
         """
         # Do not call Faust's method: its signals and transactions are unused here.
         producer = self._ensure_producer()

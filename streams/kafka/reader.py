@@ -128,9 +128,6 @@ class TopicReader:
 
         Args:
             ranges: The offsets to read; by default all.
-
-        Raises:
-            StreamsError: The broker sends no records for a minute.
         """
         if ranges is not None and not ranges:
             return

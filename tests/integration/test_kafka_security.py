@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError
 
 from streams.errors import KafkaAccessError
 from streams.kafka.access.access import Access, client_options
-from streams.kafka.access.connections import open_connection
+from streams.kafka.access.connection import open_connection
 from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.admin import ensure_topics

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiokafka.helpers import create_ssl_context
 
 from streams.errors import SettingsError
-from streams.kafka.access.connections import Admission, Password
+from streams.kafka.access.connection import Admission, Password
 from streams.kafka.access.tokens import open_tokens
 from streams.kafka.patches import install
 from streams.settings import KafkaSettings, SecuritySettings, read_secret
@@ -25,9 +25,6 @@ class Access:
 
     Args:
         env: Environment variables; those of the process by default.
-
-    Raises:
-        SettingsError: A secret, certificate or library is missing.
     """
 
     def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
@@ -59,20 +56,12 @@ class Access:
 
 
 def client_options(kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the options that every aiokafka client takes.
-
-    Raises:
-        SettingsError: A secret, certificate or library is missing.
-    """
+    """Return the options that every aiokafka client takes."""
     return Access(kafka, env).client_options()
 
 
 def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None) -> RotatingContext | None:
-    """Build the TLS context, which reloads changed files; None for a protocol without TLS.
-
-    Raises:
-        SettingsError: A certificate or key cannot be used.
-    """
+    """Build the TLS context, which reloads changed files; None for a protocol without TLS."""
     if not security.protocol.endswith("SSL"):
         return None
     key_password = None if security.key_password is None else security.key_password.file

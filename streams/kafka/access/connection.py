@@ -1,23 +1,35 @@
-"""One connection to a broker, with three fixes to aiokafka's.
+"""Connections to a broker: aiokafka's, with the current password, a limit on silence and a known refusal.
 
-- On uvloop, a request on a connection that was just closed raises a `KafkaConnectionError`.
+aiokafka opens all connections with `aiokafka.client.create_conn`, which `streams.kafka.patches` replaces with
+`open_connection`, and it replaces `AIOKafkaClient.bootstrap`. What differs:
+
+- The password is read again for each connection if it is a `Password`, so that a rotated one is used.
+- The `Admission` in the options learns of the outcome: aiokafka logs refusals and retries forever.
 - A connection with pending requests that receives nothing for `QUIET_SECONDS` is closed. aiokafka waits for
   the request timeout, which may be a whole rebalance; the member would lose its place in the group.
 - If a broker refuses a token, its error is read; aiokafka treats the refusal as success (`_TokenLogin`).
+- A bootstrap that is cancelled closes its connection.
+
+Connections without password or admission are aiokafka's but for the limit on silence.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import contextvars
+import functools
+import logging
 import math
-from collections.abc import Awaitable, Iterator
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslHandShakeRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
@@ -25,6 +37,11 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
+
+from streams.errors import Explanation, KafkaAccessError, SettingsError, TokenError
+from streams.kafka.access.errors import explain
+from streams.settings import KafkaSettings, read_secret
+from streams.settings.certificates import validity_of
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -42,6 +59,110 @@ _ANSWERED_AT_ONCE: Final = frozenset(
     )
 )
 """Requests that a broker answers at once. A join waits for other members, a write for other brokers."""
+REFUSED_SECONDS: Final = 60.0
+"""A worker stops after refusals for this long; until then a rotated secret may still be distributed."""
+TELL_SECONDS: Final = 15.0
+
+
+class Admission:
+    """Tracks whether the broker accepts connections. Used from several threads.
+
+    Args:
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(self, kafka: KafkaSettings, now: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
+        self._now = now
+        self._refused_at: float | None = None
+        self._told_at = 0.0
+        self.trouble: str | None = None
+        """Reason and remedy of the latest refusal; None before one, and after a successful connection."""
+        self.on_refused: Callable[[KafkaAccessError], None] | None = None
+        """Called for every refusal once refusals have lasted `REFUSED_SECONDS`. If None, refusals are not
+        tracked: a caller with a single try gets the error itself."""
+
+    def failed(self, error: BaseException) -> None:
+        """Record that a connection failed."""
+        if self.on_refused is None:
+            return
+        explanation = ended_certificate(error, self._kafka) or explain(error, self._kafka)
+        if explanation is None or not explanation.lasting:
+            return
+        now = self._now()
+        self.trouble = str(explanation)
+        if self._refused_at is None:
+            self._refused_at = now
+            self._tell(explanation, now)
+        elif now - self._told_at >= TELL_SECONDS:
+            self._tell(explanation, now)
+        if now - self._refused_at >= REFUSED_SECONDS:
+            self.on_refused(KafkaAccessError(explanation))
+
+    def _tell(self, explanation: Explanation, now: float) -> None:
+        self._told_at = now
+        _log.warning(
+            "the broker refuses new connections", reason=explanation.reason, remedy=explanation.remedy
+        )
+
+    def succeeded(self) -> None:
+        """Record that a connection was opened."""
+        if self._refused_at is not None:
+            self._refused_at = self.trouble = None
+            _log.info("the broker accepts connections again")
+
+
+def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
+    """Explain a refusal by the validity of the client's certificate; brokers rarely report it."""
+    file = kafka.security.certificate_file
+    found = explain(error, kafka)
+    if file is None or (found is not None and found.kind != "certificate"):
+        return None
+    try:
+        validity = validity_of(file)
+    except (OSError, ValueError):
+        return None
+    now = datetime.now(UTC)
+    if validity.begins <= now <= validity.ends:
+        return None
+    what = (
+        f"has expired on {validity.ends:%Y-%m-%d %H:%M} UTC"
+        if now > validity.ends
+        else f"is not valid before {validity.begins:%Y-%m-%d %H:%M} UTC"
+    )
+    return Explanation(
+        "certificate",
+        f"the certificate in kafka.security.certificate_file ({file}) {what}",
+        "renew it (the file is read again for each connection), and check this machine's clock",
+    )
+
+
+class Password:
+    """The broker's current password: read again for each connection if it is in a file.
+
+    Args:
+        env: Environment variables; those of the process by default.
+    """
+
+    def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
+        self._kafka = kafka
+        self._env = env
+        self._last = self._resolve()
+
+    def _resolve(self) -> str:
+        password = read_secret(self._kafka.security.password, "kafka.security.password", self._env)
+        return "" if password is None else password.get_secret_value()
+
+    def read(self) -> str:
+        """Return the password; the last one if the file cannot be read."""
+        try:
+            self._last = self._resolve()
+        except SettingsError as error:
+            _log.warning("the password cannot be reread; keeping the last one", error=str(error))
+        return self._last
+
+    def __repr__(self) -> str:
+        return "Password(**********)"
 
 
 class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not annotated
@@ -90,13 +211,8 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
             raise
 
     def send(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a request; the caller must await the result.
-
-        Raises:
-            KafkaConnectionError: The connection is closed, or the broker does not answer.
-        """
-        with self._as_closed():
-            answer = super().send(*args, **kwargs)
+        """Send a request; the caller must await the result."""
+        answer = super().send(*args, **kwargs)
         if self._next_look is None:
             self._quiet.looks = min(0, self._quiet.looks)
             self._look_later()
@@ -141,29 +257,6 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         )
         self.close(reason=CloseReason.CONNECTION_TIMEOUT)
 
-    def _send_sasl_token(self, *args: Any, **kwargs: Any) -> Any:
-        with self._as_closed():
-            return super()._send_sasl_token(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def _as_closed(self) -> Iterator[None]:
-        """Translate uvloop's error for a closed connection into aiokafka's.
-
-        Until aiokafka notices the close, uvloop raises a `RuntimeError` on write. aiokafka does not handle
-        it, so the task that gets it (heartbeats, commits or metadata) would end for good.
-        """
-        try:
-            yield
-        except RuntimeError as error:
-            if (
-                isinstance(error, KafkaError)
-                or self._writer is None
-                or not self._writer.transport.is_closing()
-            ):
-                raise
-            self.close(reason=CloseReason.CONNECTION_BROKEN)
-            raise KafkaConnectionError(f"connection to {self.host}:{self.port} is closed") from error
-
     def close(self, *args: Any, **kwargs: Any) -> Any:
         """Start to close; the returned future, if any, completes when the connection is closed."""
         if self._writer is not None:
@@ -184,3 +277,66 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         if not closed.done():
             self._transport.abort()
             await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
+
+
+_opened: contextvars.ContextVar[weakref.WeakSet[Connection] | None] = contextvars.ContextVar(
+    "opened", default=None
+)
+"""The connections of the client that is bootstrapping in this task."""
+
+
+async def open_connection(host: str, port: int, **options: Any) -> Connection:
+    """Open one connection to a broker, and log in. The caller must await its `end`."""
+    password = options.get("sasl_plain_password")
+    if isinstance(password, Password):
+        options["sasl_plain_password"] = password.read()
+    # The client passes these options on unchanged. Without TLS and login no connection is refused.
+    carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
+    admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
+    try:
+        connection = Connection(host, port, **options)
+        if (opened := _opened.get()) is not None:
+            opened.add(connection)
+        await connection.connect()
+    except Exception as error:
+        if admission is not None:
+            admission.failed(error)
+        if isinstance(error, TokenError | ValueError):
+            # ValueError: the broker's SCRAM signature is wrong. aiokafka retries only after its own errors.
+            raise KafkaConnectionError(f"login failed at {host}:{port}: {error}") from error
+        raise
+    if admission is not None:
+        admission.succeeded()
+    return connection
+
+
+def closing_bootstrap(bootstrap: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    """Wrap `AIOKafkaClient.bootstrap`: if it is cancelled, the connection that it opened is closed.
+
+    aiokafka keeps that connection in a local variable while it waits for the metadata, so the client's own
+    `close` does not find it.
+    """
+
+    @functools.wraps(bootstrap)
+    async def closing(client: Any) -> None:
+        opened: weakref.WeakSet[Connection] = weakref.WeakSet()
+        token = _opened.set(opened)
+        try:
+            await bootstrap(client)
+        except BaseException:
+            for connection in tuple(opened):
+                await connection.end(abort=True)
+            raise
+        finally:
+            _opened.reset(token)
+
+    return closing
+
+
+class WithoutLogins(logging.Filter):
+    """Drops aiokafka's debug log lines about SASL requests, which contain credentials."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is kept."""
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)

@@ -16,8 +16,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import Connection
-from streams.kafka.access.connections import ended_certificate, open_connection
+from streams.kafka.access.connection import Connection, ended_certificate, open_connection
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 
@@ -35,10 +34,6 @@ async def reach(
 
     Args:
         options: Options as returned by `client_options`; by default those of the settings.
-
-    Raises:
-        Exception: No server could be reached: the most specific of their errors.
-        SettingsError: A secret, certificate or library is missing.
     """
     options = dict(client_options(kafka) if options is None else options)
     servers = collect_hosts(options.pop("bootstrap_servers"), randomize=False)

@@ -66,11 +66,7 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
         self._fetched_at = 0.0
 
     async def token(self) -> str:
-        """Return a valid token.
-
-        Raises:
-            TokenError: No valid token can be fetched.
-        """
+        """Return a valid token."""
         return await asyncio.to_thread(self._current)
 
     def _current(self) -> str:
@@ -91,11 +87,7 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
 
     @abc.abstractmethod
     def _fetch(self) -> Token:
-        """Fetch a new token; runs in a thread, one fetch at a time.
-
-        Raises:
-            TokenError: No token can be fetched.
-        """
+        """Fetch a new token; runs in a thread, one fetch at a time."""
 
 
 class GivenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
@@ -118,11 +110,7 @@ class GivenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is n
         self._clock = clock
 
     async def token(self) -> str:
-        """Return the token.
-
-        Raises:
-            TokenError: There is none, or it has expired.
-        """
+        """Return the token."""
         return await asyncio.to_thread(self.read)
 
     def read(self) -> str:
@@ -165,9 +153,6 @@ class ClientCredentialsTokens(CachedTokens):
         tls: TLS context of the endpoint; None for the system's authorities.
         env: Environment variables; those of the process by default.
         now: The monotonic clock, in seconds.
-
-    Raises:
-        SettingsError: The secret is missing.
     """
 
     def __init__(
@@ -269,11 +254,7 @@ def _life_seconds(told: Any, token: str) -> float:
 
 
 class MskTokens(CachedTokens):
-    """Signs tokens for Amazon MSK with the AWS credentials of the process.
-
-    Raises:
-        SettingsError: The extra is not installed.
-    """
+    """Signs tokens for Amazon MSK with the AWS credentials of the process."""
 
     def __init__(self, region: str) -> None:
         super().__init__()
@@ -307,9 +288,6 @@ def open_tokens(
 
     Args:
         env: Environment variables; those of the process by default.
-
-    Raises:
-        SettingsError: A secret, certificate or library is missing.
     """
     if security.token is not None:
         return GivenTokens(security.token, env)

@@ -13,7 +13,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
 from streams.kafka.access import connection as module
-from streams.kafka.access.connections import open_connection
+from streams.kafka.access.connection import open_connection
 
 HEARTBEAT, SYNC, API_VERSIONS = 12, 14, 18
 KNOWN = struct.pack(">hi9h", 0, 3, HEARTBEAT, 0, 1, SYNC, 0, 0, API_VERSIONS, 0, 0)

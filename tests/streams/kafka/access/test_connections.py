@@ -7,21 +7,19 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import aiokafka.client
 import pytest
-import uvloop
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 
 from streams.errors import KafkaAccessError, SettingsError, TokenError
-from streams.kafka.access import connections as kafka_connections
+from streams.kafka.access import connection as kafka_connections
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import Connection
-from streams.kafka.access.connections import REFUSED_SECONDS, Admission, Password, open_connection
+from streams.kafka.access.connection import REFUSED_SECONDS, Admission, Connection, Password, open_connection
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 from tests.streams.certificates import Authority
@@ -178,23 +176,13 @@ async def test_a_refused_login_leaves_no_open_connection(
 
 
 @pytest.mark.parametrize("rounds", range(4))
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
-    loop: Callable[[], asyncio.AbstractEventLoop], rounds: int
-) -> None:
-    """A request on a closed connection raises KafkaConnectionError, on each event loop and after any delay.
-
-    Clients retry this error only; another one would end the heartbeats, metadata updates or commits.
-    """
-
-    async def send_after_the_end(port: int) -> None:
-        connection = await open_connection("127.0.0.1", port)
+async def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(rounds: int) -> None:
+    """Clients retry this error only; another one would end the heartbeats, metadata updates or commits."""
+    with broker_in_thread() as address:
+        connection = await open_connection("127.0.0.1", int(address.rpartition(":")[2]))
         connection._writer.transport.abort()
         for _ in range(rounds):
             await asyncio.sleep(0)
         with pytest.raises(KafkaConnectionError):
             await connection.send(ApiVersionRequest())
         await connection.end()
-
-    with broker_in_thread() as address, asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(send_after_the_end(int(address.rpartition(":")[2])))
