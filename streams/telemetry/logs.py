@@ -123,7 +123,8 @@ def _printable(_logger: Any, _name: str, fields: structlog.types.EventDict) -> s
 def _traceback(target: TextIO, failure: structlog.types.ExcInfo) -> None:
     written = io.StringIO()
     structlog.dev.plain_traceback(written, failure)
-    target.write("\n".join(map(_escaped, written.getvalue().split("\n"))))
+    # Indented, so that no line of a message looks like a line of the log.
+    target.write("\n".join(f"  {_escaped(line)}" for line in written.getvalue().split("\n")))
 
 
 def _masking(masker: Masker) -> structlog.types.Processor:

@@ -1,19 +1,48 @@
+"""Log lines: one format, no secrets, nothing forged, and repeated messages only now and then."""
+
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
 
+import pytest
 import structlog
+from pydantic import SecretStr
 
-from streams.settings import TelemetrySettings
-from streams.telemetry.logs import set_up_logs
+from judge.text.redaction import MIN_CHARS, Masker
+from streams.settings import Settings, TelemetrySettings
+from streams.telemetry.logs import (
+    MOST_MESSAGES,
+    VARIANTS,
+    Repeats,
+    set_up_logs,
+    settings_masker,
+    short_secrets,
+)
+
+SECRET = 'pa+ss/wörd "7"\\x'
+
+
+def written_to(**telemetry: str) -> io.StringIO:
+    """Set up logs that are written to the stream returned."""
+    stream = io.StringIO()
+    set_up_logs(TelemetrySettings.model_validate(telemetry), stream, masker=Masker([SECRET]))
+    return stream
+
+
+def fail(what: object, held: str = "") -> None:
+    assert held is not None
+    raise ValueError(what)
 
 
 def test_lines_of_all_loggers_are_json() -> None:
     """Lines of the worker and of libraries are JSON objects, one a line, also with hostile text."""
-    stream = io.StringIO()
-    set_up_logs(TelemetrySettings(log_format="json"), stream)
+    stream = written_to(log_format="json")
     structlog.stdlib.get_logger("ours").info("read", detail='x"}\n{"event":"forged"')
     logging.getLogger("theirs").warning("slow %s", "broker")
     first, second = (json.loads(line) for line in stream.getvalue().splitlines())
@@ -23,30 +52,187 @@ def test_lines_of_all_loggers_are_json() -> None:
 
 
 def test_levels_are_kept() -> None:
-    """Lines below the level, and informational lines of libraries, are not written."""
-    stream = io.StringIO()
-    set_up_logs(TelemetrySettings(log_format="text", log_level="info"), stream)
+    """Lines below the level, informational ones of libraries, and whole requests are not written."""
+    stream = written_to(log_format="text", log_level="info")
     structlog.stdlib.get_logger("ours").debug("hidden")
     logging.getLogger("aiokafka.consumer").info("joined")
     structlog.stdlib.get_logger("ours").info("shown")
     assert "shown" in stream.getvalue()
     assert "hidden" not in stream.getvalue()
     assert "joined" not in stream.getvalue()
+    stream = written_to(log_level="debug")
+    logging.getLogger("aiokafka.conn").debug("Request %s", b"\\0user\\0password")
+    logging.getLogger("aiokafka.producer.producer").debug("Sending (key=%s value=%s) to %s", 1, 2, 3)
+    logging.getLogger("aiokafka.consumer").debug("joined")
+    assert "joined" in stream.getvalue()
+    assert "Request" not in stream.getvalue()
+    assert "Sending" not in stream.getvalue()
 
 
 def test_foreign_text_forges_no_line_and_steers_no_terminal() -> None:
-    """In text form, line ends and control characters of values, messages and tracebacks are escaped."""
-    stream = io.StringIO()
-    set_up_logs(TelemetrySettings(log_format="text"), stream)
+    """In text form, line ends and controls are escaped, and tracebacks show no values of variables."""
+    stream = written_to(log_format="text")
     hostile = "a\nforged line\x1b[2J\x9b31m"
     structlog.stdlib.get_logger("ours").info(hostile, detail=hostile)
     logging.getLogger("theirs").warning("got %s", hostile)
     try:
-        int(hostile)
+        fail(hostile, held="held-" + "in-a-variable")
     except ValueError:
         structlog.stdlib.get_logger("ours").exception("failed")
     written = stream.getvalue()
-    assert "\x1b" not in written
-    assert "\x9b" not in written
+    assert not {"\x1b", "\x9b"} & set(written)
     assert not [line for line in written.splitlines() if line.startswith("forged")]
     assert written.count("forged line") >= 4
+    assert "ValueError: a" in written
+    assert "held-in-a-variable" not in written
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_log_lines_have_no_secret(form: str) -> None:
+    """Secrets are redacted in events, values, tracebacks and arguments of libraries."""
+    stream = written_to(log_format=form, log_level="debug")
+    log = structlog.stdlib.get_logger("ours")
+    log.info(SECRET, detail=SECRET, raw=SECRET.encode(), deep={"a": [SECRET]})
+    logging.getLogger("theirs").warning("with %s", SECRET)
+    try:
+        fail(SECRET)
+    except ValueError:
+        log.exception("failed")
+    written = stream.getvalue()
+    assert written.count("***") >= 5
+    for part in ("wörd", "w\\xf6rd", "w\\xc3", "w\\\\xc3", "w\\u00f6rd"):
+        assert part not in written
+    assert "ValueError" in written
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        quote(SECRET, safe=""),
+        quote_plus(SECRET),
+        json.dumps(SECRET),
+        repr(SECRET),
+        repr(SECRET.encode()),
+        str({"key": SECRET}),
+        json.dumps({"key": SECRET}, ensure_ascii=False).encode().decode(),
+    ],
+)
+def test_every_way_to_write_a_secret(form: str) -> None:
+    masked = Masker([SECRET]).mask(f"before {form} after")
+    assert "rd" not in masked
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+
+
+def test_what_is_masked() -> None:
+    """Base64 of either alphabet is; texts without secrets and secrets that are too short are not."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        assert "***" in Masker([SECRET]).mask(encode(SECRET.encode()).decode())
+    for masker in (Masker([]), Masker([SECRET]), Masker(["a" * (MIN_CHARS - 1), ""])):
+        assert masker.mask("aaaaa of it") == "aaaaa of it"
+    assert Masker(["secret-1", "secret-12"]).mask("secret-12") == "***"  # the longer one first
+
+
+def test_all_secrets_that_the_settings_name_are_masked(tmp_path: Path) -> None:
+    """By value, variable or file; one of five characters is too short to redact, and named."""
+    file = tmp_path / "file"
+    file.write_text("kafka-by-file\n")
+    security = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "ann", "password_file": file}
+    keys: tuple[dict[str, Any], ...] = (
+        {"api_key": SecretStr("judge-by-value")},
+        {"api_key_env": "KEY"},
+        {"api_key_file": tmp_path / "none"},
+        {"api_key_env": "FIVE"},
+    )
+    endpoints = [{"name": name, "model": "m", **key} for name, key in zip("abcd", keys, strict=True)]
+    settings = Settings.model_validate(
+        {
+            "kafka": {"security": security},
+            "judge": {"endpoints": endpoints},
+            "telemetry": {"basic_auth": {"username": "ann", "password_env": "PAGE"}},
+        }
+    )
+    env = {"KEY": "by-env", "PAGE": "page-by-env", "OPENAI_API_KEY": "sk-well-known", "FIVE": "EMPTY"}
+    mask = settings_masker(settings, env).mask
+    for secret in ("kafka-by-file", "judge-by-value", "by-env", "page-by-env", "sk-well-known"):
+        assert mask(f"<{secret}>") == "<***>"
+    for word in ("ann", "other", "127.0.0.1:9092", "EMPTY"):
+        assert mask(word) == word
+    assert short_secrets(settings, env) == ["judge.endpoints.3.api_key_env"]
+
+
+class _Log:
+    """A logger behind the filter, with a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.ended: list[str] = []
+        self.repeats = Repeats(lambda line: self.ended.append(_text(line)), now=lambda: self.seconds)
+        self.lines: list[str] = []
+
+    def say(self, message: object, *args: object, level: int = logging.WARNING) -> None:
+        record = logging.LogRecord("aiokafka", level, "", 0, message, args, None)
+        if self.repeats.filter(record):
+            self.lines.append(_text(record))
+
+
+def _text(record: logging.LogRecord) -> str:
+    return json.dumps(record.msg) if isinstance(record.msg, dict) else record.getMessage()
+
+
+@pytest.fixture
+def log() -> _Log:
+    return _Log()
+
+
+def test_a_message_repeated_for_90_s_gives_three_lines(log: _Log) -> None:
+    """100 lines a second for 90 s give a line at the start, after a minute, and with the next line."""
+    for hundredth in range(9_000):
+        log.seconds = hundredth / 100
+        log.say("Failed fetch messages from %s: %s", hundredth % 3, "closed")
+    assert log.lines == [
+        "Failed fetch messages from 0: closed",
+        "Failed fetch messages from 0: closed (repeated 5999, seconds 60)",
+    ]
+    for _ in range(2):
+        log.seconds += 61
+        log.say("later")
+    assert log.ended == ["stopped repeating: Failed fetch messages from 0: closed (times 9000, seconds 90)"]
+    assert log.lines[2:] == ["later"] * 2  # rare messages are written each time
+
+
+def test_messages_are_told_apart_by_template_and_level(log: _Log) -> None:
+    """Numbers and addresses in a formatted text, as asyncio writes, do not make it a new message."""
+    log.say("a %s", 1)
+    log.say("b %s", 1)
+    log.say("a %s", 2, level=logging.ERROR)
+    log.say("Task 12 at 0x7f3a was destroyed")
+    log.say("Task 13 at 0x7f3b was destroyed")
+    for _ in range(3):
+        log.say("x", level=logging.DEBUG)  # never held back
+    assert log.lines == ["a 1", "b 1", "a 2", "Task 12 at 0x7f3a was destroyed", *["x"] * 3]
+
+
+def test_events_with_other_fields_are_written_up_to_a_limit(log: _Log) -> None:
+    """An event of the worker with other fields is new, up to VARIANTS; alerts are always written."""
+    for offset in range(100):
+        log.say({"event": "record skipped", "offset": offset, "timestamp": str(offset)})
+        log.say({"event": "topic refused", "topic": "t", "timestamp": str(offset)})
+        log.say({"event": "alert", "summary": "down"})
+    events = [json.loads(line)["event"] for line in log.lines]
+    assert [events.count(name) for name in ("record skipped", "topic refused", "alert")] == [VARIANTS, 1, 100]
+
+
+def test_memory_is_bounded(log: _Log) -> None:
+    for number in range(3 * MOST_MESSAGES):
+        log.say("m" * (number % 190) + chr(1000 + number))
+    assert len(log.repeats._messages) <= MOST_MESSAGES
+
+
+def test_the_log_holds_back_repeated_messages() -> None:
+    stream = written_to(log_format="json")
+    for number in range(1_000):
+        logging.getLogger("aiokafka.cluster").error("Unable connect to node with id %s", number)
+        structlog.stdlib.get_logger("streams.kafka").warning("writing fails", topic="t")
+    assert len(stream.getvalue().splitlines()) == 2
