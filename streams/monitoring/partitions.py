@@ -148,19 +148,17 @@ class PartitionMonitors:
             while True:
                 try:
                     return await self._take(record)
-                except SettingsError:
-                    raise  # no retry helps: the worker stops
-                except Exception as error:
+                except BaseException as error:
+                    # The monitor may have counted it, but its alerts were not published: restart from the
+                    # saved state.
                     self._held.pop(record.partition, None)
+                    if isinstance(error, SettingsError) or not isinstance(error, Exception):
+                        raise  # no retry helps: the worker stops
                     if record.partition not in self._assigned():
                         raise DrainingError("the partition of observations was revoked") from error
                     _log.warning(
                         "an observation waits: the monitor cannot go on; retrying", error=repr(error)
                     )
-                except BaseException:
-                    # The monitor counted it, but its alerts were not published: restart from the saved state.
-                    self._held.pop(record.partition, None)
-                    raise
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 

@@ -107,15 +107,9 @@ class Series:
 
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
         """Return the sampling strata with answers in the past week but none in the window."""
-        silent_seconds = {
-            name: now.timestamp() - stratum.latest for name, stratum in self._traffic.strata.items()
-        }
+        silent = {name: now.timestamp() - stratum.latest for name, stratum in self._traffic.strata.items()}
         return tuple(
-            sorted(
-                name
-                for name, seconds in silent_seconds.items()
-                if WINDOW_SECONDS < seconds <= KNOWN_STRATUM_SECONDS
-            )
+            sorted(name for name in silent if WINDOW_SECONDS < silent[name] <= KNOWN_STRATUM_SECONDS)
         )
 
     def add(self, sample: Sample, now: datetime, *, held: Collection[str] = ()) -> list[Change]:

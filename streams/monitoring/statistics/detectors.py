@@ -75,9 +75,6 @@ class ShiryaevRobertsEDetector:
 
     Args:
         threshold: T, samples per allowed false alarm; at least 1.
-
-    Raises:
-        ValueError: The threshold is out of range.
     """
 
     name = "shiryaev-roberts-e/3"
@@ -85,8 +82,6 @@ class ShiryaevRobertsEDetector:
     __slots__ = ("_evidence", "samples", "threshold")
 
     def __init__(self, *, threshold: float) -> None:
-        if not 1 <= threshold < CEILING:
-            raise ValueError(f"threshold must be at least 1 and below {CEILING:g}, got {threshold}")
         self.threshold = threshold
         self.reset()
 
@@ -121,16 +116,7 @@ class ShiryaevRobertsEDetector:
 
         Returns:
             Whether a fall is detected.
-
-        Raises:
-            ValueError: One of them is out of range.
         """
-        if not 0 <= value <= 1:
-            raise ValueError(f"value must be between 0 and 1, got {value}; scale the score first")
-        if not 0 < tolerated_mean < 1:
-            raise ValueError(f"tolerated_mean must be above 0 and below 1, got {tolerated_mean}")
-        if not 0 <= share <= 1:
-            raise ValueError(f"share must be at least 0 and at most 1, got {share}")
         gain = share * (tolerated_mean - value) / (1 - tolerated_mean)
         self._evidence = [
             (evidence + 1) * (1 + size * gain) for evidence, size in zip(self._evidence, SIZES, strict=True)

@@ -111,15 +111,7 @@ class WeightedSums:
 
     def merge(self, other: WeightedSums) -> Self:
         """Return the sums over both sets of scores, which must not overlap."""
-        return type(self)(
-            count=self.count + other.count,
-            weight=self.weight + other.weight,
-            weighted=self.weighted + other.weighted,
-            weighted_square=self.weighted_square + other.weighted_square,
-            weight_square=self.weight_square + other.weight_square,
-            weight_square_score=self.weight_square_score + other.weight_square_score,
-            weight_square_score_square=(self.weight_square_score_square + other.weight_square_score_square),
-        )
+        return self.merged((self, other))
 
     @property
     def mean(self) -> float | None:
@@ -177,14 +169,7 @@ class WeightedSums:
 
         Returns:
             Lower and upper end, or None without scores.
-
-        Raises:
-            ValueError: The scale or the confidence is invalid.
         """
-        if not lowest < highest:
-            raise ValueError(f"highest must be above lowest ({lowest}), got {highest}")
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
         mean = self.mean
         if mean is None:
             return None
@@ -228,12 +213,7 @@ def student_quantile(probability: float, degrees: float) -> float:
     Args:
         probability: Probability of a smaller value; in (0, 1).
         degrees: Degrees of freedom; at least 1.
-
-    Raises:
-        ValueError: There is less than 1 degree of freedom.
     """
-    if degrees < 1:
-        raise ValueError(f"degrees must be at least 1, got {degrees}")
     z = NormalDist().inv_cdf(probability)
     if degrees == inf:
         return z

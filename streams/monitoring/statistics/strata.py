@@ -229,12 +229,7 @@ class RelativeWeights:
 
         Returns:
             0 while the scale is not known, at most 1.
-
-        Raises:
-            ValueError: The weight is below 1.
         """
-        if not weight >= 1:
-            raise ValueError(f"weight must be at least 1, got {weight}")
         known = self._policies.get(policy)
         if known is None:
             known = self._policies[policy] = self._begin(policy)

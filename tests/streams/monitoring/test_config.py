@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,22 +10,55 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from streams.errors import SettingsError
 from streams.judging.metrics import build_metric as metric_of
-from streams.monitoring.config import Measure, lowest_third, mean_of, monitor_config, share_at_most
+from streams.monitoring.config import (
+    Measure,
+    MonitorConfig,
+    lowest_third,
+    mean_of,
+    monitor_config,
+    share_at_most,
+)
 from streams.monitoring.monitor import Monitor
 from streams.settings import MetricSettings, MonitorSettings
 from tests.streams.results import scored
 
 METRICS = {name: build_metric(name) for name in ("relevance", "refusal")}
+_PACK = b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "user", "content": "{answer}"}]}'
 
 
-@pytest.mark.parametrize("level", [1, 5.5])
-def test_an_objective_outside_the_scale_is_refused(level: float) -> None:
-    """An objective that each answer, or none, would meet is refused."""
-    settings = MonitorSettings.model_validate({"objectives": {"relevance": {"at_least": level}}})
-    with pytest.raises(
-        SettingsError, match=r"monitor\.objectives\.relevance\.at_least: must be above 1 and at most 5"
-    ):
-        monitor_config(settings, METRICS)
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"objectives": {"relevance": {"at_least": 1}}},
+            "objectives.relevance.at_least: must be above 1",
+        ),
+        (
+            {"objectives": {"relevance": {"at_least": 5.5}}},
+            "objectives.relevance.at_least: must be above 1",
+        ),
+        (
+            {"label_shares": {"refusal": {"silent": "up"}}},
+            "refusal.silent: refusal has no such label (it",
+        ),
+        (
+            {"label_shares": {"relevance": {"refused": "up"}}},
+            "relevance.refused: relevance has no such",
+        ),
+        ({"label_shares": {"relevance": {"refused": "up"}}}, "gives numbers only)"),
+        ({"label_shares": {"own": {"no": "up"}}}, "label_shares.own.no: never has the same number"),
+        ({"labels": ["app", "app"]}, "labels must be different"),
+        ({"targets": {"tone": 3.0}}, "targets.tone needs a range"),
+        ({"targets": {"relevance": 5.0}}, "targets.relevance must be inside the scale 1 to 5"),
+        ({"shares": {"tone": [1.0]}}, "shares.tone needs a range"),
+        ({"shares": {"relevance": [5.0]}}, "shares.relevance must be at least 1 and below 5"),
+        ({"shares": {"relevance": [2.0, 2.0]}}, "shares.relevance must differ"),
+    ],
+)
+def test_settings_that_do_not_fit_the_metrics_are_refused(settings: dict[str, Any], said: str) -> None:
+    own = build_metric("own", pack=parse_pack(_PACK, dialect="yaml", origin="p"))
+    with pytest.raises(SettingsError, match="monitor.*" + re.escape(said)):
+        monitor_config(MonitorSettings.model_validate(settings), METRICS | {"own": own})
 
 
 def test_an_objective_does_not_change_the_detector() -> None:
@@ -54,34 +88,6 @@ def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
     given = yaml.safe_load("{toxicity: {true: up}, pii_leak: {false: down}}")
     settings = MonitorSettings.model_validate({"label_shares": given})
     assert settings.label_shares == {"toxicity": {"true": "up"}, "pii_leak": {"false": "down"}}
-
-
-@pytest.mark.parametrize(
-    ("wanted", "told"),
-    [
-        (
-            {"refusal": {"silent": "up"}},
-            r"label_shares\.refusal\.silent: refusal has no such label \(it gives answered",
-        ),
-        ({"relevance": {"refused": "up"}}, "gives numbers only"),
-    ],
-)
-def test_a_label_that_a_metric_does_not_give_is_refused(wanted: dict[str, Any], told: str) -> None:
-    """An unknown label is refused with the metric's labels."""
-    settings = MonitorSettings.model_validate({"label_shares": wanted})
-    with pytest.raises(SettingsError, match=told):
-        monitor_config(settings, METRICS)
-
-
-def test_a_label_needs_a_number_of_its_own() -> None:
-    """A label that shares its number with another is refused."""
-    raw = (
-        b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "user", "content": "{answer}"}]}'
-    )
-    metric = build_metric("own", pack=parse_pack(raw, dialect="yaml", origin="p"))
-    settings = MonitorSettings.model_validate({"label_shares": {"own": {"no": "up"}}})
-    with pytest.raises(SettingsError, match="never has the same number"):
-        monitor_config(settings, {"own": metric})
 
 
 def test_a_rise_of_latency_is_for_the_worse() -> None:
@@ -128,3 +134,21 @@ def test_labels_are_watched_by_their_share_and_clusters_by_their_mean() -> None:
 )
 def test_the_lowest_third_of_a_scale(lowest: float, highest: float, level: float) -> None:
     assert lowest_third(lowest, highest) == pytest.approx(level)
+
+
+@pytest.mark.parametrize("labels", [(), ("app",), ("app", "model")])
+@pytest.mark.parametrize("levels", [(), (2,), (1, 2)])
+def test_the_thresholds_of_all_tests_add_up_to_the_allowed_rate(
+    labels: tuple[str, ...], levels: tuple[float, ...]
+) -> None:
+    """The false alarm rates 1/T of all tests of an answer sum to the allowed rate at most.
+
+    An answer is tested in the overall series and in one series per label.
+    """
+    config = MonitorConfig(labels=labels, shares={"relevance": levels})
+    series = [config.rules("relevance"), *(config.rules("relevance", fixed_labels=1) for _ in labels)]
+    rate = sum(1 / threshold for rules in series for threshold in rules.thresholds)
+    # With one label its series have no mix, so the rate of that test stays unused.
+    assert rate <= 1 / 20_000 * (1 + 1e-9)
+    if len(labels) != 1:
+        assert rate == pytest.approx(1 / 20_000)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas import RESULT, Alert, Failed, Scored, Unscored
+from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from streams.monitoring.snapshot import SILENT_SECONDS, SeriesSnapshot, gauges_of
@@ -91,24 +93,7 @@ def test_the_baseline_is_that_of_the_look_that_set_the_limit() -> None:
     monitor = Monitor(PLAIN)
     lower = [scored(n, 5 - n % 2 - (n % 5 == 0)) for n in range(80, 480)]
     (alert,) = feed(monitor, [*calm(80), *lower, *[scored(n, 1) for n in range(480, 510)]])
-    assert (alert.baseline.mean, alert.baseline.count) == (pytest.approx(4.675), 80)
-
-
-def test_the_same_drop_has_the_same_id() -> None:
-    """The same results give the same alerts with the same ids; drop and recovery differ."""
-    results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
-    first, second = feed(Monitor(PLAIN), results), feed(Monitor(PLAIN), results)
-    assert [alert.kind for alert in first] == ["drop", "recovered"]
-    assert first == second
-    assert len({alert.alert_id for alert in first}) == 2
-
-
-def test_an_alert_links_to_its_incident_where_the_explorer_is_known() -> None:
-    results = [*calm(40), *[scored(n, 1) for n in range(40, 70)]]
-    (plain,) = feed(Monitor(PLAIN), results)
-    (linked,) = feed(Monitor(replace(PLAIN, explorer_url="https://judge.example.com/")), results)
-    assert plain.link is None
-    assert linked.link == f"https://judge.example.com/explore/incident/{plain.alert_id}"
+    assert (alert.baseline.mean, alert.baseline.count) == pytest.approx((4.675, 80))
 
 
 def test_a_recovery_and_a_second_drop_are_alerts() -> None:
@@ -188,109 +173,6 @@ def test_two_evaluators_are_never_blended() -> None:
     assert series["f2"].window.mean == 3
 
 
-def test_what_has_no_score_is_counted_and_not_averaged() -> None:
-    monitor = Monitor(PLAIN)
-    feed(monitor, [scored(0, 5), unscored(1), failed(2), failed(3), scored(4, 4)])
-    series = only(monitor)
-    assert (series.scored, series.unscored, series.failed) == (2, 1, 2)
-    assert series.recent is not None
-    assert (series.recent.mean, series.recent.count) == (4.5, 2)
-
-
-def test_no_data_is_no_number() -> None:
-    """A series of failures has no estimates, and after an hour without results the window has none."""
-    monitor = Monitor(PLAIN)
-    feed(monitor, [failed(0)])
-    series = only(monitor)
-    assert (series.window, series.recent, series.mean.baseline) == (None, None, None)
-    assert (series.mean.state, series.mean.statistic) == ("learning", 0)
-    feed(monitor, [scored(1, 4)])
-    assert only(monitor, at(1)).window is not None
-    assert only(monitor, at(3700)).window is None
-    assert only(monitor, at(3700)).recent is not None
-
-
-def test_the_window_goes_by_the_answers_own_time() -> None:
-    """The window uses the time of the answer; a time in the future counts as now."""
-    monitor = Monitor(PLAIN)
-    for number, (score, seconds) in enumerate([(1, 0), (5, 7000), (3, 5000), (4, 9000)]):
-        monitor.observe(scored(number, score, seconds=seconds), at(7200))
-    # The window is 3600 to 7200 (in steps of a minute): 5, 3 and the 4 from the future.
-    window = only(monitor, at(7200)).window
-    assert window is not None
-    assert (window.count, window.mean) == (3, 4)
-    recent = only(monitor, at(7200)).recent
-    assert recent is not None
-    assert recent.count == 4
-    # An hour after 5000 the 3 is outside.
-    window = only(monitor, at(8660)).window
-    assert window is not None
-    assert (window.count, window.mean) == (2, 4.5)
-
-
-def test_recent_is_the_last_fifty() -> None:
-    monitor = Monitor(PLAIN)
-    feed(monitor, [*[scored(n, 5) for n in range(60)], *[scored(n, 4) for n in range(60, 85)]])
-    recent = only(monitor).recent
-    assert recent is not None
-    assert (recent.count, recent.mean) == (50, 4.5)
-
-
-def test_the_mean_of_numbers_is_of_the_numbers_themselves() -> None:
-    """The mean of numbers uses the unrounded values: (0.2 + 0.6) / 2 = 0.4, not (0 + 1) / 2."""
-    monitor = Monitor(MonitorConfig(labels=(), score_ranges={"fluency": (0.0, 1.0)}))
-    feed(monitor, [numbered(0, 0.2, metric="fluency"), numbered(1, 0.6, metric="fluency")])
-    recent = only(monitor).recent
-    assert recent is not None
-    assert recent.mean == pytest.approx(0.4)
-
-
-def test_weights_reach_every_estimate() -> None:
-    """A 1 with probability 1/4 has weight 4 in each estimate: (5 + 4 * 1) / 5."""
-    monitor = Monitor(PLAIN)
-    feed(monitor, [scored(0, 5), scored(1, 1, probability=0.25)])
-    series = only(monitor, at(1))
-    for estimate in (series.window, series.recent):
-        assert estimate is not None
-        assert estimate.mean == pytest.approx(9 / 5)
-
-
-def test_a_redelivered_result_counts_once() -> None:
-    monitor = Monitor(PLAIN)
-    feed(monitor, [scored(1, 5), scored(1, 5), scored(1, 2), scored(1, 5, metric="coverage")])
-    assert monitor.snapshot(at(0)).ignored == {"duplicate": 2}
-    assert sum(series.scored for series in monitor.snapshot(at(0)).series) == 2
-
-
-def test_remembered_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least recently seen id is forgotten first."""
-    monkeypatch.setattr("streams.monitoring.monitor.RECENT_RESULT_IDS", 2)
-    monitor = Monitor(PLAIN)
-    feed(monitor, [scored(1, 5), scored(2, 5), scored(1, 5), scored(3, 5), scored(1, 5), scored(2, 5)])
-    # The third renews 1, the fourth evicts 2; 1 is still known, 2 is not.
-    assert monitor.snapshot(at(0)).ignored == {"duplicate": 2}
-    assert only(monitor).scored == 4
-
-
-def test_what_is_not_live_or_not_known_is_ignored_and_counted() -> None:
-    monitor = Monitor(PLAIN)
-    feed(monitor, [scored(1, 5, replay_id="last-week"), scored(2, 5, metric="tone")])
-    feed(monitor, [scored(3, 0), scored(4, 0, metric="coverage")])  # relevance starts at 1, coverage at 0
-    snapshot = monitor.snapshot(at(0))
-    assert snapshot.ignored == {"replay": 1, "unknown_metric": 1, "out_of_range": 1}
-    assert [series.metric for series in snapshot.series] == ["coverage"]
-
-
-def test_label_values_without_bound_do_not_fill_the_memory() -> None:
-    """Above `max_series` a new label value gets no series; the overall series has each answer."""
-    monitor = Monitor(MonitorConfig(labels=("app",), max_series=4))
-    feed(monitor, [scored(n, 5, labels={"app": f"a{n}"}) for n in range(10)])
-    snapshot = monitor.snapshot(at(10))
-    assert [series.labels for series in snapshot.series] == [(), *((("app", f"a{n}"),) for n in range(3))]
-    assert snapshot.ignored == {"series_limit": 7}
-    assert snapshot.series[0].scored == 10
-
-
 def test_a_silent_series_makes_room() -> None:
     """A label value without results for a day is replaced by a new one; the overall series stays."""
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=3))
@@ -317,35 +199,6 @@ def test_last_verdicts_are_bounded_and_safe_to_show() -> None:
     assert verdicts[1].labels == {"app": "a"}
 
 
-def test_hostile_labels_stay_on_the_summary_s_line() -> None:
-    monitor = Monitor(MonitorConfig(labels=("app",), targets={"relevance": 4.0}))
-    alerts = feed(monitor, [scored(n, 1, labels={"app": "x\ny\x1b[31m" + "z" * 90}) for n in range(30)])
-    summary = next(alert.summary for alert in alerts if alert.labels)
-    assert "app=x y\\x1b[31mzzz" in summary
-    assert "z" * 50 not in summary
-    assert summary.isprintable()
-
-
-def test_a_start_before_the_kept_samples_says_or_earlier() -> None:
-    """If a drop needs more samples than are kept, the alert says "or earlier"."""
-    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
-    # Fours, and each 50th a 3: mean 3.98, so small a difference that the evidence grows slowly.
-    alert = feed(monitor, [scored(n, 3 if n % 50 == 0 else 4) for n in range(2000)])[0]
-    assert "or earlier" in alert.summary
-    assert alert.current.count == 500
-
-
-def test_yesterdays_start_has_its_date() -> None:
-    """A start on the previous day is shown with its date."""
-    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
-    results = [
-        scored(n, 1, seconds=36_000 - 300 + n * 60) for n in range(20)
-    ]  # midnight is 10 hours after START
-    (alert,) = feed(monitor, results)
-    assert alert.raised_at.date() > START.date()
-    assert "since about 2025-03-14 23:55 UTC" in alert.summary
-
-
 def test_a_series_of_the_lowest_score_never_drops() -> None:
     monitor = Monitor(PLAIN)
     assert feed(monitor, [scored(n, 1) for n in range(300)]) == []
@@ -366,51 +219,9 @@ def test_an_uncertain_baseline_tolerates_more() -> None:
     assert only(sure).mean.tolerated == pytest.approx(4.92)
 
 
-def test_an_alert_and_a_snapshot_hold_what_the_schema_demands() -> None:
-    """An alert and a result survive a round trip through JSON."""
-    monitor = Monitor(PLAIN)
-    (alert,) = feed(monitor, [*calm(40), *[scored(n, 1) for n in range(40, 70)]])
-    assert Alert.model_validate_json(alert.model_dump_json()) == alert
-    assert RESULT.validate_json(scored(1, 5).model_dump_json()) == scored(1, 5)
-
-
 def test_a_time_without_offset_is_refused() -> None:
     with pytest.raises(ValueError, match="now must have a UTC offset"):
         Monitor().observe(scored(1, 5), START.replace(tzinfo=None))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"labels": ("app", "app")}, "labels must be different"),
-        ({"targets": {"tone": 3.0}}, "targets.tone needs a range"),
-        ({"targets": {"relevance": 5.0}}, "targets.relevance must be inside the scale 1 to 5"),
-        ({"shares": {"tone": (1.0,)}}, "shares.tone needs a range"),
-        ({"shares": {"relevance": (5.0,)}}, "shares.relevance must be at least 1 and below 5"),
-        ({"shares": {"relevance": (2.0, 2.0)}}, "shares.relevance must differ"),
-    ],
-)
-def test_a_configuration_out_of_range_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MonitorConfig(**values)
-
-
-@pytest.mark.parametrize("labels", [(), ("app",), ("app", "model")])
-@pytest.mark.parametrize("levels", [(), (2,), (1, 2)])
-def test_the_thresholds_of_all_tests_add_up_to_the_allowed_rate(
-    labels: tuple[str, ...], levels: tuple[float, ...]
-) -> None:
-    """The false alarm rates 1/T of all tests of an answer sum to the allowed rate at most.
-
-    An answer is tested in the overall series and in one series per label.
-    """
-    config = MonitorConfig(labels=labels, shares={"relevance": levels})
-    series = [config.rules("relevance"), *(config.rules("relevance", fixed_labels=1) for _ in labels)]
-    rate = sum(1 / threshold for rules in series for threshold in rules.thresholds)
-    # With one label its series have no mix, so the rate of that test stays unused.
-    assert rate <= 1 / 20_000 * (1 + 1e-9)
-    if len(labels) != 1:
-        assert rate == pytest.approx(1 / 20_000)
 
 
 def test_every_measure_of_every_series_has_its_numbers() -> None:
@@ -444,3 +255,100 @@ def test_a_silent_series_is_not_exported() -> None:
     monitor.observe(scored(1, 5), at(1))
     assert list(gauges_of(monitor.snapshot(at(SILENT_SECONDS + 1))))
     assert {one.name for one in gauges_of(monitor.snapshot(at(SILENT_SECONDS + 2)))} == {"state_problems"}
+
+
+def test_the_same_results_give_the_same_alerts() -> None:
+    """Ids differ between drop and recovery; an alert survives JSON and links to the explorer, if known."""
+    results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
+    alerts = feed(Monitor(PLAIN), results)
+    assert [alert.kind for alert in alerts] == ["drop", "recovered"]
+    assert len({alert.alert_id for alert in alerts}) == 2
+    assert [Alert.model_validate_json(alert.model_dump_json()) for alert in alerts] == alerts
+    linked = feed(Monitor(replace(PLAIN, explorer_url="https://judge.example.com/")), results)
+    place = "https://judge.example.com/explore/incident/"
+    assert linked == [one.model_copy(update={"link": f"{place}{one.alert_id}"}) for one in alerts]
+
+
+OWN_TIMES = [
+    scored(n, score, seconds=at) for n, (score, at) in enumerate([(1, 0), (5, 7000), (3, 5000), (4, 9000)])
+]
+
+
+@pytest.mark.parametrize(
+    ("results", "now", "window", "recent"),
+    [
+        pytest.param([failed(0)], 0, None, None, id="no data is no number"),
+        pytest.param([scored(0, 5), unscored(1), failed(2), scored(3, 4)], 3, (2, 4.5), (2, 4.5), id="all"),
+        pytest.param([scored(1, 4)], 3700, None, (1, 4), id="an hour without results"),
+        # The window is 3600 to 7200 (in steps of a minute): 5, 3 and the 4 from the future, which is now.
+        pytest.param(OWN_TIMES, 7200, (3, 4), (4, 13 / 4), id="by the answers' own time"),
+        pytest.param(OWN_TIMES, 8660, (2, 4.5), (4, 13 / 4), id="an hour after 5000"),
+        pytest.param([scored(n, 5 - n // 60) for n in range(85)], 85, (85, 4.7059), (50, 4.5), id="last 50"),
+        # A 1 with probability 1/4 has weight 4: (5 + 4 * 1) / 5.
+        pytest.param([scored(0, 5), scored(1, 1, probability=0.25)], 1, (2, 1.8), (2, 1.8), id="weights"),
+        # The numbers themselves, not 0 and 1.
+        pytest.param(
+            [numbered(n, value, metric="fluency") for n, value in enumerate((0.2, 0.6))],
+            1, (2, 0.4), (2, 0.4), id="numbers themselves",
+        ),
+    ],
+)  # fmt: skip
+def test_estimates_of_a_series(
+    results: list[Scored], now: float, window: tuple[int, float] | None, recent: tuple[int, float] | None
+) -> None:
+    """Number and mean of the answers within the last hour, and of the latest ones."""
+    monitor = Monitor(MonitorConfig(labels=(), score_ranges={"relevance": (1, 5), "fluency": (0.0, 1.0)}))
+    for result in results:
+        monitor.observe(result, at(now))
+    series = only(monitor, at(now))
+    for found, wanted in ((series.window, window), (series.recent, recent)):
+        assert (found is None) == (wanted is None)
+        if found is not None:
+            assert (found.count, found.mean) == pytest.approx(wanted, abs=1e-4)
+    statuses: Counter[str] = Counter(result.status for result in results)
+    assert {"scored": series.scored, "unscored": series.unscored, "failed": series.failed} == {
+        status: statuses[status] for status in ("scored", "unscored", "failed")
+    }
+
+
+@pytest.mark.parametrize(
+    ("results", "ignored", "counted"),
+    [
+        ([scored(1, 5), scored(1, 2), scored(1, 5, metric="coverage")], {"duplicate": 1}, [1, 1]),
+        # With room for 3 ids, the fourth result renews 1, the fifth evicts 2; then 1 is known, 2 is not.
+        ([scored(n, 5) for n in (1, 2, 3, 1, 4, 1, 2)], {"duplicate": 2}, [5]),
+        ([scored(1, 5, replay_id="last-week")], {"replay": 1}, []),
+        ([scored(2, 5, metric="tone")], {"unknown_metric": 1}, []),
+        # Relevance starts at 1, coverage at 0.
+        ([scored(3, 0), scored(4, 0, metric="coverage")], {"out_of_range": 1}, [1]),
+        # Above `max_series` a new label value gets no series; the overall series has each answer.
+        ([scored(n, 5, labels={"app": f"a{n}"}) for n in range(10)], {"series_limit": 7}, [10, 1, 1, 1]),
+    ],
+)  # fmt: skip
+def test_what_does_not_count_is_ignored_by_reason(
+    results: list[Scored], ignored: dict[str, int], counted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.monitoring.monitor.RECENT_RESULT_IDS", 3)
+    monitor = Monitor(MonitorConfig(labels=("app",), max_series=4))
+    feed(monitor, results)
+    snapshot = monitor.snapshot(at(10))
+    assert snapshot.ignored == ignored
+    assert [one.scored for one in snapshot.series] == counted
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ([scored(n, 1, labels={"app": "x\ny\x1b[3m" + "z" * 90}) for n in range(30)], "x y.x1b.3mz{,49}[^z]"),
+        # Fours, and each 50th a 3: mean 3.98, so small a difference that it takes more samples than are kept.
+        ([scored(n, 3 if n % 50 == 0 else 4) for n in range(2000)], r", 500 judged .* since .* or earlier;"),
+        # Midnight is 10 hours after START.
+        ([scored(n, 1, seconds=35_700 + n * 60) for n in range(20)], "since about 2025-03-14 23:55 UTC"),
+    ],
+    ids=["hostile labels", "or earlier", "yesterday"],
+)  # fmt: skip
+def test_what_a_summary_says(results: list[Scored], said: str) -> None:
+    """One line, whatever the labels contain."""
+    alerts = feed(Monitor(MonitorConfig(labels=("app",), targets={"relevance": 4.0})), results)
+    assert any(re.search(said, alert.summary) for alert in alerts)
+    assert all(alert.summary.isprintable() for alert in alerts)

@@ -42,13 +42,11 @@ def run_series(
     ("metric", "good", "bad"),
     [("relevance", GOOD_RELEVANCE, BAD_RELEVANCE), ("coverage", GOOD_COVERAGE, BAD_COVERAGE)],
 )
-@pytest.mark.parametrize("length", [200, 400])
 def test_a_drop_half_way_is_called_soon_and_never_before(
-    metric: str, good: list[int], bad: list[int], length: int
+    metric: str, good: list[int], bad: list[int]
 ) -> None:
     """At least 99 of 100 runs call the drop within 25 answers, and at most 1 calls one earlier."""
-    delays = []
-    early = 0
+    delays, early, length = [], 0, 400
     for seed in range(100):
         change, last = run_series(good, bad, metric=metric, length=length, random=seeded(seed))
         early += last < length // 2
@@ -113,20 +111,3 @@ def test_a_long_calm_run_stays_within_the_bound() -> None:
     judged = next(s.scored for s in monitor.snapshot(START).series if not s.labels)
     assert judged > 15_000
     assert drops <= judged / 20_000
-
-
-def test_learned_baselines_rarely_break_the_bound() -> None:
-    """100 series with 500 calm answers each stay within one false alarm in 1,000.
-
-    Without a margin for the baseline's error the true mean would be below the learned one half of the time.
-    """
-    config = MonitorConfig(labels=(), expected_samples_per_false_alarm=1000)
-    drops = 0
-    for seed in range(100):
-        random = seeded(seed)
-        series = Series(config.rules("coverage"))
-        for n in range(560):
-            changes = series.add(Sample(f"e{n}", random.choice(GOOD_COVERAGE), 1.0, START), START)
-            drops += sum(change.kind == "drop" for change in changes)
-    # 100 * 500 / 1000 = 50 are allowed.
-    assert drops <= 5

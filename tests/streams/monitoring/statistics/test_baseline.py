@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streams.monitoring.statistics.baseline import MOST_PARTS, GrowingBaseline, Mix
 from streams.monitoring.statistics.season import Season, Swing, Waves, step_of, waves
@@ -64,19 +61,6 @@ def test_it_is_rarely_above_the_true_mean() -> None:
             baseline.add(float(random.random() < 0.9), 1.0, MORNING, season)
         harmed += baseline.tolerated > 0.9
     assert harmed <= 2
-
-
-@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=150), st.integers(0, 150))
-def test_it_continues_where_it_was_put_away(values: list[float], cut: int) -> None:
-    season = Season()
-    one = GrowingBaseline(first=20, min_drop=0.1)
-    for value in values[:cut]:
-        one.add(value, 0.5, MORNING, season)
-    two = GrowingBaseline(first=20, min_drop=0.1)
-    two.load(json.loads(json.dumps(one.dump())))
-    for value in values[cut:]:
-        assert one.add(value, 0.5, MORNING, season) == two.add(value, 0.5, MORNING, season)
-    assert one.dump() == two.dump()
 
 
 class Known(Season):

@@ -60,21 +60,6 @@ def test_false_alarms_stay_within_the_bound(population: Population, threshold: f
     assert count <= allowed + 3 * allowed**0.5
 
 
-def test_unweighted_oversampling_gives_a_false_alarm() -> None:
-    """Without weights, oversampled bad answers give a false alarm."""
-    random = seeded(5)
-    detector = ShiryaevRobertsEDetector(threshold=400)
-    # Judged: 0.8 * 0.05 = 0.04 good to 0.2 bad ones, a plain mean of 1/6.
-    values = random.choices([1.0, 0.0], [0.04, 0.2], k=20)
-    assert [detector.update(value, tolerated_mean=0.8) for value in values][-1]
-
-
-def test_a_mean_above_the_tolerated_one_stays_calm() -> None:
-    """A mean of 0.9 over a tolerated 0.8 gives no alarm in 20,000 samples."""
-    calm: Population = [(1.0, 1.0, 0.9), (0.0, 1.0, 0.1)]
-    assert alarms(calm, tolerated_mean=0.8, threshold=1000, samples=20_000, seed=1) == 0
-
-
 @pytest.mark.parametrize(("drop", "at_most"), [(0.2, 200), (0.4, 60), (0.8, 14)])
 def test_a_drop_is_called_soon(drop: float, at_most: int) -> None:
     """The delay is shorter for a larger drop below the tolerated 0.8, also after a long calm run."""
@@ -132,19 +117,6 @@ def test_the_statistic_is_finite_and_never_negative(
     assert (detector.statistic, detector.samples) == (0, 0)
 
 
-@given(st.lists(st.floats(0, 1), max_size=30), st.lists(st.floats(0, 1), max_size=30))
-def test_a_restored_detector_continues_as_the_original(before: list[float], after: list[float]) -> None:
-    """A detector restored from evidence and samples continues as the original."""
-    one = ShiryaevRobertsEDetector(threshold=50)
-    for value in before:
-        one.update(value, tolerated_mean=0.6)
-    two = ShiryaevRobertsEDetector(threshold=50)
-    two.load(one.dump())
-    for value in after:
-        assert one.update(value, tolerated_mean=0.6) == two.update(value, tolerated_mean=0.6)
-    assert one.dump() == two.dump()
-
-
 def test_the_statistic_does_not_overflow() -> None:
     """Without a reset, 5,000 samples of the lowest value do not overflow the statistic."""
     detector = ShiryaevRobertsEDetector(threshold=100)
@@ -153,21 +125,6 @@ def test_the_statistic_does_not_overflow() -> None:
     assert isfinite(detector.statistic)
     assert detector.samples == 5000
     assert detector.update(1.0, tolerated_mean=0.9)
-
-
-def test_invalid_arguments_are_refused() -> None:
-    detector = ShiryaevRobertsEDetector(threshold=100)
-    for value in (-0.1, 1.1, float("nan")):
-        with pytest.raises(ValueError, match="value must be between 0 and 1"):
-            detector.update(value, tolerated_mean=0.5)
-    for share in (-0.1, 1.5, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="share must be at least 0 and at most 1"):
-            detector.update(0.5, tolerated_mean=0.5, share=share)
-    for mean in (0.0, 1.0, float("nan")):
-        with pytest.raises(ValueError, match="tolerated_mean must be above 0 and below 1"):
-            detector.update(0.5, tolerated_mean=mean)
-    with pytest.raises(ValueError, match="threshold must be at least 1"):
-        ShiryaevRobertsEDetector(threshold=0.5)
 
 
 @pytest.mark.parametrize(

@@ -77,14 +77,3 @@ def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
         season.add(later, 0.8, 1.0)
         season.add(later + 3600, 0.8, 1.0)
     assert one.swing(later, EVEN) == two.swing(later, EVEN)
-
-
-def test_it_continues_where_it_was_put_away() -> None:
-    one = fed(2, swing=0.05)
-    two = Season(one.state)
-    for season in (one, two):
-        for number in range(50):
-            season.add(MIDNIGHT + 2 * DAY + number * 600, 0.7, 2.0)
-    for hour in range(24):
-        moment = MIDNIGHT + 3 * DAY + hour * 3600
-        assert one.swing(moment, EVEN) == two.swing(moment, EVEN)

@@ -99,9 +99,3 @@ def test_remembered_policies_are_bounded() -> None:
     for number in range(MOST_POLICIES + 5):
         weights.share(f"p{number}", "rest", 3)
     assert [name for name, *_ in weights.dump()] == [f"p{number}" for number in range(5, MOST_POLICIES + 5)]
-
-
-@pytest.mark.parametrize("weight", [0.5, float("nan")])
-def test_a_weight_below_1_is_refused(weight: float) -> None:
-    with pytest.raises(ValueError, match="weight must be at least 1"):
-        RelativeWeights().share("p", "rest", weight)
