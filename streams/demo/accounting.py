@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -24,6 +24,8 @@ FIRST_VERDICTS: Final = 100
 LAST_VERDICTS: Final = 60
 """Number of latest verdicts that define the current level."""
 _Place = tuple[str, int, int]
+_Score = tuple[float, float]
+"""With its inclusion probability."""
 
 
 def holds(balance: Mapping[str, int]) -> bool:
@@ -57,7 +59,6 @@ class Accounts:
             self.take(record)
 
     def take(self, record: Any) -> None:
-        """Add one record."""
         try:
             match message_of(self._topics, record.topic):
                 case "qa_event":
@@ -76,7 +77,6 @@ class Accounts:
             _log.exception("%s %s@%s has an unknown format", record.topic, record.partition, record.offset)
 
     def add_task(self, task: JudgeTask) -> None:
-        """Count a task."""
         self._sampled.add(_place(task.source))
         self._tasks.add(task.result_id)
 
@@ -96,7 +96,6 @@ class Accounts:
             self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
-        """Count a dead letter."""
         place = (letter.topic, letter.partition, letter.offset)
         if letter.topic == self._topics.events:
             self._aside[place] = letter.reason
@@ -104,7 +103,6 @@ class Accounts:
             self._tasks_aside.add(place)
 
     def add_alert(self, alert: Alert) -> None:
-        """Count an alert; a repeated one once."""
         if all(known.alert_id != alert.alert_id for known in self.alerts):
             self.alerts.append(alert)
 
@@ -142,29 +140,25 @@ class Accounts:
             "in_flight": len(self._tasks) - len(self.results) - len(self._tasks_aside),
         }
 
-    def means(self, half_way: float) -> Mapping[str, tuple[WeightedSums, WeightedSums]]:
-        """Return each metric's weighted sums before and from a position on."""
-        means: dict[str, tuple[WeightedSums, WeightedSums]] = {}
-        for result in self.results.values():
-            before, after = means.get(result.metric, (WeightedSums(), WeightedSums()))
-            if isinstance(result, Scored):
-                amount, probability = result.amount, result.sampling.probability
-                if self._positions.get(_place(result.source), 0) < half_way:
-                    before = before.add(amount, probability)
-                else:
-                    after = after.add(amount, probability)
-            means[result.metric] = before, after
-        return means
+    def means(self, metric: str, half_way: float) -> tuple[WeightedSums, WeightedSums]:
+        """Return a metric's weighted sums before and from a position on."""
+        sides: tuple[list[_Score], list[_Score]] = [], []
+        for position, score in self._scores(metric):
+            sides[position >= half_way].append(score)
+        return WeightedSums.of(sides[0]), WeightedSums.of(sides[1])
 
     def course(self, metric: str) -> tuple[WeightedSums, WeightedSums]:
         """Return the sums of a metric's first verdicts, if there are more, and of its latest ones."""
-        scores = [
-            (one.amount, one.sampling.probability)
-            for one in self.results.values()
-            if isinstance(one, Scored) and one.metric == metric
-        ]
+        scores = [score for _, score in self._scores(metric)]
         first = scores[:FIRST_VERDICTS] if len(scores) > FIRST_VERDICTS else []
         return WeightedSums.of(first), WeightedSums.of(scores[-LAST_VERDICTS:])
+
+    def _scores(self, metric: str) -> Iterator[tuple[int, _Score]]:
+        """Yield the event's position of each scored result, and its score."""
+        for result in self.results.values():
+            if isinstance(result, Scored) and result.metric == metric:
+                position = self._positions.get(_place(result.source), 0)
+                yield position, (result.amount, result.sampling.probability)
 
 
 def _place(source: Source) -> _Place:

@@ -25,8 +25,7 @@ def summary(
     incidents: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the summary as JSON values; `half_way` is the first position that counts as after."""
-    means = accounts.means(half_way)
-    halves = {metric: means.get(metric, (WeightedSums(), WeightedSums())) for metric in ranges}
+    halves = {metric: accounts.means(metric, half_way) for metric in ranges}
     return {
         "events": {
             name: balance[name] for name in ("read", "undecodable", "unroutable", "skipped", "sampled")

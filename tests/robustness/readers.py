@@ -39,7 +39,7 @@ from streams.intake.reading.decode import JsonReader
 from streams.kafka.dead_letters import letter_forms
 from streams.settings.problems import describe
 from streams.store.views.evidence import items_of, pieces
-from streams.web.hosts import is_own_host
+from streams.web.access import is_own_host
 from tests.judge.tasks import make_task
 from tests.robustness.corpus import as_json_text
 from tests.robustness.records import avro, log_records, mapped, message, traced

@@ -111,7 +111,7 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
     accounts.add_result(scored(1, 2, probability=0.5), 0)
     accounts.add_result(scored(2, 1), 0)
     accounts.add_result(unscored(3), 0)
-    before, after = accounts.means(half_way=2)["relevance"]
+    before, after = accounts.means("relevance", half_way=2)
     assert before.mean == pytest.approx(3)
     assert after.mean == pytest.approx(1)
     assert after.count == 1
