@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -46,6 +46,11 @@ _READY: Final = ChatRequest(
     messages=(ChatMessage("user", "Answer with the single word: ready"),), max_output_tokens=64
 )
 
+_OF_TASK: Final = (
+    *("result_id", "event_id", "replay_id", "trace_id", "span_id"),
+    *("labels", "metric", "source", "sampling"),
+)
+"""What a result takes over from its task."""
 MESSAGE_TOKENS: Final = 8
 """Tokens of a turn besides its text: role and separators."""
 _LETTERS = string.ascii_letters.encode()
@@ -245,14 +250,7 @@ class Evaluator:
         # A failed call may have been billed; its cost is unknown.
         cost = self._cost(replies) if replies else None if is_asked else 0.0
         return {
-            "result_id": task.result_id,
-            "event_id": task.event_id,
-            "replay_id": task.replay_id,
-            "trace_id": task.trace_id,
-            "span_id": task.span_id,
-            "labels": task.labels,
-            "metric": task.metric,
-            "source": task.source,
+            **{name: getattr(task, name) for name in _OF_TASK},
             "evaluator": self.evaluator,
             "judge": self._call(replies) if is_asked else None,
             "usage": Usage(
@@ -261,7 +259,6 @@ class Evaluator:
                 output_tokens=sum(reply.usage.output_tokens for reply in replies),
             ),
             "cost_usd": cost,
-            "sampling": task.sampling,
             "times": Times(
                 occurred_at=task.occurred_at,
                 sampled_at=task.sampled_at,
@@ -294,16 +291,16 @@ def _failure(error: Exception) -> tuple[FailedType, str]:
 
 def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> EvaluatorFacts:
     """Return the evaluator of a metric, with a fingerprint over all its fields."""
-    fields: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "prompt": metric.prompt_hash,
         "schema": metric.schema_hash,
         "scoring": metric.scoring_version,
         "model": model,
         "parameters": dict(parameters),
     }
-    named = {**fields, "metric": metric.name, "mode": metric.mode, "score_range": metric.score_range}
+    named = {**facts, "metric": metric.name, "mode": metric.mode, "score_range": metric.score_range}
     digest = hashlib.sha256(orjson.dumps(named, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return EvaluatorFacts.model_validate({"fingerprint": digest[:16], **fields})
+    return EvaluatorFacts.model_validate({"fingerprint": digest[:16], **facts})
 
 
 def estimated_tokens(text: str) -> int:
@@ -327,22 +324,9 @@ def request_tokens(request: ChatRequest) -> int:
 
 
 def _result(outcome: Outcome, common: dict[str, Any]) -> Scored | Unscored:
-    fields = {
-        **common,
-        "evidence": outcome.evidence,
-        "corrections": outcome.corrections,
-        "suspicions": outcome.suspicions,
-        "verdict": None if outcome.verdict is None else dict(outcome.verdict),
-    }
-    if isinstance(outcome, UnscoredOutcome):
-        return Unscored(reason=outcome.reason, **fields)
-    return Scored(
-        score=outcome.score,
-        kind=outcome.kind,
-        value=outcome.value,
-        score_exact=outcome.score_exact,
-        **fields,
-    )
+    given = {one.name: getattr(outcome, one.name) for one in fields(outcome) if one.name != "objection"}
+    given["verdict"] = None if outcome.verdict is None else dict(outcome.verdict)
+    return Unscored(**common, **given) if isinstance(outcome, UnscoredOutcome) else Scored(**common, **given)
 
 
 def repair_request(request: ChatRequest, reply: str, problem: str) -> ChatRequest:

@@ -78,13 +78,10 @@ class Coverage(BuiltInMetric):
             return ChatRequest(self.pack.render(Inputs.of(task), sections), self.response_schema)
         size = len(reference.encode("utf-8", "surrogatepass"))
         if size > MAX_REFERENCE_BYTES:
-            return UnscoredOutcome(
-                "too_long", evidence={"reference_bytes": size, "limit": MAX_REFERENCE_BYTES}
-            )
-        return self.request(
-            sections,
-            max_output_tokens=max(MIN_REPLY_TOKENS, int(size * REPLY_TOKENS_PER_BYTE)),
-        )
+            evidence = {"reference_bytes": size, "limit": MAX_REFERENCE_BYTES}
+            return UnscoredOutcome("too_long", evidence=evidence)
+        tokens = max(MIN_REPLY_TOKENS, int(size * REPLY_TOKENS_PER_BYTE))
+        return self.request(sections, max_output_tokens=tokens)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         if self.pack is not None:
@@ -159,10 +156,8 @@ def _without_contradicted(
         against = contradiction_between(Passage(sentence, sentence), answer)
         if against is not None:
             contradicted += 1
-            findings.correct(
-                against.kind,
-                f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}",
-            )
+            sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"
+            findings.correct(against.kind, sides)
     (matched, total), *others = counts
     return [(min(matched, max(total - contradicted, 0)), total), *others]
 

@@ -162,34 +162,28 @@ class CoverageChecks:
         item = Item(given.item, given.reference_span, None, given.matched, given.justification)
         if stated is None:
             self.findings.not_found(f"{where}.reference_span", given.reference_span, "the reference")
-            self.findings.correct(
-                "span_not_in_reference", f"{where}: {quoted(given.reference_span)} is not in the reference"
-            )
+            problem = f"{where}: {quoted(given.reference_span)} is not in the reference"
+            self.findings.correct("span_not_in_reference", problem)
             # An invented unmatched item is dropped; an invented match counts as unmatched.
             return replace(item, matched=False) if given.matched else None
-        item = replace(
-            item, reference_span=stated.words, reference=stated.place, inexact=stated.kind != "exact"
-        )
+        inexact = stated.kind != "exact"
+        item = replace(item, reference_span=stated.words, reference=stated.place, inexact=inexact)
         if not given.matched:
             return item
         matching = self._matching(where, given, stated)
         if matching is None:
             return replace(item, matched=False)
-        return replace(
-            item,
-            answer_span=matching.words,
-            answer=matching.place,
-            inexact=item.inexact or matching.kind != "exact",
-        )
+        inexact = inexact or matching.kind != "exact"
+        return replace(item, answer_span=matching.words, answer=matching.place, inexact=inexact)
 
     def _matching(self, where: str, given: ListedItem, stated: Quotation) -> Quotation | None:
         """Return the place in the answer that matches an item; None if it is not there or contradicts it."""
         span = given.answer_span
         found = self._answer.find(span) if span is not None and has_words(span) else None
         if span is None or found is None:
-            problem = (
-                "no span of the answer is given" if span is None else f"{quoted(span)} is not in the answer"
-            )
+            problem = "no span of the answer is given"
+            if span is not None:
+                problem = f"{quoted(span)} is not in the answer"
             self.findings.not_found(f"{where}.answer_span", span, "the answer")
             self.findings.correct("span_not_in_answer", f"{where}: matched, but {problem}")
             return None
@@ -200,24 +194,18 @@ class CoverageChecks:
                 Passage(found.words, self._words.answer_sentences(found.place)),
             )
             if against is not None:
-                self.findings.correct(
-                    against.kind,
-                    f"{where}: the answer says {quoted(against.stated)}, the reference "
-                    f"{quoted(against.source)}",
-                )
+                sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"
+                self.findings.correct(against.kind, f"{where}: {sides}")
                 return None
+        said = quoted(found.words)
         # A reference of only stop words ("The Who") is matched by its own words.
         if not (has_content(found.words) or _same_words(found.words, stated.words)):
-            self.findings.suspect(
-                "span_says_nothing", f"{where}: matched, but {quoted(found.words)} says nothing by itself"
-            )
+            self.findings.suspect("span_says_nothing", f"{where}: matched, but {said} says nothing by itself")
         elif not is_term:
             doubt = self._words.doubt(given.item, stated.place, found.place)
             if doubt is not None:
-                self.findings.suspect(
-                    "match_not_borne_out",
-                    f"{where}: {quoted(found.words)} does not state {quoted(given.item)}: {doubt}",
-                )
+                detail = f"{where}: {said} does not state {quoted(given.item)}: {doubt}"
+                self.findings.suspect("match_not_borne_out", detail)
         return found
 
     def _not_facts(self, facts: Sequence[Item], conclusions: Sequence[Item]) -> list[Item]:
@@ -240,26 +228,18 @@ class CoverageChecks:
         for term in terms:
             if not term.matched or term.answer_span is None:
                 continue
-            wanted = [word.text for word in content_words(term.item)] or [
-                word.text for word in words(term.item)
-            ]
-            given = [word.text for word in words(term.answer_span)]
-            if not any(share_stem(one, other) for one in wanted for other in given):
-                self.findings.suspect(
-                    "term_not_in_answer",
-                    f"{quoted(term.item)} shares no word with {quoted(term.answer_span)}",
-                )
+            wanted, given = content_words(term.item) or words(term.item), words(term.answer_span)
+            if not any(share_stem(one.text, other.text) for one in wanted for other in given):
+                detail = f"{quoted(term.item)} shares no word with {quoted(term.answer_span)}"
+                self.findings.suspect("term_not_in_answer", detail)
 
     def _suspect_repetition(self, items: Sequence[Item]) -> None:
         """Mark matched items if all of them only repeat the question, while the reference says more."""
         matched = [item for item in items if item.matched and item.reference is not None]
         if all(item.reference and self._words.repeats_question(item.reference) for item in matched):
+            why = "only repeats the question, and nothing else of the reference is matched"
             for item in matched:
-                self.findings.suspect(
-                    "match_not_borne_out",
-                    f"{quoted(item.item)} only repeats the question, and nothing else of the reference is "
-                    "matched",
-                )
+                self.findings.suspect("match_not_borne_out", f"{quoted(item.item)} {why}")
 
     def _suspect_omissions(self, facts: Sequence[Item], conclusions: Sequence[Item]) -> None:
         """Mark sentences of the reference without an item, and conclusions without facts."""
@@ -267,17 +247,14 @@ class CoverageChecks:
         spans_of_facts = [item.reference_span for item in facts]
         spans_of_conclusions = [item.reference_span for item in conclusions]
         for start, end in left_out(reference, own, [*spans_of_facts, *spans_of_conclusions]):
-            text = neutralize(reference.text[start:end]).strip()
-            self.findings.suspect(
-                "reference_not_accounted", f"no item accounts for {quoted(text)} in the reference"
-            )
+            text = quoted(neutralize(reference.text[start:end]).strip())
+            self.findings.suspect("reference_not_accounted", f"no item accounts for {text} in the reference")
         if conclusions and not (
             facts and has_facts_for(reference, own, spans_of_facts, spans_of_conclusions)
         ):
             # Without facts their neutral ratio would apply, and with a one-word fact their full weight.
-            self.findings.suspect(
-                "conclusions_without_facts", "conclusions are listed with hardly any fact to draw them from"
-            )
+            doubt = "conclusions are listed with hardly any fact to draw them from"
+            self.findings.suspect("conclusions_without_facts", doubt)
 
 
 def _same_words(one: str, other: str) -> bool:

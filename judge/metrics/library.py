@@ -191,9 +191,8 @@ class _Count:
         own, inputs = item.get(self._own), self._inputs
         if counts.every:
             if not isinstance(own, str) or own not in self._context:
-                findings.correct(
-                    "span_not_in_page", f"{where}: {quoted(str(own))} is not a text of the context"
-                )
+                problem = f"{where}: {quoted(str(own))} is not a text of the context"
+                findings.correct("span_not_in_page", problem)
                 return None
             inputs = Inputs("", "", context={own: self._context[own]})
         elif not self._is_quoted(self._own, item, inputs):
@@ -208,21 +207,16 @@ class _Count:
                 continue
             if not self._is_quoted(key, item, inputs):
                 findings.not_found(f"{where}.{key}", span, f"the {self._texts[key]}")
-                findings.correct(
-                    "span_not_in_page",
-                    f"{where}: {quoted(str(span))} is not in the text, so it does not count",
-                )
+                problem = f"{where}: {quoted(str(span))} is not in the text, so it does not count"
+                findings.correct("span_not_in_page", problem)
                 # An invented quotation proves neither that a rule is followed nor that it is broken.
                 return {**item, counts.holds: False} if item[counts.holds] else None
             if not counts.compare:
                 continue
             against = contradiction_between(Passage(str(own), str(own)), Passage(str(span), str(span)))
             if against is not None:
-                findings.correct(
-                    against.kind,
-                    f"{where}: the answer says {quoted(against.source)}, "
-                    f"the context {quoted(against.stated)}",
-                )
+                sides = f"the answer says {quoted(against.source)}, the context {quoted(against.stated)}"
+                findings.correct(against.kind, f"{where}: {sides}")
                 return {**item, counts.holds: False}
         return item
 

@@ -137,11 +137,10 @@ class RelevanceChecks:
         for number, given in enumerate(listed):
             where = f"claims[{number}]"
             located = self._locate(given, kept, used)
+            span = quoted(given.claim_span)
             if located is None:
                 self.findings.not_found(f"{where}.claim_span", given.claim_span, "the answer")
-                self.findings.correct(
-                    "span_not_in_answer", f"{where}: {quoted(given.claim_span)} is not in the answer"
-                )
+                self.findings.correct("span_not_in_answer", f"{where}: {span} is not in the answer")
                 continue
             stated, owner = located
             if owner is not None:
@@ -149,9 +148,7 @@ class RelevanceChecks:
             claim = self._checked(where, given, stated, None if owner is None else self._tagged[owner])
             earlier = kept.get(stated.place)
             if earlier is not None:
-                self.findings.correct(
-                    "duplicate_claim", f"{where}: {quoted(given.claim_span)} is listed already"
-                )
+                self.findings.correct("duplicate_claim", f"{where}: {span} is listed already")
             if earlier is None or (earlier.upheld and not claim.upheld):
                 # Listed twice with different judgements: counts against the answer.
                 kept[stated.place] = claim
@@ -175,14 +172,12 @@ class RelevanceChecks:
                 by_pages[pages] = Stretches(place for place, one in kept.items() if pages <= set(one.pages))
             listed = by_pages[pages]
             if parts and not listed.has_half(claim, parts):
-                is_touched = listed.touches(claim.start, claim.end)
-                self.findings.correct(
-                    "claim_not_listed",
-                    f"the judge left out {'most of ' if is_touched else ''}{quoted(claim.text)}; "
-                    "it is unsupported",
+                most, how = (
+                    ("most of ", "Mostly left") if listed.touches(claim.start, claim.end) else ("", "Left")
                 )
-                reason = "Mostly left out by the judge." if is_touched else "Left out by the judge."
-                omitted.append(unsupported_claim(claim, reason))
+                omission = f"the judge left out {most}{quoted(claim.text)}; it is unsupported"
+                self.findings.correct("claim_not_listed", omission)
+                omitted.append(unsupported_claim(claim, f"{how} out by the judge."))
         return omitted
 
     def _omitted_untagged(self, kept: Mapping[Place, CheckedClaim]) -> list[CheckedClaim]:
@@ -195,10 +190,10 @@ class RelevanceChecks:
                     continue
                 start, end = segment.start + part[0], segment.start + part[1]
                 sentence = Claim(self._answer.text[start:end], start, end, ())
-                self.findings.correct(
-                    "claim_not_listed",
-                    f"the judge left out {quoted(sentence.text)}, which cites no page; it is unsupported",
+                omission = (
+                    f"the judge left out {quoted(sentence.text)}, which cites no page; it is unsupported"
                 )
+                self.findings.correct("claim_not_listed", omission)
                 omitted.append(unsupported_claim(sentence, "Left out by the judge; it cites no page."))
         return omitted
 
@@ -210,10 +205,8 @@ class RelevanceChecks:
             if claim.upheld and claim.page is not None and claim.page_place is not None
         ]
         if places and not self._words.is_about_question(places):
-            self.findings.suspect(
-                "not_about_question",
-                "claims are listed as relevant, but hardly a word of the question is in them",
-            )
+            doubt = "claims are listed as relevant, but hardly a word of the question is in them"
+            self.findings.suspect("not_about_question", doubt)
 
     def _locate(
         self, given: ListedClaim, kept: Mapping[Place, CheckedClaim], used: set[int]
@@ -259,9 +252,8 @@ class RelevanceChecks:
         pages = () if tagged is None else tagged.pages
         if set(given.pages) != set(pages):
             said, cited = format_pages(given.pages) or "no page", format_pages(pages) or "no page"
-            self.findings.correct(
-                "pages_corrected", f"{where}: the judge says {said}, the answer cites {cited}"
-            )
+            detail = f"{where}: the judge says {said}, the answer cites {cited}"
+            self.findings.correct("pages_corrected", detail)
         page, support = self._support(where, given, tagged, stated) if given.supported else (None, None)
         return CheckedClaim(
             claim_span=stated.words,
@@ -316,23 +308,17 @@ class RelevanceChecks:
             Passage(found.words, self._words.page_sentences(page, index, found.place)),
         )
         if against is not None:
-            self.findings.correct(
-                against.kind,
-                f"{where}: the answer says {quoted(against.source)}, {page_key(page)} "
-                f"{quoted(against.stated)}",
-            )
+            sides = f"the answer says {quoted(against.source)}, {page_key(page)} {quoted(against.stated)}"
+            self.findings.correct(against.kind, f"{where}: {sides}")
             return False
+        span = quoted(found.words)
         if not has_content(found.words):
-            self.findings.suspect(
-                "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
-            )
+            self.findings.suspect("span_says_nothing", f"{where}: {span} says nothing by itself")
             return True
         doubt = self._words.doubt(stated.words, page, index, found.place, part_of=sentence)
         if doubt is not None:
-            self.findings.suspect(
-                "support_not_borne_out",
-                f"{where}: {quoted(found.words)} on {page_key(page)} does not support it: {doubt}",
-            )
+            detail = f"{where}: {span} on {page_key(page)} does not support it: {doubt}"
+            self.findings.suspect("support_not_borne_out", detail)
         return True
 
     def _quotable(self, page: int) -> Quotable:

@@ -117,14 +117,10 @@ class PromptPack:
         """Return the verdict if it matches the schema, which endpoints may not enforce."""
         if self.response_schema is None:
             return verdict
+        validator = json_validator(json.dumps(self.response_schema.schema))
         violations = [
             f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
-            for error in islice(
-                json_validator(json.dumps(self.response_schema.schema)).iter_errors(
-                    with_whole_score(verdict)
-                ),
-                MAX_VIOLATIONS,
-            )
+            for error in islice(validator.iter_errors(with_whole_score(verdict)), MAX_VIOLATIONS)
         ]
         if violations:
             raise InvalidVerdictError(f"the verdict violates the response schema: {'; '.join(violations)}")
@@ -158,9 +154,8 @@ def load_pack(path: Path) -> PromptPack:
         raise PromptPackError(f"prompt pack {path} cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_PACK_BYTES:
         raise PromptPackError(f"prompt pack {path} must be at most {MAX_PACK_BYTES} bytes; shorten it")
-    return parse_pack(
-        raw, dialect="yaml" if path.suffix.lower() in _YAML_ENDINGS else "markdown", origin=str(path)
-    )
+    is_yaml = path.suffix.lower() in _YAML_ENDINGS
+    return parse_pack(raw, dialect="yaml" if is_yaml else "markdown", origin=str(path))
 
 
 def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str) -> PromptPack:
@@ -179,9 +174,8 @@ def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str)
         parts, given = _yaml_parts(text) if dialect == "yaml" else _markdown_parts(text, warnings)
         return _pack(parts, YAML if dialect == "yaml" else MARKDOWN, given, warnings)
     except ValidationError as error:
-        raise PromptPackError(
-            f"prompt pack {origin}: {'; '.join(problems_of(error, 'it', most=5))}"
-        ) from error
+        problems = "; ".join(problems_of(error, "it", most=5))
+        raise PromptPackError(f"prompt pack {origin}: {problems}") from error
     except PromptPackError as error:
         raise PromptPackError(f"prompt pack {origin}: {error}") from error.__cause__
 
