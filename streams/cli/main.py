@@ -17,11 +17,10 @@ from streams.cli.commands.doctor import doctor, topics
 from streams.cli.commands.init import init
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
-from streams.cli.commands.produce import produce
+from streams.cli.commands.records import produce, tail
 from streams.cli.commands.replay import replay
 from streams.cli.commands.review import labels_app, review
 from streams.cli.commands.servers import broker, health, offline_judge, worker
-from streams.cli.commands.tail import tail
 from streams.cli.commands.verdicts import explore, export, incident, show
 from streams.cli.running import CommandError, help_without_command
 from streams.cli.settings import DEBUG_VARIABLE

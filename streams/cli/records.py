@@ -48,26 +48,24 @@ class RecordFilter:
         """Return whether a record matches."""
         if self.since is not None and (record.timestamp or 0) < self.since:
             return False
-        if self == RecordFilter(labels={}, since=self.since):
+        wanted = {"metric": self.metric, "status": self.status, "event_id": self.event_id}
+        exact = {name: one for name, one in wanted.items() if one is not None}
+        if not exact and self.max_score is None and not self.labels:
             return True
         try:
             value = msgspec.json.decode(record.value or b"")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        return isinstance(value, dict) and self._fits_value(value)
-
-    def _fits_value(self, value: Mapping[str, Any]) -> bool:
-        named = (("metric", self.metric), ("status", self.status), ("event_id", self.event_id))
-        if any(wanted is not None and value.get(name) != wanted for name, wanted in named):
+        if not isinstance(value, dict) or not exact.items() <= _texts(value).items():
             return False
         score, labels = value.get("score"), value.get("labels")
         if self.max_score is not None and not (isinstance(score, int | float) and score <= self.max_score):
             return False
-        if not self.labels:
-            return True
-        return isinstance(labels, dict) and all(
-            labels.get(name) == wanted for name, wanted in self.labels.items()
-        )
+        return not self.labels or (isinstance(labels, dict) and self.labels.items() <= _texts(labels).items())
+
+
+def _texts(value: Mapping[str, Any]) -> dict[str, str]:
+    return {name: one for name, one in value.items() if isinstance(one, str)}
 
 
 def record_json(record: Record) -> str:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,12 +20,9 @@ from streams.cli.running import BadUsageError
 USD_A_DAY: Final = 5.0
 NEW_KAFKA: Final = "new"
 OFFLINE: Final = "offline"
-HOST_PORT: Final = 29092
+KAFKA_PORT: Final = 29092
 """Port of the compose file's broker for programs on the host."""
-OFFLINE_PORT: Final = 8000
-KAFKA_IMAGE: Final = "apache/kafka:4.1.1"
-CALLS_A_DAY: Final = 1000
-"""The budget if no price is known: costs in dollars cannot be counted."""
+JUDGE_PORT: Final = 8000
 SETTINGS, COMPOSE, EVENTS = "settings.yaml", "compose.yaml", "events.jsonl"
 FILES: Final = {
     SETTINGS: "the settings, with comments",
@@ -32,17 +30,19 @@ FILES: Final = {
     EVENTS: "a sample event",
 }
 METRICS: Final = {
-    "reference": {"coverage": "reference"},
-    "pages": {"relevance": "context"},
-    "both": {"coverage": "reference", "relevance": "context"},
-    "neither": {"answer_relevance": "question"},
+    "reference": ("coverage",),
+    "pages": ("relevance",),
+    "both": ("coverage", "relevance"),
+    "neither": ("answer_relevance",),
 }
-"""What events contain besides question and answer: the metrics that fit, with the field that each needs."""
-MEANINGS: Final = {
-    "coverage": "does the answer contain the facts of the known good answer? 0 to 5",
-    "relevance": "does the cited page support every claim? 1 to 5",
-    "answer_relevance": "does it answer the question? 1 to 5",
+"""What events contain besides question and answer, and the metrics that fit."""
+TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "coverage": {"reference": "The lamp's battery lasts 12 hours."},
+    "relevance": {
+        "context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."},
+    },
 }
+"""What the sample event needs for a metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,14 @@ class Answers:
     kafka: str
     """host:port, or `new` for a broker in the compose file."""
     topic: str
-    comes: str
-    """What the events contain: a key of `METRICS`."""
+    metrics: Sequence[str]
     judge: str
     """`offline`, a model of OpenAI's, or MODEL@URL."""
 
     @property
-    def is_new_kafka(self) -> bool:
+    def is_new(self) -> bool:
+        """Whether the broker is one in the compose file."""
         return self.kafka == NEW_KAFKA
-
-    @property
-    def servers(self) -> str:
-        """The broker's address on the host."""
-        return f"127.0.0.1:{HOST_PORT}" if self.is_new_kafka else self.kafka
 
     @property
     def is_offline(self) -> bool:
@@ -72,29 +67,17 @@ class Answers:
         return self.judge == OFFLINE
 
     @property
-    def model(self) -> str:
-        from judge.chat import OFFLINE_MODEL
-
-        return OFFLINE_MODEL if self.is_offline else self.judge.partition("@")[0]
-
-    @property
     def base_url(self) -> str:
         from streams.settings.judge import OPENAI_BASE_URL
 
         if self.is_offline:
-            return f"http://127.0.0.1:{OFFLINE_PORT}/v1"
+            return f"http://127.0.0.1:{JUDGE_PORT}/v1"
         return self.judge.partition("@")[2] or OPENAI_BASE_URL
 
     @property
     def is_free(self) -> bool:
         """Whether the judge runs on this machine, without cost per token."""
-        from judge.endpoints.options import is_loopback
-
-        return is_loopback(urlsplit(self.base_url).hostname or "")
-
-    @property
-    def metrics(self) -> dict[str, str]:
-        return METRICS[self.comes]
+        return _is_near(urlsplit(self.base_url).hostname or "")
 
 
 def init(
@@ -142,7 +125,7 @@ def init(
     if comes not in METRICS:
         raise BadUsageError(f"--with must be one of {', '.join(METRICS)}, got {comes!r}")
     judge = ask(judge, "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL", OFFLINE)
-    answers = Answers(str(kafka), str(topic), str(comes), str(judge))
+    answers = Answers(str(kafka), str(topic), METRICS[str(comes)], str(judge))
     if answers.is_free:
         rate = float(ask(rate, "Share of the answers to judge, from 0 to 1", 1.0))
     else:
@@ -178,10 +161,10 @@ def _next(folder: Path, answers: Answers) -> Iterator[str]:
     if not answers.is_free:
         yield "  export OPENAI_API_KEY=..."
     yield f"  judgestream config check {SETTINGS}"
-    if answers.is_new_kafka:
+    if answers.is_new:
         yield "  docker compose up --detach"
-        without = f"judgestream broker --port {HOST_PORT} --topic {answers.topic}:4"
-        judge = f", judgestream offline-judge --port {OFFLINE_PORT}" if answers.is_offline else ""
+        without = f"judgestream broker --port {KAFKA_PORT} --topic {answers.topic}:4"
+        judge = f", judgestream offline-judge --port {JUDGE_PORT}" if answers.is_offline else ""
         worker = f"judgestream worker -c {SETTINGS}"
         yield f"    (without Docker, each in its own terminal: {without}{judge}, {worker})"
         yield f"  judgestream produce {EVENTS} --config {SETTINGS}"
@@ -195,30 +178,57 @@ def _next(folder: Path, answers: Answers) -> Iterator[str]:
 
 
 def _texts(answers: Answers, usd_per_day: float, rate: float) -> dict[str, str]:
-    """Build the texts of the files, and validate the settings."""
+    """Fill in the templates, and validate the settings."""
+    from importlib.metadata import version
+
     import yaml
     from pydantic import ValidationError
 
+    from judge.chat import OFFLINE_MODEL
     from streams.judging.endpoints import price_of
     from streams.settings import EndpointSettings, Settings
     from streams.settings.problems import explain
 
+    model = OFFLINE_MODEL if answers.is_offline else answers.judge.partition("@")[0]
+    servers = f"127.0.0.1:{KAFKA_PORT}" if answers.is_new else answers.kafka
+    host = servers.split(",")[0].rpartition(":")[0].strip("[]")
+    on_host = (answers.is_free and not answers.is_offline) or (not answers.is_new and _is_near(host))
+    values = {"servers": servers, "topic": answers.topic, "url": answers.base_url, "model": model}
+    numbers = {"rate": f"{rate:g}", "usd": f"{usd_per_day:g}", "version": version("judgestream")}
+    ports = {"kafka_port": str(KAFKA_PORT), "judge_port": str(JUDGE_PORT)}
+    filled = {name: json.dumps(value) for name, value in values.items()} | numbers | ports
     try:
-        endpoint = EndpointSettings(name="primary", base_url=answers.base_url, model=answers.model)
-        if answers.is_free:
-            budget = "none # a judge on this machine costs nothing per token"
-        elif price_of(endpoint) is not None:
-            budget = f"{{usd_per_day: {usd_per_day:g}}} # per worker; once spent, answers wait in Kafka"
-        else:
-            limit = f"{{calls_per_day: {CALLS_A_DAY}}}"
-            budget = f"{limit} # per worker; without a known price dollars cannot be counted"
-        settings = _settings(answers, rate, budget)
+        endpoint = EndpointSettings(name="primary", base_url=answers.base_url, model=model)
+        flags = {
+            "new" if answers.is_new else "own",
+            "free" if answers.is_free else "paid",
+            "" if answers.is_free else "unpriced" if price_of(endpoint) is None else "priced",
+            "offline" if answers.is_offline else "",
+            "host" if on_host else "inside",
+            "" if on_host and answers.is_free else "variables",
+            *answers.metrics,
+        }
+        settings = _filled("settings", flags, filled)
         Settings.model_validate(yaml.safe_load(settings))
     except ValidationError as error:
-        model = EndpointSettings if error.title == "EndpointSettings" else Settings
-        problems = "\n".join(f"  {line}" for line in explain(error, model))
+        invalid = EndpointSettings if error.title == "EndpointSettings" else Settings
+        problems = "\n".join(f"  {line}" for line in explain(error, invalid))
         raise BadUsageError(f"these answers result in invalid settings:\n{problems}") from None
-    return {SETTINGS: settings, COMPOSE: _compose(answers), EVENTS: json.dumps(_event(answers)) + "\n"}
+    event: dict[str, Any] = {
+        "event_id": "1",
+        "question": "How long does the lamp's battery last?",
+        "answer": "The battery lasts 12 hours. Evidence: [Page 2]",
+    }
+    for metric in answers.metrics:
+        event.update(TEXTS.get(metric, {}))
+    event["labels"] = {"app": "support", "model": "small-2", "prompt_version": "v7"}
+    return {SETTINGS: settings, COMPOSE: _filled("compose", flags, filled), EVENTS: json.dumps(event) + "\n"}
+
+
+def _is_near(host: str) -> bool:
+    from judge.endpoints.options import is_loopback
+
+    return is_loopback(host)
 
 
 class _Template(string.Template):
@@ -227,77 +237,14 @@ class _Template(string.Template):
     delimiter = "@"
 
 
-def _filled(name: str, **values: object) -> str:
+def _filled(name: str, flags: Collection[str], values: Mapping[str, str]) -> str:
+    """Return a template with its values; a line that begins with `flag&flag|` is for these flags alone."""
     from importlib import resources
 
     text = resources.files("streams.cli").joinpath("templates", f"{name}.txt").read_text("utf-8")
-    return _Template(text).substitute(values)
-
-
-def _settings(answers: Answers, rate: float, budget: str) -> str:
-    new = answers.is_new_kafka
-    near, far = "the broker of compose.yaml, from this machine", "your cluster; security: {protocol: SASL_SSL"
-    no_backlog = "the topic is new: no backlog to judge and pay for"
-    metrics = (f"{name}: {{when: {{has: [{field}]}}}}" for name, field in answers.metrics.items())
-    create = "judgestream topics --config settings.yaml creates missing topics"
-    return _filled(
-        "settings",
-        servers=json.dumps(answers.servers),
-        where=near if new else f"{far}, ...}} for a login",
-        start="earliest" if new else "latest",
-        begins=no_backlog if new else "start with new events; earliest judges the whole backlog",
-        topic=json.dumps(answers.topic),
-        create="true # creates missing topics" if new else f"false # {create}",
-        rate=f"{rate:g}",
-        metrics="".join(f"  {one} # {MEANINGS[one.partition(':')[0]]}\n" for one in metrics),
-        url=json.dumps(answers.base_url),
-        model=json.dumps(answers.model),
-        key="" if answers.is_free else ", api_key_env: OPENAI_API_KEY",
-        budget=budget,
-    )
-
-
-def _event(answers: Answers) -> dict[str, Any]:
-    needed = set(answers.metrics.values())
-    texts = {
-        "reference": "The lamp's battery lasts 12 hours.",
-        "context": {"Page-1": "The lamp weighs 340 g.", "Page-2": "A full charge lasts 12 hours."},
-    }
-    return {
-        "event_id": "1",
-        "question": "How long does the lamp's battery last?",
-        "answer": "The battery lasts 12 hours. Evidence: [Page 2]",
-        **{name: text for name, text in texts.items() if name in needed},
-        "labels": {"app": "support", "model": "small-2", "prompt_version": "v7"},
-    }
-
-
-def _compose(answers: Answers) -> str:
-    from importlib.metadata import version
-
-    from judge.endpoints.options import is_loopback
-
-    host = answers.servers.split(",")[0].rpartition(":")[0].strip("[]")
-    on_host = (answers.is_free and not answers.is_offline) or (not answers.is_new_kafka and is_loopback(host))
-    key = "" if answers.is_free else "      OPENAI_API_KEY: ${OPENAI_API_KEY:?set the API key of the judge}\n"
-    if on_host:
-        place = "    network_mode: host # it connects to services on this machine\n"
-        environment = f"    environment:\n{key}" if key else ""
-    else:
-        place = '    ports: ["127.0.0.1:8080:8080"]\n'
-        inside = "      JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS: kafka:9092\n" if answers.is_new_kafka else ""
-        environment = f"    environment:\n{inside}      JUDGESTREAM_TELEMETRY__HOST: 0.0.0.0\n{key}"
-    network = "host" if on_host else "service:worker # it listens on loopback only"
-    release = version("judgestream")
-    depends = "    depends_on: {kafka: {condition: service_healthy}}\n"
-    return _filled(
-        "compose",
-        kafka=_filled("kafka", image=KAFKA_IMAGE, port=HOST_PORT) if answers.is_new_kafka else "",
-        version=release,
-        depends=depends if answers.is_new_kafka else "",
-        place=place,
-        environment=environment,
-        judge=_filled("offline", version=release, port=OFFLINE_PORT, network=network)
-        if answers.is_offline
-        else "",
-    )
+    lines = []
+    for line in text.splitlines(keepends=True):
+        marked = re.match(r"([a-z_&]+)\| ", line)
+        if marked is None or set(marked[1].split("&")) <= set(flags):
+            lines.append(line[marked.end() :] if marked else line)
+    return _Template("".join(lines)).substitute(values)
