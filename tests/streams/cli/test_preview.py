@@ -83,28 +83,20 @@ def test_a_conversation_is_one_call() -> None:
 
 def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
     """A metric's own model has its published price, not the price configured for the endpoint's model."""
-    judge = {
-        "endpoints": [{"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1e3, "output": 1e3}}],
-        "budget": "none",
-    }
+    own = {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1e3, "output": 1e3}}
     metrics = {"coverage": {"model": "gpt-4.1-mini"}}
-    day = estimate(settings(judge=judge, metrics=metrics), 10, [record()])
+    day = estimate(settings(judge={"endpoints": [own], "budget": "none"}, metrics=metrics), 10, [record()])
     # 0.4 and 1.6 USD a million tokens.
     assert day.usd == pytest.approx((round(day.input_tokens) * 0.4 + 10 * 400 * 1.6) / 1e6)
 
 
 def test_an_unknown_price_gives_no_cost() -> None:
-    """Without a known price the cost is unknown, not 0."""
+    """Without a known price the cost is unknown, not 0. A cost above the budget gives a hint."""
     judge = {"endpoints": [{"name": "a", "base_url": "http://127.0.0.1:1/v1", "model": "m"}]}
     assert estimate(settings(judge=judge), 10, [record()]).usd is None
     assert str(Day(1, 1, 1, None)).endswith("1 tokens: no price is known (an estimate)")
-
-
-def test_a_cost_above_the_budget_gives_a_hint() -> None:
-    """A cost of 20 USD a day over a budget of 5 USD gives a hint; a cost of 4 USD does not."""
-    assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(
-        "judge.budget allows $5.00 per worker: sample less or raise it"
-    )
+    hint = "judge.budget allows $5.00 per worker: sample less or raise it"
+    assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(hint)
     assert "budget" not in str(Day(1, 1, 1, 4.0, 5.0))
     assert estimate(settings(judge={**JUDGE, "budget": {"usd_per_day": 5}}), 10, [record()]).budget_usd == 5
 
