@@ -13,7 +13,7 @@ import typer.main
 
 from streams.cli.main import _COMMANDS, app
 from tests.streams.cli.conftest import Command
-from tests.streams.cli.processes import call
+from tests.streams.cli.processes import call, judgestream
 
 CASES = Path(__file__).parent / "cases"
 EXAMPLES = {name: example for rows in _COMMANDS.values() for name, _, example in rows}
@@ -109,14 +109,15 @@ def test_help_imports_nothing_heavy() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_a_full_disk_names_the_file(tmp_path: Path, command: Command) -> None:
+async def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     """A full disk (here /dev/full) ends a command with the name of the file, not with an errno."""
     events = tmp_path / "events.jsonl"
     line = {"question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
     events.write_text("".join(json.dumps(line | {"event_id": f"e{n}"}) + "\n" for n in range(20)))
     partial = tmp_path / "out.jsonl.partial"
     partial.symlink_to("/dev/full")
-    ended = command("judge", events, "--metric", "coverage", "--overwrite", "-o", tmp_path / "out.jsonl")
+    output = ("--overwrite", "-o", str(tmp_path / "out.jsonl"))
+    ended = await judgestream("judge", str(events), "--metric", "coverage", *output)
     assert ended.code == 1
     assert f"error: cannot write {partial}: the disk is full" in ended.err
 
