@@ -43,7 +43,7 @@ class JudgeWatch(EndpointObserver):
 
     def in_flight(self, endpoint: str, calls: int) -> None:
         """Set the number of calls in flight to an endpoint."""
-        self._counts.set_in_flight(endpoint, calls)
+        self._counts.set("judgestream_judge_in_flight", endpoint, to=calls)
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         """Record a completed call with its outcome."""
@@ -58,11 +58,11 @@ class JudgeWatch(EndpointObserver):
 
     def failed_event(self, endpoint: str, tries: int) -> None:
         """Count the tries that an endpoint failed although the event was judged later."""
-        self._counts.count_endpoint_failures(endpoint, tries)
+        self._counts.count("judgestream_judge_endpoint_failures_total", endpoint, by=tries)
 
     def model_changed(self, endpoint: str, before: str, after: str) -> None:
         """Count and log a model that answers for the first time, after another one."""
-        self._counts.count_model_change(endpoint)
+        self._counts.count("judgestream_judge_model_changes_total", endpoint)
         _log.warning(
             "another model answers; scores before and after are not comparable",
             endpoint=endpoint,
@@ -72,14 +72,14 @@ class JudgeWatch(EndpointObserver):
 
     def cache_failed(self) -> None:
         """Count a failed read or write of the verdict cache, which logs the reason."""
-        self._counts.count_cache_failure()
+        self._counts.count("judgestream_verdict_cache_failures_total")
 
     def down(self, endpoint: str, reason: str | None) -> None:
         """Record that an endpoint's breaker opened, with the reason, or closed (None)."""
-        self._counts.set_breaker(endpoint, is_open=reason is not None)
+        self._counts.set("judgestream_judge_breaker_open", endpoint, to=float(reason is not None))
         # A counter that begins at 0 shows its first increase.
-        self._counts.count_endpoint_failures(endpoint, 0)
-        self._counts.count_model_change(endpoint, 0)
+        self._counts.count("judgestream_judge_endpoint_failures_total", endpoint, by=0)
+        self._counts.count("judgestream_judge_model_changes_total", endpoint, by=0)
         if reason is not None:
             self._down_since.setdefault(endpoint, self._now())
             _log.error("judge endpoint down", endpoint=endpoint, error=reason)

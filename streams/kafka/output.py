@@ -176,7 +176,7 @@ class Output:
                 _log.error(
                     "record skipped: every form of its dead letter is too large", **place, reason=reason
                 )
-                self._metrics.count_skipped_letter(reason)
+                self._metrics.count("judgestream_dead_letters_skipped_total", reason)
                 return
             self._note_failure(
                 self._topics.dead_letters,
@@ -187,7 +187,7 @@ class Output:
                 ),
             )
             await asyncio.sleep(TELL_AGAIN_SECONDS)
-        self._metrics.count_dead_letter(reason)
+        self._metrics.count("judgestream_dead_letters_total", reason)
 
     async def _written(self, forms: Iterable[DeadLetter], key: bytes | None) -> bool:
         """Write the first form that fits; return False if none does."""

@@ -89,7 +89,14 @@ class Metrics:
                 del self._children[key]
                 self._families[key[0]].remove(*key[1:])
 
-    # Events
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """Add to a counter of the catalogue."""
+        self._child(name, *labels).inc(by)
+
+    def set(self, name: str, *labels: str, to: float | Callable[[], float]) -> None:
+        """Set a gauge of the catalogue, or let a function be asked for it at each scrape."""
+        gauge = self._child(name, *labels)
+        gauge.set_function(to) if callable(to) else gauge.set(to)
 
     def count_event(
         self,
@@ -113,32 +120,6 @@ class Metrics:
                 counts["skipped", reason] += skipped
         return counts
 
-    # Traces
-
-    def watch_joins(self, unit: str, open_groups: Callable[[], int], late_records: Callable[[], int]) -> None:
-        """Expose the state of joining a unit, `trace` or `conversation`."""
-        self._child("judgestream_joins_open", unit).set_function(open_groups)
-        self._child("judgestream_joins_late_records", unit).set_function(late_records)
-
-    def count_join(self, unit: str, reason: str) -> None:
-        self._child("judgestream_joins_closed_total", unit, reason).inc()
-
-    def count_silent_trace(self, instrumentation: str) -> None:
-        """Count a trace with model calls but without recorded content."""
-        self._child("judgestream_traces_without_content_total", instrumentation).inc()
-
-    def count_sink(self, sink: str, outcome: str, count: int) -> None:
-        """Count verdicts handed to a sink, with their outcome."""
-        if count:
-            self._child("judgestream_sink_verdicts_total", sink, outcome).inc(count)
-
-    def count_dead_letter(self, reason: str) -> None:
-        self._child("judgestream_dead_letters_total", reason).inc()
-
-    def count_skipped_letter(self, reason: str) -> None:
-        """Count a record skipped because no form of its dead letter fits."""
-        self._child("judgestream_dead_letters_skipped_total", reason).inc()
-
     def count_move(self, topic: str, why: str, lost: int) -> None:
         """Count a partition that resumed at another offset, and the unread offsets in between."""
         self._child("judgestream_offset_moves_total", topic, why).inc()
@@ -159,31 +140,8 @@ class Metrics:
         self._child("judgestream_score_range", metric, "lowest").set(lowest)
         self._child("judgestream_score_range", metric, "highest").set(highest)
 
-    # Judging
-
     def observe_call(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         self._child("judgestream_judge_call_seconds", endpoint, harmless(model), outcome).observe(seconds)
-
-    def set_in_flight(self, endpoint: str, calls: int) -> None:
-        self._child("judgestream_judge_in_flight", endpoint).set(calls)
-
-    def set_breaker(self, endpoint: str, *, is_open: bool) -> None:
-        self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
-
-    def count_endpoint_failures(self, endpoint: str, tries: int) -> None:
-        """Count tries that an endpoint failed although the event was judged later."""
-        self._child("judgestream_judge_endpoint_failures_total", endpoint).inc(tries)
-
-    def count_model_change(self, endpoint: str, count: int = 1) -> None:
-        """Count a model that answered for the first time, after another one."""
-        self._child("judgestream_judge_model_changes_total", endpoint).inc(count)
-
-    def count_cache_failure(self) -> None:
-        self._child("judgestream_verdict_cache_failures_total").inc()
-
-    def watch_budget(self, spent_ratio: Callable[[], float]) -> None:
-        """Expose the spent share of the day's budget."""
-        self._child("judgestream_judge_budget_spent_ratio", "day").set_function(spent_ratio)
 
     def observe_result(self, result: Scored | Unscored | Failed) -> None:
         """Record a written result."""

@@ -136,7 +136,7 @@ def _add_judge(worker: Worker) -> None:
     worker.pool = stack.pool
     worker.closing.append(stack.close)
     if worker.spending.limits:
-        worker.metrics.watch_budget(worker.spending.spent_ratio)
+        worker.metrics.set("judgestream_judge_budget_spent_ratio", "day", to=worker.spending.spent_ratio)
     agent = JudgeAgent(
         judges=metric_judges(stack, worker.judged_by, settings.metrics if given is None else {}),
         output=worker.output,
@@ -213,7 +213,9 @@ def _add_sinks(worker: Worker) -> None:
         worker.output,
         version=version("judgestream"),
         env=worker.env,
-        on_outcome=worker.metrics.count_sink,
+        on_outcome=lambda sink, outcome, number: worker.metrics.count(
+            "judgestream_sink_verdicts_total", sink, outcome, by=number
+        ),
     )
     for way in (*ways["verdicts"], *ways["incidents"]):
         worker.closing.append(way.close)

@@ -90,7 +90,8 @@ class Gathering(Generic[T]):
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
         self._keyed: dict[str, bool] = {}
-        joining.counts.watch_joins(kind.noun, lambda: len(self._join), lambda: self._join.late)
+        joining.counts.set("judgestream_joins_open", kind.noun, to=lambda: len(self._join))
+        joining.counts.set("judgestream_joins_late_records", kind.noun, to=lambda: self._join.late)
 
     def release(self) -> None:
         """Abandon all open groups on a revocation; the next owner reads their records again."""
@@ -154,7 +155,7 @@ class Gathering(Generic[T]):
             return  # a process that was stopped: its partitions may have another owner
         self._join.forget_past()
         for group in self._join.due():
-            self._joining.counts.count_join(self._kind.noun, str(group.closed))
+            self._joining.counts.count("judgestream_joins_closed_total", self._kind.noun, str(group.closed))
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
     async def _finish(self, group: Group[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:

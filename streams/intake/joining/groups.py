@@ -90,7 +90,7 @@ class GroupIntake(Generic[T]):
             await self._intake.refuse(record, error)
             return
         for family in reading.silent:
-            self._counts.count_silent_trace(family)
+            self._counts.count("judgestream_traces_without_content_total", family)
         if reading.why_none is not None:
             self._counts.count_event("skipped", reading.why_none)
         for event in reading.events:

@@ -51,7 +51,7 @@ class _Worker:
         self.metrics.set_range("coverage", 0, 5)
         self.metrics.set_range("relevance", 1, 5)
         self.metrics.watch_monitor(self._monitored)
-        self.metrics.watch_budget(lambda period: self._minute % (60 if period == "hour" else 1440) / 1500)
+        self.metrics.set("judgestream_judge_budget_spent_ratio", "day", to=lambda: self._minute % 1440 / 1500)
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):
@@ -81,13 +81,14 @@ class _Worker:
             ("unroutable", "unroutable"),
         ):
             metrics.count_event(outcome, reason)  # type: ignore[arg-type]  # the four literals
-        metrics.count_dead_letter("undecodable")
-        metrics.count_skipped_letter("undecodable")
+        metrics.count("judgestream_dead_letters_total", "undecodable")
+        metrics.count("judgestream_dead_letters_skipped_total", "undecodable")
         metrics.count_move("judge.tasks.relevance", "retention", 3)
-        metrics.count_join("trace", "root")
-        metrics.count_silent_trace("openai")
-        metrics.count_sink("langfuse", "written", 3)
-        metrics.watch_joins("trace", lambda: 2, lambda: 1)
+        metrics.count("judgestream_joins_closed_total", "trace", "root")
+        metrics.count("judgestream_traces_without_content_total", "openai")
+        metrics.count("judgestream_sink_verdicts_total", "langfuse", "written", by=3)
+        metrics.set("judgestream_joins_open", "trace", to=2)
+        metrics.set("judgestream_joins_late_records", "trace", to=1)
         for metric in ("coverage", "relevance"):
             for app in ("search", "support"):
                 for _ in range(SCORED_A_MINUTE):
@@ -97,8 +98,8 @@ class _Worker:
             self._observe(metric, "search", status="failed", error_type="invalid_verdict", detail="-")
         for outcome in ("scored", "unscored", "invalid_verdict", "unavailable"):
             metrics.observe_call("primary", "judge-1", outcome, 1.5)
-        metrics.set_in_flight("primary", minute % 5)
-        metrics.set_breaker("primary", is_open=minute % 60 == 0)
+        metrics.set("judgestream_judge_in_flight", "primary", to=minute % 5)
+        metrics.set("judgestream_judge_breaker_open", "primary", to=float(minute % 60 == 0))
 
     def _observe(self, metric: str, app: str, **fields: Any) -> None:
         at = _T0 + timedelta(minutes=self._minute)

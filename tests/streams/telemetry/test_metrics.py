@@ -12,6 +12,7 @@ from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE
 from streams.telemetry.exposition import OPENMETRICS, TEXT, PartitionState, content_type, expose
 from streams.telemetry.instruments import Metrics
+from tests.places import ROOT
 from tests.streams.results import at, failed, scored, unscored
 
 # The names of the reference: a renamed metric breaks dashboards outside this repository.
@@ -65,6 +66,13 @@ def test_the_catalogue_has_the_agreed_names_and_types_and_follows_the_convention
         assert spec.name.endswith("_total") is (spec.type == "counter")
         assert spec.help.endswith(".")
         assert bool(spec.buckets) is (spec.type == "histogram")
+
+
+def test_only_metrics_of_the_catalogue_are_counted() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "streams").rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r'(?:count|set)\(\s*"(judgestream_\w+)"', text)}
+    assert len(named) > 10
+    assert named <= {spec.name for spec in CATALOGUE}
 
 
 def _observed(*results: Scored | Unscored | Failed) -> Callable[[Metrics], None]:
@@ -197,7 +205,7 @@ def test_what_is_observed_is_exposed(
 def test_the_budget_is_read_when_it_is_asked_for() -> None:
     metrics, spent = Metrics(CollectorRegistry()), [0.25]
     assert 'judge_budget_spent_ratio{period="day"}' not in _lines(metrics)
-    metrics.watch_budget(lambda: spent[0])
+    metrics.set("judgestream_judge_budget_spent_ratio", "day", to=lambda: spent[0])
     spent[0] = 1.0
     assert _lines(metrics)['judge_budget_spent_ratio{period="day"}'] == 1.0
 

@@ -40,5 +40,5 @@ def test_calls_beyond_the_last_bucket_have_no_known_bound() -> None:
 
 def test_dead_letters_by_reason() -> None:
     metrics = Metrics(CollectorRegistry())
-    metrics.count_dead_letter("undecodable")
+    metrics.count("judgestream_dead_letters_total", "undecodable")
     assert totals_of(metrics.registry.collect())["dead_letters"] == {"undecodable": 1}
