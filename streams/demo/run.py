@@ -180,11 +180,11 @@ class _Demo:
             seconds=self._seconds(),
             incidents=[
                 {
-                    "incident_id": one.incident_id,
-                    "alerts": len(one.drops),
-                    "headline": incidents.headline(one),
+                    "incident_id": incident.incident_id,
+                    "alerts": len(incident.drops),
+                    "headline": incidents.headline(incident),
                 }
-                for one in incidents.all
+                for incident in incidents.all
             ],
         )
         return Ending({**values, "limit": self._plan.limit if early == "limit" else None}, early)

@@ -63,7 +63,7 @@ class View:
     def series(self, metric: str) -> Mapping[str, Any]:
         """Return the state of a metric's whole traffic."""
         series: Sequence[Mapping[str, Any]] = self.status.get("series", ())
-        return {one["metric"]: one for one in series if not one["labels"]}.get(metric, {})
+        return {state["metric"]: state for state in series if not state["labels"]}.get(metric, {})
 
 
 def screen(view: View, *, width: int, height: int) -> RenderableType:
@@ -85,7 +85,7 @@ def screen(view: View, *, width: int, height: int) -> RenderableType:
     rows = _rows(view, parts)
     used += len(rows) - len(view.ranges)
     latest = view.status.get("verdicts", ())[: max(height - used, 1)]
-    verdicts = [_verdict(one, view.ranges.get(one["metric"], (0, 5))) for one in latest]
+    verdicts = [_verdict(verdict, view.ranges.get(verdict["metric"], (0, 5))) for verdict in latest]
     if not verdicts and view.trouble is None:
         verdicts = [Text("waiting for the first verdict ...", style="dim")]
     tail = [*verdicts, Text(_cost(view.accounts), style="dim")]
@@ -98,11 +98,11 @@ def screen(view: View, *, width: int, height: int) -> RenderableType:
 def _rows(view: View, most_parts: int) -> list[Mapping[str, Any]]:
     """Return the series of the whole traffic, and of its worst parts."""
     parts = [
-        one
-        for one in view.status.get("series", ())
-        if one["labels"] and one["recent"] is not None and one["scored"] >= FEWEST_VERDICTS
+        part
+        for part in view.status.get("series", ())
+        if part["labels"] and part["recent"] is not None and part["scored"] >= FEWEST_VERDICTS
     ]
-    parts.sort(key=lambda one: (_share(one["recent"], view.ranges[one["metric"]]), str(one["labels"])))
+    parts.sort(key=lambda part: (_share(part["recent"], view.ranges[part["metric"]]), str(part["labels"])))
     return [view.series(metric) or {"metric": metric} for metric in view.ranges] + parts[:most_parts]
 
 
@@ -112,25 +112,25 @@ def _table(view: View, rows: Sequence[Mapping[str, Any]], width: int) -> Table:
         is_text = heading in {"answers", "over time"}
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
     lines = view.status.get("history", {}).get("lines", {})
-    names = [_name(one) for one in rows]
+    names = [_name(row) for row in rows]
     room = max(width - 32 - max(map(len, names), default=0), 10)
-    for name, one in zip(names, rows, strict=True):
-        ends, low, high = view.ranges[one["metric"]], one.get("recent_low"), one.get("recent_high")
-        means = [point and point[0] for point in lines.get(one.get("line"), ())]
+    for name, row in zip(names, rows, strict=True):
+        ends, low, high = view.ranges[row["metric"]], row.get("recent_low"), row.get("recent_high")
+        means = [point and point[0] for point in lines.get(row.get("line"), ())]
         table.add_row(
             name,
-            _mean(one.get("recent"), ends),
+            _mean(row.get("recent"), ends),
             Text("" if low is None else f"{low:.2f} to {high:.2f}", style="dim"),
-            _mean(one.get("baseline"), ends, "..."),
-            Text() if one.get("labels") else sparkline(means, ends, room),
+            _mean(row.get("baseline"), ends, "..."),
+            Text() if row.get("labels") else sparkline(means, ends, room),
         )
     return table
 
 
-def _name(one: Mapping[str, Any]) -> Text:
-    labels: Mapping[str, str] = one.get("labels", {})
+def _name(row: Mapping[str, Any]) -> Text:
+    labels: Mapping[str, str] = row.get("labels", {})
     parts = "".join(f" {printable(name, 12)}={printable(value, 16)}" for name, value in labels.items())
-    return Text.assemble((one["metric"], "dim" if parts else "bold"), parts)
+    return Text.assemble((row["metric"], "dim" if parts else "bold"), parts)
 
 
 def sparkline(means: Sequence[float | None], ends: Scale, width: int) -> Text:
@@ -166,15 +166,15 @@ def _wrapped(head: str, words: str, style: str, width: int) -> list[Text]:
     return lines + ([Text("  " + " ".join(others).strip())] if others else [])
 
 
-def _verdict(one: Mapping[str, Any], ends: Scale) -> Text:
+def _verdict(verdict: Mapping[str, Any], ends: Scale) -> Text:
     score = Text("-", style="magenta")
-    if one["score"] is not None:
-        score = Text(f"{one['score']:g}", _colour(one["score"], ends))
+    if verdict["score"] is not None:
+        score = Text(f"{verdict['score']:g}", _colour(verdict["score"], ends))
     labels = " ".join(
-        printable(one["labels"][name], 14) for name in ("app", "model") if name in one["labels"]
+        printable(verdict["labels"][name], 14) for name in ("app", "model") if name in verdict["labels"]
     )
-    reason = (printable(one["reason"], 300), "magenta" if one["score"] is None else "dim")
-    return Text.assemble(score, (f" {one['metric']:<9} ", "dim"), f"{labels:<24} ", reason)
+    reason = (printable(verdict["reason"], 300), "magenta" if verdict["score"] is None else "dim")
+    return Text.assemble(score, (f" {verdict['metric']:<9} ", "dim"), f"{labels:<24} ", reason)
 
 
 def _cost(accounts: Accounts) -> str:
@@ -240,7 +240,7 @@ class PlainDisplay:
             self._next = view.seconds + LINE_SECONDS
             means = ((name, view.series(name).get("recent")) for name in view.ranges)
             now = ", ".join(f"{name} {'-' if mean is None else f'{mean:.2f}'}" for name, mean in means)
-            failed = sum(one["status"] == "failed" for one in verdicts)
+            failed = sum(verdict["status"] == "failed" for verdict in verdicts)
             tail = f"; {failed} of the last {len(verdicts)} failed" if failed else ""
             self._write(f"{view.flow}; now {now}{tail}")
 

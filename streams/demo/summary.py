@@ -38,7 +38,7 @@ def summary(
             for metric, (before, after) in halves.items()
         },
         "alerts": sum(alert.kind == "drop" for alert in accounts.alerts),
-        "incidents": [dict(one) for one in incidents],
+        "incidents": [dict(incident) for incident in incidents],
         "tokens": accounts.spent_tokens,
         "cost_usd": accounts.cost_usd,
         "seconds": round(seconds, 3),
@@ -91,8 +91,8 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         _means(means, sides),
         Text(),
         *(
-            Text(f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)")
-            for one in values["incidents"]
+            Text(f"incident {incident['incident_id']}: {incident['headline']} ({incident['alerts']} alerts)")
+            for incident in values["incidents"]
         ),
         Text(
             f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
@@ -110,9 +110,11 @@ def _means(estimates: Mapping[str, Mapping[str, Any]], sides: Sequence[str]) -> 
         table.add_column("95% interval", justify="right", style="dim")
     for metric, of in estimates.items():
         cells: list[str] = []
-        for one in (of[side] for side in sides):
+        for estimate in (of[side] for side in sides):
             cells += (
-                ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
+                ["-", ""]
+                if estimate is None
+                else [f"{estimate['mean']:.2f}", f"{estimate['low']:.2f} to {estimate['high']:.2f}"]
             )
         table.add_row(metric, *cells)
     return table

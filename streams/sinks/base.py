@@ -188,4 +188,4 @@ class WebSink(Sink[ItemT]):
 def refuse_all(batch: Sequence[Deliverable], answer: HttpAnswer) -> dict[str, str]:
     """Refuse a whole batch for its answer, if that is a refusal."""
     why = answer.refusal
-    return {} if why is None else dict.fromkeys((one.key for one in batch), why)
+    return {} if why is None else dict.fromkeys((item.key for item in batch), why)

@@ -68,7 +68,10 @@ class Delivery(Generic[ItemT]):
     async def close(self) -> None:
         if self._working is not None:
             self._working.cancel()
-        await self._sink.close()
+        try:
+            await self._sink.close()
+        except Exception as error:  # noqa: BLE001 - foreign code must not keep the worker from ending
+            _log.warning("a sink could not be closed", sink=self.name, error=repr(error))
 
     async def _work(self) -> None:
         while self._waiting:

@@ -62,25 +62,27 @@ class Notice:
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON to send; `text` is for people."""
-        one = self.incident
+        incident = self.incident
         link = None
         if self.explorer is not None:
-            link = f"{self.explorer.rstrip('/')}/explore/incident/{one.incident_id}"
-        lines = card(one, self.report)
-        what = f"{title(one)}. {'; '.join(lines)}" if self.kind == "incident_began" else f"over: {title(one)}"
+            link = f"{self.explorer.rstrip('/')}/explore/incident/{incident.incident_id}"
+        lines = card(incident, self.report)
+        what = f"over: {title(incident)}"
+        if self.kind == "incident_began":
+            what = f"{title(incident)}. {'; '.join(lines)}"
         return {
             "event": self.kind,
-            "incident_id": one.incident_id,
+            "incident_id": incident.incident_id,
             "text": inert(what) if link is None else f"{inert(what)} {link}",
             "card": [inert(line) for line in lines],
-            "metrics": list(one.metrics),
-            "parts": [inert(part_name(*part)) for part in one.parts[:SHOWN]],
-            "parts_total": len(one.parts),
-            "alerts": [inert(alert.summary) for alert in one.drops[:SHOWN]],
-            "alerts_total": len(one.drops),
-            "started_at": one.started_at.isoformat(),
-            "raised_at": one.raised_at.isoformat(),
-            "ended_at": None if one.ended_at is None else one.ended_at.isoformat(),
+            "metrics": list(incident.metrics),
+            "parts": [inert(part_name(*part)) for part in incident.parts[:SHOWN]],
+            "parts_total": len(incident.parts),
+            "alerts": [inert(alert.summary) for alert in incident.drops[:SHOWN]],
+            "alerts_total": len(incident.drops),
+            "started_at": incident.started_at.isoformat(),
+            "raised_at": incident.raised_at.isoformat(),
+            "ended_at": None if incident.ended_at is None else incident.ended_at.isoformat(),
             "url": link,
         }
 
@@ -150,7 +152,7 @@ class IncidentAgent(Agent):
                     partition: (max(begin - COMPARED, 0), min(end, begin + COMPARED))
                     for partition, (begin, end) in found.items()
                 }
-                results = [one async for one in self._results(around) if _belongs(one, first)]
+                results = [result async for result in self._results(around) if _belongs(result, first)]
         except (StreamsError, KafkaError, TimeoutError) as error:
             _log.warning("the notice of an incident names no cause", error=repr(error))
             return None

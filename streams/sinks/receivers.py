@@ -57,20 +57,20 @@ class Langfuse(WebSink[Evaluation]):
         return {"Authorization": f"Basic {pair}"}
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        answer = await self._json("/api/public/scores", [_langfuse_score(one) for one in batch])
+        answer = await self._json("/api/public/scores", [_langfuse_score(evaluation) for evaluation in batch])
         return _langfuse_refused(batch, answer) if answer.status == 207 else refuse_all(batch, answer)
 
 
-def _langfuse_score(one: Evaluation) -> dict[str, Any]:
-    result = one.result
+def _langfuse_score(evaluation: Evaluation) -> dict[str, Any]:
+    result = evaluation.result
     return {
         "id": result.result_id,
         "traceId": result.trace_id,
         "observationId": result.span_id,
         "name": result.metric,
-        "value": one.score,
+        "value": evaluation.score,
         "dataType": "NUMERIC",
-        "comment": one.explanation,
+        "comment": evaluation.explanation,
         "metadata": metadata(result),
         "timestamp": result.times.judged_at.isoformat(),
     }
@@ -102,14 +102,20 @@ class Phoenix(WebSink[Evaluation]):
         """Send a list, without sync=true: with it, one unknown span would refuse all."""
         data = [
             {
-                "span_id": one.result.span_id,
-                "name": one.result.metric,
+                "span_id": evaluation.result.span_id,
+                "name": evaluation.result.metric,
                 "annotator_kind": "LLM",
-                "identifier": "judgestream" if one.result.replay_id is None else one.result.replay_id,
-                "result": {"score": one.score, "label": one.label, "explanation": one.explanation or None},
-                "metadata": metadata(one.result),
+                "identifier": "judgestream"
+                if evaluation.result.replay_id is None
+                else evaluation.result.replay_id,
+                "result": {
+                    "score": evaluation.score,
+                    "label": evaluation.label,
+                    "explanation": evaluation.explanation or None,
+                },
+                "metadata": metadata(evaluation.result),
             }
-            for one in batch
+            for evaluation in batch
         ]
         return refuse_all(batch, await self._json("/v1/span_annotations?sync=false", {"data": data}))
 
@@ -122,23 +128,23 @@ class Mlflow(WebSink[Evaluation]):
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         """Send one after the other, except existing ones."""
-        reasons = [(one.key, await self._send_one(one)) for one in batch]
+        reasons = [(evaluation.key, await self._send_one(evaluation)) for evaluation in batch]
         return {key: why for key, why in reasons if why is not None}
 
-    async def _send_one(self, one: Evaluation) -> str | None:
-        trace = f"/api/3.0/mlflow/traces/tr-{one.result.trace_id}"
+    async def _send_one(self, evaluation: Evaluation) -> str | None:
+        trace = f"/api/3.0/mlflow/traces/tr-{evaluation.result.trace_id}"
         stored = await self._call("GET", trace, body=None, headers=self._authorization())
-        if stored.refusal is not None or _holds(stored.json(), one.key):
+        if stored.refusal is not None or _holds(stored.json(), evaluation.key):
             return stored.refusal
-        return (await self._json(f"{trace}/assessments", {"assessment": _assessment(one)})).refusal
+        return (await self._json(f"{trace}/assessments", {"assessment": _assessment(evaluation)})).refusal
 
 
-def _assessment(one: Evaluation) -> dict[str, Any]:
-    result = one.result
-    feedback: dict[str, Any] = {"value": one.score}
-    if one.score is None:
-        code = result.error_type if isinstance(result, Failed) else one.label
-        feedback["error"] = {"error_code": code, "error_message": one.explanation or one.label}
+def _assessment(evaluation: Evaluation) -> dict[str, Any]:
+    result = evaluation.result
+    feedback: dict[str, Any] = {"value": evaluation.score}
+    if evaluation.score is None:
+        code = result.error_type if isinstance(result, Failed) else evaluation.label
+        feedback["error"] = {"error_code": code, "error_message": evaluation.explanation or evaluation.label}
     at = result.times.judged_at.isoformat()
     return {
         "assessment_name": result.metric,
@@ -148,7 +154,7 @@ def _assessment(one: Evaluation) -> dict[str, Any]:
         "create_time": at,
         "last_update_time": at,
         "feedback": feedback,
-        "rationale": one.explanation,
+        "rationale": evaluation.explanation,
         "metadata": metadata(result),
     }
 
@@ -194,11 +200,13 @@ class OtlpTopic(Sink[Evaluation]):
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         """Write verdicts; those that are too large for the topic are refused."""
         reasons = await asyncio.gather(*map(self._write, batch))
-        return {one.key: why for one, why in zip(batch, reasons, strict=True) if why is not None}
+        return {
+            evaluation.key: why for evaluation, why in zip(batch, reasons, strict=True) if why is not None
+        }
 
-    async def _write(self, one: Evaluation) -> str | None:
-        key = None if one.result.trace_id is None else one.result.trace_id.encode()
-        value = log_request([one], version=self._version)
+    async def _write(self, evaluation: Evaluation) -> str | None:
+        key = None if evaluation.result.trace_id is None else evaluation.result.trace_id.encode()
+        value = log_request([evaluation], version=self._version)
         headers = (("content-type", PROTOBUF.encode()),)
         try:
             await self._output.write(self._topic, key=key, value=value, headers=headers)
@@ -233,7 +241,7 @@ class Webhook(SignedSink[Evaluation]):
     """Results."""
 
     async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        results = b",".join(one.result.model_dump_json().encode() for one in batch)
+        results = b",".join(evaluation.result.model_dump_json().encode() for evaluation in batch)
         return refuse_all(batch, await self._post(b'{"results":[' + results + b"]}"))
 
 
