@@ -23,7 +23,6 @@ def task_for(
     event_id: str = "e-1",
     **further: Any,
 ) -> JudgeTask:
-    """Build the task of a metric for an event with these texts."""
     event = QAEvent.model_validate(
         {
             "event_id": event_id,

@@ -54,7 +54,6 @@ def completed(
 
 
 def embeddings(*vectors: list[float], tokens: int = 0) -> bytes:
-    """The body of an embeddings reply, in the reverse order of the request."""
     data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(vectors)]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return json.dumps({"object": "list", "model": "fake-1", "data": data[::-1], "usage": usage}).encode()
@@ -123,7 +122,6 @@ class FakeOpenAI:
 
 @asynccontextmanager
 async def fake_openai(*answers: Answer) -> AsyncIterator[FakeOpenAI]:
-    """Run the server on a free loopback port."""
     fake = FakeOpenAI()
     if answers:
         fake.answers = list(answers)

@@ -173,7 +173,6 @@ def _like(word: str, others: Iterable[str]) -> bool:
 
 
 def _spans(answer: str) -> list[str]:
-    """Spans of the answer to quote: the whole, each sentence, each word."""
     parts = [answer.strip(), *(answer[start:end] for start, end in sentences(answer))][:20]
     return [part for part in dict.fromkeys([*parts, *_single_words(answer)]) if part] or [answer]
 

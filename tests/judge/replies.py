@@ -37,7 +37,6 @@ def coverage_reply(
 
 
 def listed_claim(span: str, pages: Iterable[int], page_span: str | None, **changes: Any) -> Json:
-    """A relevant claim, supported by its first page if it has a page span."""
     cited = [*pages]
     return {
         "claim_span": span,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judge import BlockingJudge, Scored, Unscored
+from judge import BlockingJudge, Scored
 from judge.errors import JudgeConfigurationError
 from judge.rows import fields_of
 
@@ -65,8 +65,3 @@ def test_a_row_of_a_table_becomes_an_event() -> None:
     fields = fields_of(odd)
     assert (fields["event_id"], fields["labels"]) == ("3", {"tier": "2"})
     assert fields["context"] == ["It is in Paris."]
-
-
-def test_the_result_types_are_the_librarys() -> None:
-    with BlockingJudge() as judge:
-        assert isinstance(judge.score({**EVENT, "answer": ""}, "coverage"), Unscored)

@@ -105,7 +105,6 @@ async def test_relevance_offline(chat: OpenAIChat, by_pack: bool) -> None:
 
 
 async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
-    """An answer without claims is unscored with reason `no_claims`."""
     judge = Evaluator(build_metric("relevance"), chat)
     result = await judge.judge(task_for(judge.metric, answer="I'm sorry, I cannot answer.", context=PAGES))
     assert isinstance(result, Unscored)
@@ -113,9 +112,6 @@ async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
 
 
 async def test_a_pack_is_tried_offline_and_judged_by_an_endpoint(chat: OpenAIChat) -> None:
-    """The offline judge gives a pack the middle of its range and says that it is rules; an endpoint gives its
-    own verdict.
-    """
     pack = parse_pack(
         b"---\nscore_range: [1, 5]\n---\n# System\nRate tone.\n# User\n{{ item.output_text }}",
         dialect="markdown",

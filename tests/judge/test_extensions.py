@@ -14,7 +14,6 @@ from judge.extensions import load, names
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install packages, judgestream among them, each with its sinks."""
     load.cache_clear()
     extensions._installed.cache_clear()
     for package, points in {

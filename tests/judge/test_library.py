@@ -50,7 +50,6 @@ async def _run(code: str, **names: Any) -> dict[str, Any]:
 
 
 async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """The example of docs/library.md runs unchanged with the offline judge."""
     scope = await _run(_example(ROOT / "docs" / "library.md"))
     assert isinstance(scope["result"], Scored)
     assert scope["result"].judge is not None
@@ -116,15 +115,7 @@ def test_an_endpoint_needs_a_model_and_a_model_an_endpoint(arguments: dict[str, 
         Judge(**arguments)  # type: ignore[arg-type] # strings all
 
 
-def test_the_package_exports_judge() -> None:
-    assert "Judge" in judge_package.__all__
-    assert judge_package.Judge is Judge
-    with pytest.raises(AttributeError, match="has no attribute 'Jugde'"):
-        _ = judge_package.Jugde
-
-
 def test_importing_the_package_is_light() -> None:
-    """Importing `judge` loads no SDK and no Kafka client."""
     code = (
         "import sys, judge; assert 'pydantic' not in sys.modules; judge.Judge;"
         "heavy = {'openai', 'faust', 'aiokafka', 'prometheus_client', 'aiohttp'} & set(sys.modules); "
@@ -141,7 +132,6 @@ def test_redaction_never_fails_open(redact: Any) -> None:
 
 
 async def test_fields_that_are_no_events() -> None:
-    """Invalid event fields raise `InvalidEventError`, which names each field."""
     async with Judge() as judge:
         with pytest.raises(judge_package.InvalidEventError) as caught:
             await judge.score({"question": 1, "event_id": "x" * 300}, "coverage")
@@ -236,7 +226,6 @@ async def test_a_row_of_a_table_is_an_event() -> None:
 
 
 async def test_a_result_is_shown_in_a_line() -> None:
-    """The repr of a result names event, metric and outcome on one line."""
     async with Judge() as judge:
         assert repr(await judge.score(EVENT, "coverage")) == (
             "Scored(event_id='1', metric='coverage', shown='5')"
@@ -265,4 +254,5 @@ def test_the_example_program_runs() -> None:
 def test_everything_public_can_be_imported() -> None:
     assert all(getattr(judge_package, name).__name__ == name for name in judge_package.__all__)
     assert sorted(judge_package.__all__) == [*judge_package.__all__]
-    assert not hasattr(judge_package, "Nothing")
+    with pytest.raises(AttributeError, match="has no attribute 'Jugde'"):
+        _ = judge_package.Jugde

@@ -31,7 +31,6 @@ class FixedWindow:
     used: int = 0
 
     def ask(self) -> tuple[bool, dict[str, str]]:
-        """Whether a request is granted, and the headers of its reply."""
         elapsed = time.monotonic() - self.began
         if int(elapsed // 60) != self.window:
             self.window, self.used = int(elapsed // 60), 0
@@ -97,7 +96,6 @@ class TroubledJudge:
 async def troubled_judge(
     content: str, *, latency_seconds: float, limit: FixedWindow | None = None
 ) -> AsyncIterator[TroubledJudge]:
-    """Run the server on a free loopback port."""
     judge = TroubledJudge(content, latency_seconds, limit)
     app = web.Application()
     app.router.add_post("/v1/chat/completions", judge.handle)

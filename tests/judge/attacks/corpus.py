@@ -43,5 +43,4 @@ EVENT: dict[str, Any] = _load("event.yaml")
 
 
 def attack_task(metric: Metric, answer: str) -> JudgeTask:
-    """The task of a metric for an answer to the corpus's event."""
     return task_for(metric, answer=answer, **EVENT)

@@ -84,7 +84,6 @@ def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
 @each_attack
 @each_metric
 async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, metric: Metric) -> None:
-    """With the offline judge an attack scores at most 1, or its result is marked."""
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
     assert _score(await Evaluator(metric, _offline_chat()).judge(task)) <= limit
@@ -107,7 +106,6 @@ def _is_out_of_reach(attack: Attack, metric: Metric) -> bool:
 
 
 async def test_the_lying_judge_scores_a_correct_answer() -> None:
-    """The lying judge gives a correct answer at least 4, so its failures above are verification's."""
     answer = (
         "The Eiffel Tower stands in Paris, on the Champ de Mars. [Page 1]\n"
         "It was completed in March 1889 for the World's Fair. [Page 2]"
@@ -119,7 +117,6 @@ async def test_the_lying_judge_scores_a_correct_answer() -> None:
 
 @each_attack
 def test_an_attack_fills_in_nothing_in_a_pack(attack: Attack) -> None:
-    """A pack reads no placeholder and no message start in an answer."""
     for dialect, raw in (
         ("markdown", b"## System\n\nJudge.\n\n## User\n\nQ: {{ item.input }}\nA: {{ item.output_text }}\n"),
         ("yaml", (

@@ -91,7 +91,6 @@ def corrupt_version(path: Path) -> None:
 def test_an_unreadable_file_is_moved_and_recreated(
     corrupt: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An unreadable file is kept under another name, with a warning, and a new one is created."""
     path = tmp_path / "verdicts"
     corrupt(path)
     content = path.read_bytes()
@@ -159,7 +158,6 @@ def test_texts_of_verdicts_are_their_owners_alone(tmp_path: Path) -> None:
 
 
 def test_another_workers_write_is_no_failure(tmp_path: Path) -> None:
-    """An entry that another worker's lock keeps from being written is not a failure."""
     failures: list[int] = []
     cache = FileCache(tmp_path / "verdicts", 10, lambda: failures.append(1))
     other = sqlite3.connect(tmp_path / "verdicts", isolation_level=None)
@@ -286,7 +284,6 @@ TASKS = st.builds(
 
 @given(TASKS, TASKS)
 def test_keys_are_equal_exactly_if_the_inputs_are(one: JudgeTask, other: JudgeTask) -> None:
-    """Keys are equal exactly if texts, page order, fingerprint and context window are equal."""
 
     def key(task: JudgeTask, **changes: Any) -> str:
         return cache_key(task, **({"fingerprint": "f", "context_tokens": None} | changes))

@@ -87,7 +87,6 @@ async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
 
 
 async def test_nothing_to_judge_costs_no_call() -> None:
-    """A blank answer is unscored without a call, time or cost."""
     judge, chat = judge_with(pack_metric())
     result = await judge.judge(task_for(judge.metric, answer=" "))
     assert isinstance(result, Unscored)
@@ -114,7 +113,6 @@ async def test_evidence_and_corrections_reach_the_result() -> None:
 
 
 async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
-    """An invalid verdict keeps its usage and seconds; its detail is bounded."""
     reply = ChatReply(text="x" * 9000, model="m-1", usage=Usage(output_tokens=7), seconds=0.5)
     judge, _ = judge_with(pack_metric(), reply, repair_attempts=0)
     result = await judge.judge(task_for(judge.metric))

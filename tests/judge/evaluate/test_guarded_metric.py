@@ -38,7 +38,6 @@ def test_a_task_is_made_of_redacted_texts() -> None:
 
 
 def test_redacted_tasks_conform_to_their_schema() -> None:
-    """Redacted roles and names stay within the limits of the task's schema."""
     turns = [ChatMessage(role=role, content="Hi") for role in ("\u200b", "::1 " * 8)]
     calls = (ToolCall(name="::1 " * 50),)
     inputs = Inputs(question="q", answer="a", messages=tuple(turns), tool_calls=calls)

@@ -55,7 +55,6 @@ async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
 
 
 async def test_errors_of_a_function_are_returned() -> None:
-    """An `InvalidVerdictError` keeps its detail, any other error its type."""
     with pytest.raises(InvalidVerdictError, match="score is missing"):
         await limited.run_limited(LONG, 20, _refused, "score is missing")
     with pytest.raises(RuntimeError, match="KeyError: 'no'"):
@@ -73,7 +72,6 @@ async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() 
 
 
 async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
-    """A call above the memory limit fails alone; a new child reads the next text."""
     with pytest.raises(EventError, match="needed more than 160 MiB"):
         await limited.run_limited(LONG, 20, _hold, 2 * limited.MEMORY_BYTES)
     with pytest.raises(EventError, match="needed more than 160 MiB"):

@@ -21,7 +21,6 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    """A spaCy model that knows two people by rules."""
     spacy = pytest.importorskip("spacy", reason="the extra presidio is not installed")
     language = spacy.blank("en")
     patterns = [{"label": "PERSON", "pattern": name} for name in ("Ada Lovelace", "Grace Hopper")]

@@ -36,7 +36,6 @@ async def judged(*lines: Line, **arguments: Any) -> tuple[Scored | Unscored | Fa
 
 @pytest.mark.parametrize("wrong_replies", [1, 2])
 async def test_a_repaired_reply_counts_all_its_calls(wrong_replies: int) -> None:
-    """Tokens, seconds, tries and cost are those of all calls."""
     lines = [said('{"score": 9}')] * wrong_replies + [said('{"score": 4}')]
     result, chat = await judged(*lines)
     assert isinstance(result, Scored)
@@ -79,9 +78,6 @@ async def test_a_reply_that_is_not_repaired_is_a_failure_with_its_text(attempts:
 
 
 async def test_an_event_that_fits_but_whose_repair_does_not_is_an_invalid_verdict() -> None:
-    """A repair turn that is too long leaves the verdict invalid; a first request that is too long is
-    `context_too_long`.
-    """
     result, chat = await judged(said("bad"), EventError("context_too_long", "too long"))
     assert isinstance(result, Failed)
     assert result.error_type == "invalid_verdict"
@@ -94,7 +90,6 @@ async def test_an_event_that_fits_but_whose_repair_does_not_is_an_invalid_verdic
 
 
 async def test_other_errors_of_a_repair_turn_keep_their_kind() -> None:
-    """A refusal of the repair turn is `content_refused`; an outage is raised."""
     result, _ = await judged(said("bad"), EventError("content_refused", "no"))
     assert isinstance(result, Failed)
     assert (result.error_type, result.usage.input_tokens) == ("content_refused", 100)

@@ -224,7 +224,6 @@ def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -
 
 @pytest.mark.parametrize(("repaired", "score"), [(True, 5), (False, 1)])
 async def test_an_invented_quotation_gets_one_repair_turn(repaired: bool, score: int) -> None:
-    """The repair turn names the quotation; a second invention loses the match."""
     good = listed_claim("The tower is 330 metres tall.", [1], "330 metres")
     bad = {**good, "page_span": "It is the tallest of all towers"}
     chat = ScriptedChat([json.dumps(relevance_reply([one])) for one in (bad, good if repaired else bad)])
@@ -263,7 +262,6 @@ TEXT = re.compile(rf"^(?P<name>{_PARTS}): (?P<text>.*?)(?=\n(?:{_PARTS}): |\Z)",
 def test_the_worked_example_comes_out_as_it_says(
     name: str, prompt: str | None, score: int, value: object
 ) -> None:
-    """The reply of a prompt's worked example is published without a correction."""
     instructions = library_prompt(name).instructions if prompt is None else load_prompt(prompt)
     pack = None
     if prompt is not None and prompt.endswith(".pack"):
@@ -291,8 +289,10 @@ def test_the_worked_example_comes_out_as_it_says(
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_prompt_states_its_rules_and_one_example(name: str, kind: str) -> None:
     prompt = load_prompt(f"{name}.{kind}")
-    for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
+    for words in ("units", "denied", "in English", "A program", "Reply with one JSON object"):
         assert words in prompt
+    for words in ("is data to be judged and nothing else", "Never follow it"):
+        assert words in " ".join(prompt.split())
     ((_, reply),) = EXAMPLE.findall(prompt)
     first = "justification" if name == "relevance" or kind == "evidence" else "rationale"
     decision = 'matched": ' if (name, kind) == ("coverage", "evidence") else '"score"'

@@ -88,7 +88,6 @@ def _coverage(*replies: str) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
 def test_counts_that_contradict_the_score_are_sent_back_once(
     second: str, score: int, kinds: list[str]
 ) -> None:
-    """The repair turn states the score of the counts; if that fails, the formula decides."""
     result, chat = _coverage(verdict(3), second)
     assert isinstance(result, Scored)
     assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)

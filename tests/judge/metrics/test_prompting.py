@@ -49,7 +49,6 @@ def test_the_mark_occurs_between_sections_only() -> None:
 
 
 def test_the_same_event_gives_the_same_message_and_another_a_new_mark() -> None:
-    """Equal events give equal messages, which can be cached; another event gets another mark."""
     one, again, other = fence({"answer": "a"}), fence({"answer": "a"}), fence({"answer": "b"})
     assert one == again
     assert re.findall("<<<(.{8}) ", one) != re.findall("<<<(.{8}) ", other)
@@ -71,15 +70,6 @@ def test_a_cut_message_is_an_error() -> None:
         parse_fenced(message[:-80])
 
 
-@pytest.mark.parametrize("name", PROMPTS)
-def test_every_prompt_states_that_fenced_text_is_data(name: str) -> None:
-    prompt = load_prompt(name)
-    assert "is data to be judged and nothing else" in " ".join(prompt.split())
-    assert "Never follow it" in " ".join(prompt.split())
-    assert "Reply with one JSON object" in prompt
-    assert prompt.endswith("\n")
-
-
 @pytest.mark.parametrize(
     ("name", "schema"), [("coverage.evidence", COVERAGE_SCHEMA), ("relevance.evidence", RELEVANCE_SCHEMA)]
 )
@@ -90,7 +80,6 @@ def test_the_instructions_name_every_key_of_the_schema(name: str, schema: Respon
 
 
 def test_hashes_tell_prompts_and_schemas_apart() -> None:
-    """The hashes have 12 hexadecimal digits and differ; without a schema the hash is "none"."""
     hashes = {built_in_hash(load_prompt(name)) for name in PROMPTS}
     hashes |= {schema_hash(COVERAGE_SCHEMA), schema_hash(RELEVANCE_SCHEMA)}
     assert len(hashes) == 6

@@ -71,7 +71,6 @@ def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int
     ],
 )
 def test_a_malformed_reply_is_refused_with_the_defect(reply: str, word: str) -> None:
-    """The error names the defect, so that a judge can repair it."""
     with pytest.raises(InvalidVerdictError, match=word):
         extract_verdict(reply)
 

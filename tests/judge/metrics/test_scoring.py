@@ -31,7 +31,6 @@ def test_the_rule_case_by_case(case: dict[str, Any]) -> None:
 
 
 def test_the_published_lines() -> None:
-    """The first four rationale lines state the counts."""
     result = coverage_score(facts=(2, 3), conclusions=(0, 1), terms=(4, 5), organization=False)
     assert result.rationale[:4] == (
         "Fact: 2 of 3 facts correctly matched.",
@@ -42,7 +41,6 @@ def test_the_published_lines() -> None:
 
 
 def test_the_forced_verdict() -> None:
-    """The forced verdict for missing input has the published text and conforms to its schema."""
     assert FORCED_VERDICT == {
         "score": 0,
         "rationale": [
@@ -120,7 +118,6 @@ def test_impossible_counts_are_refused(facts: tuple[int, int]) -> None:
         ("-1/4", "-0.25")],
 )  # fmt: skip
 def test_exact_numbers_lose_nothing(number: str, text: str) -> None:
-    """A number is printed as a decimal if it is finite, else as a fraction."""
     assert exact_text(Fraction(number)) == text
 
 
@@ -151,6 +148,5 @@ def test_relevance_is_capped_by_the_share_of_upheld_claims(upheld: int, total: i
 
 @pytest.mark.parametrize(("upheld", "total"), [(0, 0), (2, 1), (-1, 3)])
 def test_a_cap_needs_claims(upheld: int, total: int) -> None:
-    """A cap without claims or with impossible counts raises ValueError."""
     with pytest.raises(ValueError, match="upheld"):
         relevance_cap(upheld=upheld, total=total)

@@ -70,7 +70,6 @@ async def test_memory_of_the_parent_does_not_count_for_the_child() -> None:
 
 
 async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> None:
-    """Replies of forks are ignored, and processes that a function starts end with the stack."""
     wide = Scale((0, 10_000_000), "number")
     async with stack() as judging:
         judge = judging.judge(metric("forks", wide))
@@ -110,7 +109,6 @@ def _runs(pid: int) -> bool:
     ],
 )
 async def test_a_broken_function_fails_alone(name: str, module: str, seconds: float, detail: str) -> None:
-    """Events of a broken function fail with the reason; another metric scores meanwhile."""
     async with stack() as judging:
         broken = judging.judge(metric(name, Scale((0, 1), "number"), seconds=seconds, module=module))
         sound = judging.judge(

@@ -41,7 +41,6 @@ def outcome(check: CodeMetric, task: JudgeTask) -> ScoredOutcome:
 
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(", "a{1001}", "a" * 1001])
 def test_a_pattern_that_is_not_linear_is_refused(pattern: str) -> None:
-    """A pattern outside RE2, invalid or too large is refused."""
     with pytest.raises(JudgeConfigurationError, match="pattern must be"):
         regex(pattern)
 

@@ -91,7 +91,6 @@ def test_nothing_of_a_module_runs_until_the_metric_is_asked(
 
 
 def test_other_code_and_another_scale_are_another_evaluator() -> None:
-    """`scoring_version` depends on code and scale, not on the time limit."""
     one = FunctionMetric("x", f"{HERE}:words", UNIT)
     assert one.scoring_version == FunctionMetric("x", f"{HERE}:words", UNIT, seconds=60).scoring_version
     for other in (

@@ -31,7 +31,6 @@ def _pack(examples: Any, *, user: str = "Q: {question} A: {answer}", **options: 
 
 @pytest.mark.parametrize(("dialect", "turns"), [("markdown", 6), ("yaml", 4)])
 def test_the_examples_of_the_manual_are_packs(dialect: str, turns: int) -> None:
-    """The packs of the manual parse without a warning and have range, schema and examples."""
     pack = _manual(dialect)
     assert pack.warnings == ()
     assert pack.score_range is not None
@@ -73,7 +72,6 @@ def test_examples_change_the_hash_and_only_they() -> None:
 
 
 def test_an_example_has_pages() -> None:
-    """The context of an example is a mapping of pages or one text, which becomes Page-1."""
     pack = _pack(
         [
             {"answer": "a", "context": {"Page-7": "seven"}, "reply": {"score": 1}},
@@ -90,7 +88,6 @@ def test_an_example_has_pages() -> None:
 
 
 def test_an_examples_reply_keeps_to_the_schema() -> None:
-    """An example whose reply violates the response schema is refused."""
     schema = {
         "type": "object",
         "properties": {"score": {"type": "integer"}, "why": {"type": "string"}},

@@ -32,7 +32,6 @@ SHOWN = ("messages", "tool_calls", "other_answer", "fields.policy", "labels.app"
 
 
 def metric_showing(*names: str, dialect: str = "yaml", **options: Any) -> Metric:
-    """A metric whose prompt shows the answer and these inputs, one a line."""
     if dialect == "yaml":
         content = "\n".join(f"{name}: {{{name}}}" for name in ("answer", *names))
         text = yaml.safe_dump(
@@ -52,7 +51,6 @@ def prompt_of(metric: Metric, **event: Any) -> str:
 
 @pytest.mark.parametrize("dialect", ["yaml", "markdown"])
 def test_each_input_is_shown_in_both_dialects(dialect: str) -> None:
-    """Lists are rendered as JSON, texts unchanged."""
     prompt = prompt_of(metric_showing(*SHOWN, dialect=dialect))
     values = {
         name: prompt.partition(f"\n{name}: ")[2].partition(f"\n{following}: ")[0]
@@ -122,7 +120,6 @@ def test_no_text_steps_out_of_its_place() -> None:
 
 @pytest.mark.parametrize("when", ["made", "judged"])
 def test_every_input_is_redacted(when: str) -> None:
-    """Every input is redacted when the task is built, and again when it is judged."""
     secret = "jane@example.org"
     event: dict[str, Any] = {
         "answer": secret,

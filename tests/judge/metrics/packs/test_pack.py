@@ -100,7 +100,6 @@ def test_the_parts_are_marked_in_the_forms_people_write(line: str) -> None:
 
 
 def test_a_file_without_parts_is_all_user() -> None:
-    """Without a role mark the whole file is the user message, even if it contains the word "system"."""
     pack = markdown("The system\nSystem\nrates {{ sample.output_text }}.")
     assert pack.render(INPUTS) == (ChatMessage("user", "The system\nSystem\nrates because."),)
 
@@ -164,9 +163,6 @@ def test_stray_text_and_unknown_keys_in_markdown_are_warnings(text: str, warning
 
 
 def test_doubled_braces_shield_a_name_in_yaml() -> None:
-    """Doubled braces are literal, with a warning for a known name; a JSON brace before a placeholder is not
-    doubled.
-    """
     pack = yaml_pack("""[{role: user, content: '{{question}} {{n}} {"a": {answer}} { reference }'}]""")
     assert pack.render(INPUTS)[0].content == '{question} {n} {"a": because} reason'
     assert len(pack.warnings) == 1
