@@ -188,14 +188,7 @@ class SamplingPolicy:
     """Rates by stratum; the first matching rule decides.
 
     Args:
-        default_rate: Share of the events that match no rule, 0 to 1.
-        rules: In order of precedence; names must be unique.
-        key: Source of R, see `randomness`.
-        upstream: How to treat earlier sampling, see above.
         floor: Probability of earlier sampling below which it is unknown, above 0: a caller can state any.
-
-    Raises:
-        ValueError: A rate is not within 0 to 1.
     """
 
     def __init__(
@@ -251,16 +244,7 @@ class SamplingPolicy:
         record_key: bytes | None = None,
         stated_probability: float | None = None,
     ) -> Decision:
-        """Decide on one event.
-
-        Args:
-            event_id: The event's id.
-            trace_id: Its trace id, if it has one.
-            tracestate: Its tracestate, if it has one.
-            labels: Its labels.
-            record_key: Key of its record.
-            stated_probability: Sampling probability stated by the producer, above 0 and at most 1.
-        """
+        """Decide on one event; `stated_probability` is the producer's, above 0 and at most 1."""
         randomness = self.key_randomness(record_key)
         before = None
         if self.upstream != "ignore" and stated_probability is not None and stated_probability >= self._floor:

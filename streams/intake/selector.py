@@ -122,11 +122,7 @@ class Selector:
         return Selection(decision, tuple(route.metric for route in fitting), assignments, skipped)
 
     async def tasks(self, record: Record, event: QAEvent, selection: Selection) -> list[JudgeTask]:
-        """Build the task of each assignment.
-
-        Raises:
-            EventError: Reading the texts exceeds the limit.
-        """
+        """Build the task of each assignment."""
         now = self._now()
         recorded_at = moment(record.timestamp) or now
         if event.occurred_at is not None and not is_plausible(event.occurred_at, recorded_at):

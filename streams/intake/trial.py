@@ -53,11 +53,7 @@ def looks_like_otlp(value: bytes) -> bool:
 
 
 async def unpack(records: Sequence[Record], reader: Reader) -> tuple[list[Record], list[Outcome]]:
-    """Decode records by their schemas; also return the outcomes of those that do not match theirs.
-
-    Raises:
-        ReaderDownError: The registry does not answer.
-    """
+    """Decode records by their schemas; also return the outcomes of those that do not match theirs."""
     if not isinstance(reader, EventReader):
         return list(records), []
     found, unread = [], []
@@ -70,11 +66,7 @@ async def unpack(records: Sequence[Record], reader: Reader) -> tuple[list[Record
 
 
 class Trial:
-    """Reads unpacked records as a worker with these settings does; `format_` overrides their format.
-
-    Raises:
-        SettingsError: The mapping is invalid.
-    """
+    """Reads unpacked records as a worker with these settings does; `format_` overrides their format."""
 
     def __init__(self, settings: Settings, *, format_: str | None = None) -> None:
         self._reader = open_reader(without_registry(settings), {}, format_=format_)

@@ -25,7 +25,7 @@ from streams.errors import DecodeError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.decoding import AvroSchema, ProtobufSchema
-from streams.intake.reading.registry.wire_form import wire_form
+from streams.intake.reading.registry.unpacking import wire_form
 from streams.kafka.decoding import HEAD
 from streams.kafka.patches import install
 from streams.settings import Settings

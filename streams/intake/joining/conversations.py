@@ -32,11 +32,7 @@ class ConversationIntake:
         self._gathering = Gathering[QAEvent](kind, joining)
 
     async def handle(self, record: Record) -> None:
-        """Take one record; return when its event and, if sampled, its conversation are processed.
-
-        Raises:
-            SettingsError: The topic's records are not keyed by conversation.
-        """
+        """Take one record; return when its event and, if sampled, its conversation are processed."""
         try:
             event = await self._events.read(record)
         except DecodeError as error:

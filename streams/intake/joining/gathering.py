@@ -107,11 +107,7 @@ class Gathering(Generic[T]):
         self._waiting.clear()
 
     async def add(self, record: Record, parts: Mapping[str, list[T]]) -> None:
-        """Add the parts in a record; return when the output of its groups is written.
-
-        Raises:
-            SettingsError: The topic's records are not keyed by group, so groups cannot be joined.
-        """
+        """Add the parts in a record; return when the output of its groups is written."""
         if any(not self._kind.is_key(record.key, key) for key in parts):
             await self._check_keys(record)
         await self._know_the_past(record)

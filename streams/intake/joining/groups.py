@@ -41,11 +41,7 @@ class GroupIntake(Generic[T]):
         self._gathering = Gathering[T](kind, joining)
 
     async def handle(self, record: Record) -> None:
-        """Take one record; return when the output of its groups is written.
-
-        Raises:
-            SettingsError: The topic's records are not keyed by group, so groups cannot be joined.
-        """
+        """Take one record; return when the output of its groups is written."""
         try:
             split = self._sampler.split(self._reader.heads(record.value), record.key)
             groups = self._opening(record.value, split.kept)

@@ -28,21 +28,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """When groups are closed.
+    """When groups are closed."""
 
-    Args:
-        grace: Seconds after the group is complete.
-        idle: Seconds after the last record, for an incomplete group.
-        longest: Seconds after the first record.
-        groups: Limit on open groups.
-        size: Limit on the bytes of open groups' records.
-    """
-
-    grace: float
-    idle: float
-    longest: float
-    groups: int
-    size: int
+    grace: float  # seconds after the group is complete
+    idle: float  # seconds after the last record, for an incomplete group
+    longest: float  # seconds after the first record
+    groups: int  # limit on open groups
+    size: int  # limit on the bytes of open groups' records
 
 
 class StreamClock:

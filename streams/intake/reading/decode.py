@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
+from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.randomness import normal_id, normal_tracestate, trace_from_headers
+from streams.intake.randomness import (
+    TraceContext,
+    normal_id,
+    normal_tracestate,
+    parse_trace_context,
+    trace_from_headers,
+)
 from streams.intake.reader import EventReader, Headers, is_plausible
-from streams.intake.reading.envelope import Opened, bounded, open_record, parts_of
-from streams.intake.reading.mapping import Mapper, event_of, normal_labels
-from streams.intake.reading.pushdown import PushDown
+from streams.intake.reading.mapping import Mapper
+from streams.intake.reading.pushdown import PushDown, strip_confluent
 from streams.intake.sampling import SamplingPolicy
 from streams.kafka.record import moment
 from streams.settings import Settings
-from streams.settings.problems import describe
+from streams.settings.problems import describe, explain
 
 if TYPE_CHECKING:
     from streams.intake.reading.registry.unpacking import Unpacking
 
+_HIDDEN = b'"data_base64"'
+MAX_DETAIL_CHARS = 1_000
+MAX_DETAIL_PROBLEMS = 5
 PROBABILITY_HEADER = "sampling-probability"
 """Record header with the producer's sampling probability; it takes precedence over the body's field."""
 
@@ -47,11 +61,6 @@ class JsonReader(EventReader):
     header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers take
     precedence so that sampling can use them without reading the body; a malformed header is ignored. A
     service that forwards events of others must forward their trace headers or send none.
-
-    Args:
-        max_event_bytes: Larger values are refused.
-        mapping: `ingest.mapping`; empty if records have the fields of an event.
-        unpacking: Decodes records by their schemas; None without a registry.
 
     Raises:
         SettingsError: The mapping is invalid.
@@ -174,10 +183,174 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         why = error.errors()[0]["msg"]
         raise DecodeError(
             "undecodable",
-            (
-                f"occurred_at: must be a time as in RFC 3339 (got {describe(given)}: {why}); correct or "
-                "omit it"
-            ),
+            f"occurred_at: must be a time as in RFC 3339 (got {describe(given)}: {why}); correct or omit it",
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return at.astimezone(UTC) if is_plausible(at, recorded) else recorded
+
+
+def normal_labels(raw: object) -> dict[str, str]:
+    """Convert the value of an event's `labels`: numbers and booleans to texts; nulls are omitted."""
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise DecodeError(
+            "undecodable",
+            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer",
+        )
+    labels: dict[str, str] = {}
+    for name, value in raw.items():
+        if value is None:
+            continue
+        if isinstance(value, str):
+            labels[name] = value[:MAX_LABEL_VALUE_CHARS]
+        elif isinstance(value, bool):
+            labels[name] = "true" if value else "false"
+        elif isinstance(value, int | float):
+            labels[name] = str(value)[:MAX_LABEL_VALUE_CHARS]
+        else:
+            raise DecodeError(
+                "undecodable",
+                f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
+                "correct the producer or map one value by ingest.mapping",
+            )
+    return labels
+
+
+def event_of(fields: Mapping[str, Any]) -> QAEvent:
+    """Return the event of some fields; raises DecodeError, within the limits of a dead letter."""
+    try:
+        return QAEvent.model_validate(fields)
+    except ValidationError as error:
+        lines = explain(error, QAEvent)
+    more = len(lines) - MAX_DETAIL_PROBLEMS
+    text = "\n".join(lines[:MAX_DETAIL_PROBLEMS]) + (f"\nand {more} more" if more > 0 else "")
+    raise DecodeError("undecodable", text[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode())
+
+
+# Envelopes: Confluent's wire header, CloudEvents
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The JSON object in a record, and the defaults from its envelope."""
+
+    document: dict[str, Any]
+    event_id: str | None = None
+    occurred_at: str | None = None
+    trace: TraceContext | None = None
+
+
+def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes:
+    """Return a record's value; raises DecodeError if it is empty or too large."""
+    if not value:
+        raise DecodeError("undecodable", f"value: is empty (a tombstone); send {send}")
+    if len(value) > limit:
+        raise DecodeError(
+            "oversized",
+            f"value: must have at most {limit} bytes (got {len(value)}); {remedy} or raise "
+            "ingest.max_event_bytes",
+        )
+    return value
+
+
+def parts_of(value: bytes | None) -> int:
+    """Return an upper bound on the parts of a JSON text, including JSON inside its strings; 0 if it is short.
+
+    More than `judge.metric.READ_AT_ONCE` parts are not read in the event loop.
+    """
+    if value is None or len(value) <= READ_AT_ONCE:
+        return 0
+    if _HIDDEN in value:
+        return len(value)
+    return value.count(b",") + value.count(b"[") + value.count(b"{")
+
+
+def open_record(value: bytes, headers: Headers) -> Opened:
+    """Return the JSON object in a record; raises DecodeError if it holds none."""
+    named = dict(headers)
+    content_type = _text(named.get("content-type")).partition(";")[0].strip().lower()
+    if content_type.startswith("application/cloudevents-batch"):
+        raise DecodeError(
+            "undecodable",
+            f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send one "
+            "event per record",
+        )
+    document = _json_object(strip_confluent(value), "value")
+    if "ce_specversion" in named:
+        return Opened(document, _text(named.get("ce_id")) or None, _text(named.get("ce_time")) or None)
+    structured = content_type.startswith("application/cloudevents")
+    if structured or _looks_structured(document):
+        return _open_structured(document)
+    return Opened(document)
+
+
+def _looks_structured(document: dict[str, Any]) -> bool:
+    return (
+        "specversion" in document
+        and ("data" in document or "data_base64" in document)
+        and all(isinstance(document.get(name), str) for name in ("specversion", "type", "source", "id"))
+    )
+
+
+def _open_structured(envelope: dict[str, Any]) -> Opened:
+    if not isinstance(envelope.get("specversion"), str):
+        raise DecodeError(
+            "undecodable",
+            "specversion: is required in a structured CloudEvent; correct the producer or the content type",
+        )
+    data = envelope.get("data")
+    if data is None and isinstance(envelope.get("data_base64"), str):
+        try:
+            raw = base64.b64decode(envelope["data_base64"], validate=True)
+        except (binascii.Error, ValueError):
+            raise DecodeError(
+                "undecodable", "data_base64: is not standard base64; correct the producer"
+            ) from None
+        data = _json_object(raw, "data_base64")
+    elif isinstance(data, str):
+        data = _json_object(data.encode(), "data")
+    if not isinstance(data, dict):
+        raise DecodeError(
+            "undecodable",
+            f"data: must be a JSON object in a structured CloudEvent (got {describe(data)}); put "
+            "the event there",
+        )
+    parent, state = _attribute(envelope, "traceparent"), _attribute(envelope, "tracestate")
+    return Opened(
+        document=data,
+        event_id=_attribute(envelope, "id"),
+        occurred_at=_attribute(envelope, "time"),
+        trace=None if parent is None else parse_trace_context(parent, state),
+    )
+
+
+def _attribute(envelope: dict[str, Any], name: str) -> str | None:
+    value = envelope.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _json_object(raw: bytes, field: str) -> dict[str, Any]:
+    try:
+        document = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        start = bytes(raw[:40])
+        raise DecodeError(
+            "undecodable",
+            f"{field}: is not valid JSON, {error} (got {start!r}...); send JSON in UTF-8 (Avro and "
+            "Protobuf need ingest.registry)",
+        ) from None
+    if not isinstance(document, dict):
+        raise DecodeError(
+            "undecodable",
+            f"{field}: must be a JSON object (got {describe(document)}); send one event per record",
+        )
+    return document
+
+
+def _text(value: bytes | None) -> str:
+    """Decode a header; empty if it is not UTF-8."""
+    try:
+        return "" if value is None else value.decode()
+    except UnicodeDecodeError:
+        return ""

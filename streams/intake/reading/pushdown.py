@@ -26,10 +26,11 @@ from streams.intake.randomness import (
     trace_randomness,
 )
 from streams.intake.reader import EventReader
-from streams.intake.reading.envelope import strip_confluent
 from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
 from streams.kafka.record import Record
 
+_MAGIC_BYTES: Final = 5
+"""Confluent's wire header: a zero byte, then the schema's id in four bytes."""
 CACHED_LABELS: Final = 512
 """Limit on cached strata by labels, which producers choose; only those of short records are cached."""
 _ABSENT: Final = msgspec.Raw()
@@ -139,6 +140,11 @@ class PushDown:
         randomness = randomness or _as_bytes(trace_randomness(event.trace_id, event.tracestate))
         randomness = randomness or sha256(event.event_id.encode()).digest()
         return randomness, self._policy.stratum(event.labels)
+
+
+def strip_confluent(value: bytes) -> bytes:
+    """Remove Confluent's wire header, if there is one. No JSON text starts with a zero byte."""
+    return value[_MAGIC_BYTES:] if value[0] == 0 else value
 
 
 def _as_bytes(randomness: int | None) -> bytes | None:

@@ -12,8 +12,8 @@ from streams.intake.from_settings import joining_bounds
 from streams.intake.joining.join import Bounds
 from streams.intake.randomness import normal_tracestate
 from streams.intake.reader import GroupReader, Reading
-from streams.intake.reading.envelope import bounded
-from streams.intake.reading.mapping import Mapper, event_of, normal_labels
+from streams.intake.reading.decode import bounded, event_of, normal_labels
+from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp import request
 from streams.intake.reading.otlp.event import event_fields
 from streams.intake.reading.otlp.families import capture_hints

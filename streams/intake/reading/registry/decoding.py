@@ -188,11 +188,7 @@ def _files(
 
 
 def descriptors(schemas: Mapping[str, str]) -> tuple[bytes, ...]:
-    """Return the file descriptors of schemas by name: given in base64, or as text that is compiled.
-
-    Raises:
-        ValueError: A schema is invalid.
-    """
+    """Return the file descriptors of schemas by name: given in base64, or as text that is compiled."""
     files = []
     for name, schema in schemas.items():
         try:

@@ -10,8 +10,7 @@ import pytest
 
 from streams.errors import DecodeError
 from streams.intake.reader import read_beside
-from streams.intake.reading.decode import JsonReader
-from streams.intake.reading.envelope import parts_of
+from streams.intake.reading.decode import JsonReader, parts_of
 
 INGEST = JsonReader(max_event_bytes=4_194_304, mapping={"answer": "join(' ', said[*].text)"})
 

@@ -17,8 +17,7 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 from streams.errors import DecodeError, ReaderDownError
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.decoding import AvroSchema
-from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.reading.registry.wire_form import wire_form
+from streams.intake.reading.registry.unpacking import Unpacking, wire_form
 from tests.integration.deadlines import until
 from tests.streams.intake.reading.registry.fake_registry import FakeRegistry, fake_registry
 
