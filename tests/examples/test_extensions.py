@@ -14,7 +14,7 @@ COMMAND = "from streams.cli.main import run; run()"
 SINK = """\
 import asyncio, sys
 from streams.settings import load_settings
-from streams.sinks.base import Evaluation, RefusedError
+from streams.sinks.base import Evaluation
 from streams.sinks.delivery import open_sinks
 from tests.streams.results import failed, scored, unscored
 
@@ -59,7 +59,7 @@ def test_a_sink_takes_verdicts(with_extensions: Run, tmp_path: Path) -> None:
     write_settings(tmp_path, {"path": "verdicts.txt", "prefix": "> ", "key_env": "KEY"})
     done = with_extensions("-c", SINK, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "RefusedError('it failed')" in done.stdout
+    assert "DeliveryRefusedError('it failed')" in done.stdout
     for outcome in ("delivered", "refused", "skipped"):
         assert f"('lines', '{outcome}', 1)" in done.stdout
     assert (tmp_path / "verdicts.txt").read_text() == "> e1 4 k1\n"
