@@ -17,10 +17,10 @@ from generate.places import ROOT
 from schemas.alert import Alert
 from schemas.dead_letter import DeadLetter
 from schemas.event import QAEvent
+from schemas.findings import CoverageVerdict, RelevanceVerdict
 from schemas.label import Label
 from schemas.result import RESULT
 from schemas.task import JudgeTask
-from schemas.verdict import CoverageVerdict, RelevanceVerdict
 
 FOLDER: Final = ROOT / "schemas" / "json"
 RELEASED: Final = ROOT / "schemas" / "released"

@@ -6,7 +6,13 @@ from schemas.alert import Alert, Estimate
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
 from schemas.event import ChatMessage, QAEvent, ToolCall
-from schemas.findings import ContradictionKind, CorrectionKind, SuspicionKind
+from schemas.findings import (
+    ContradictionKind,
+    CorrectionKind,
+    CoverageVerdict,
+    RelevanceVerdict,
+    SuspicionKind,
+)
 from schemas.label import Label, Selection, label_id
 from schemas.result import (
     RESULT,
@@ -27,42 +33,12 @@ from schemas.result import (
     result_id,
 )
 from schemas.task import JudgeTask, Sampling
-from schemas.verdict import CoverageVerdict, RelevanceVerdict
 
+# fmt: off
 __all__ = [
-    "RESULT",
-    "Alert",
-    "ChatMessage",
-    "ContradictionKind",
-    "Correction",
-    "CorrectionKind",
-    "CoverageVerdict",
-    "DeadLetter",
-    "DeadLetterReason",
-    "Estimate",
-    "Evaluator",
-    "Failed",
-    "FailedType",
-    "Header",
-    "JudgeCall",
-    "JudgeTask",
-    "Label",
-    "QAEvent",
-    "RelevanceVerdict",
-    "Result",
-    "ResultKind",
-    "Sampling",
-    "Scored",
-    "Selection",
-    "Source",
-    "Suspicion",
-    "SuspicionKind",
-    "Times",
-    "ToolCall",
-    "Unscored",
-    "UnscoredReason",
-    "Usage",
-    "Vote",
-    "label_id",
-    "result_id",
+    "RESULT", "Alert", "ChatMessage", "ContradictionKind", "Correction", "CorrectionKind",
+    "CoverageVerdict", "DeadLetter", "DeadLetterReason", "Estimate", "Evaluator", "Failed", "FailedType",
+    "Header", "JudgeCall", "JudgeTask", "Label", "QAEvent", "RelevanceVerdict", "Result", "ResultKind",
+    "Sampling", "Scored", "Selection", "Source", "Suspicion", "SuspicionKind", "Times", "ToolCall",
+    "Unscored", "UnscoredReason", "Usage", "Vote", "label_id", "result_id",
 ]

@@ -129,9 +129,8 @@ class QAEvent(BaseModel):
     tracestate: str | None = Field(default=None, max_length=512, description="W3C tracestate.")
     messages: Annotated[_Messages | None, _Passed] = Field(
         default=None,
-        description=(
-            "The conversation, including the answer; ignored unless it is a list of role and content."
-        ),
+        description="The conversation, including the answer; ignored unless it is a list of role and "
+        "content.",
     )
     tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
         default=None, description="The tool calls, in order; ignored like `messages` if of another shape."
@@ -142,16 +141,15 @@ class QAEvent(BaseModel):
     )
     fields: Annotated[_Fields | None, _Passed] = Field(
         default=None,
-        description=("Further named texts for prompt packs; filled by ingest.mapping as `fields.<name>`."),
+        description="Further named texts for prompt packs; filled by ingest.mapping as `fields.<name>`.",
     )
     conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
         default=None, description="The conversation of the answer."
     )
     sampling_probability: Annotated[_Probability | None, _Passed] = Field(
         default=None,
-        description=(
-            "Probability with which the producer kept this event, if it sends a sample (sampling.upstream)."
-        ),
+        description="Probability with which the producer kept this event, if it sends a sample "
+        "(sampling.upstream).",
     )
     labels: Labels = Field(
         default_factory=dict, description="Short strings to group by: app, tenant, model, prompt_version, ..."

@@ -1,8 +1,12 @@
-"""Kinds of corrections and suspicions, with one sentence each."""
+"""Published verdicts of the built-in metrics; kinds of corrections and suspicions, with a sentence each."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
+
+from pydantic import ConfigDict, Field
+
+from schemas.base import Message
 
 ContradictionKind = Literal[
     "numbers_differ", "units_differ", "dates_differ", "polarity_differs", "answers_differ"
@@ -54,7 +58,7 @@ MEANINGS: Final[dict[CorrectionKind, str]] = {
     "units_differ": "The same number has another unit of the same dimension (500 mg, 500 g).",
     "both_fact_and_conclusion": "One statement is listed as a fact and as a conclusion; it counts once.",
     "citation_not_understood": "The answer seems to have a citation in a form that is not recognised.",
-    "conclusions_without_facts": ("Conclusions are listed with hardly any facts."),
+    "conclusions_without_facts": "Conclusions are listed with hardly any facts.",
     "match_not_borne_out": "The answer's quoted words share hardly any words with the item.",
     "no_citation": "No citation is recognised in the answer.",
     "not_a_term": "An item listed as a term is no technical term.",
@@ -82,3 +86,23 @@ MEANINGS: Final[dict[CorrectionKind, str]] = {
 
 SUSPICION_KINDS: Final[tuple[SuspicionKind, ...]] = get_args(SuspicionKind)
 """The kinds of suspicions."""
+
+
+class CoverageVerdict(Message):
+    """How much of a reference an answer covers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    score: int = Field(ge=0, le=5)
+    rationale: Annotated[list[str], Field(min_length=5, max_length=5)] = Field(
+        description="Facts, conclusions, terminology, organization, and the score with its formula."
+    )
+
+
+class RelevanceVerdict(Message):
+    """How well an answer's claims are supported by the pages they cite."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    score: int = Field(ge=1, le=5)
+    justification: str

@@ -53,11 +53,5 @@ class Label(Message):
 
 
 def label_id(*, result_id: str, who: str, labelled_at: str) -> str:
-    """Return the deterministic id of a label, so that repeated imports add nothing.
-
-    Args:
-        result_id: The verdict.
-        who: The person.
-        labelled_at: Its time, as RFC 3339.
-    """
+    """Return the deterministic id of a label, so that repeated imports add nothing."""
     return hashlib.sha256(json.dumps([result_id, who, labelled_at]).encode()).hexdigest()[:32]

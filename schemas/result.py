@@ -218,13 +218,6 @@ _ID_PARTS = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 
 
 def result_id(*, topic: str, event_id: str, metric: str, replay_id: str | None) -> str:
-    """Return the deterministic id of a result: 32 hexadecimal digits.
-
-    Args:
-        topic: The event's topic.
-        event_id: The event's id.
-        metric: The metric's name.
-        replay_id: The id of the replay; None for the live stream.
-    """
+    """Return the deterministic id of a result: 32 hexadecimal digits."""
     parts = _ID_PARTS.encode([topic, event_id, metric, replay_id])
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
