@@ -47,12 +47,7 @@ RECENT_SECONDS: Final = 900.0
 class Breaker:
     """Breaker of one endpoint: consecutive failures open it, and only a judged neutral event closes it.
 
-    While open, it allows one probe after each pause. A hanging probe does not delay the next one.
-
-    Args:
-        failures: Consecutive failures that open it; at least 1.
-        longest_pause_seconds: Upper limit of the doubling pauses; above 0.
-        chance: Returns uniform random numbers from 0 to 1; each pause is 50% to 100% of its length.
+    While open, it allows one probe after each pause; pauses double, and `chance` shortens each by up to half.
     """
 
     def __init__(self, *, failures: int, longest_pause_seconds: float, chance: Callable[[], float]) -> None:
@@ -108,9 +103,8 @@ class Breaker:
 class Outcome:
     """How the first try of an event, or a neutral event, ended.
 
-    Args:
-        state: `pending`: it failed and is asked again; `failed`: the endpoint failed it, as the event was
-            judged later or is neutral.
+    `pending`: it failed and is asked again; `failed`: the endpoint failed it, as it was judged later or is
+    neutral.
     """
 
     sent_at: float
@@ -200,11 +194,7 @@ class History:
         return kept
 
     def decide(self, trial: Trial, *, paid: bool, now: float) -> Literal["event", "neutral", "again"]:
-        """Return what follows a failure.
-
-        Args:
-            paid: Whether they cost tokens.
-        """
+        """Return what follows a failure; `paid`: it cost tokens."""
         since, latest = self.since(trial.since, trial.outcome), self.latest(now, trial.outcome)
         if trial.failures < LEAST_TRIES:
             return "again"

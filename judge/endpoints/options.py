@@ -25,8 +25,8 @@ class EndpointOptions:
         max_in_flight: Limit of concurrent calls, at least 1; None: only the pool's limit.
         requests_per_minute: Its limit, if its headers report none or one that is too high; above 0.
         call_seconds: Time limit of one call, above 0; None: the pool's.
-        context_tokens: The model's context window; None: unknown, the endpoint refuses texts that are too
-            long.
+        context_tokens: The model's context window; None: unknown.
+        borrowed: Whether the caller closes the client.
     """
 
     chat: ChatClient
@@ -64,13 +64,9 @@ class EndpointState:
     """What there is to say of one endpoint, for status and pages.
 
     Args:
-        reason: Why it is down; empty while it is up.
-        remedy: What to do about it; empty while it is up.
-        since: When it went down; None while it is up.
+        reason: Why it is down, with `remedy` and `since`; empty while it is up.
         failed_share: Share of the latest events that it failed at the first try and judged later, 0 to 1.
-        model: The model that answered last; empty before the first answer.
-        earlier_model: The model that answered before that one; empty if it never changed.
-        model_changed_at: When it changed; None if it never did.
+        model: The model that answered last; `earlier_model`: the one before, if it changed.
     """
 
     name: str
@@ -96,11 +92,7 @@ class EndpointObserver:
         """The number of calls in flight at an endpoint has changed."""
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """An endpoint was asked for a verdict.
-
-        Args:
-            outcome: A result's status or error_type, or the kind of the endpoint's failure.
-        """
+        """An endpoint was asked; the outcome is a result's status or error_type, or the kind of failure."""
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
         """A call used tokens, failed ones included; `for_verdict`: a result will carry them."""

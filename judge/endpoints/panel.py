@@ -46,13 +46,7 @@ class PanelJudge:
         self.evaluator = panel_evaluator([one.evaluator for one in members], quorum=self._quorum)
 
     async def judge(self, task: JudgeTask) -> Result:
-        """Judge one answer, retrying transient failures without a time limit.
-
-        Raises:
-            JudgeConfigurationError: No endpoint can judge any event as configured.
-            DrainingError: The task was cancelled before it was sent.
-            ValueError: The task belongs to another metric.
-        """
+        """Judge one answer; raises what `RetryingJudge.judge` does."""
         given: dict[int, Result] = {}
         await self._ask(range(len(self._members)), task, given, patient=False)
         down = [place for place in range(len(self._members)) if place not in given]
@@ -63,11 +57,7 @@ class PanelJudge:
     async def _ask(
         self, places: Sequence[int], task: JudgeTask, given: dict[int, Result], *, patient: bool
     ) -> None:
-        """Ask members concurrently; the first error cancels the others.
-
-        Args:
-            given: Receives their results, none from a member whose endpoint is down.
-        """
+        """Put results, except of members whose endpoint is down, into `given`; an error cancels all."""
         waiting = {asyncio.create_task(self._vote(place, task, given, patient=patient)) for place in places}
         try:
             while waiting and not (patient and self._verdicts(given) >= self._quorum):
@@ -89,32 +79,26 @@ class PanelJudge:
 
     def _result(self, given: Sequence[tuple[Member, Result]]) -> Result:
         results = [result for _, result in given]
-        decided = decide(results, quorum=self._quorum, score_range=self._score_range)
-        votes = tuple(
-            vote_of(result, endpoint=member.endpoint, model=member.model) for member, result in given
-        )
-        common = {
+        update: dict[str, Any] = {
             "evaluator": self.evaluator,
             "judge": self._call(results),
             "usage": total_usage(result.usage for result in results),
             "cost_usd": total_cost([result.cost_usd for result in results]),
-            "votes": votes,
+            "votes": tuple(
+                vote_of(result, endpoint=member.endpoint, model=member.model) for member, result in given
+            ),
+            "times": _times(results),
         }
-        if decided is None:
-            return self._without_quorum(results, common)
-        return decided.result.model_copy(update={**common, **_agreement(decided), "times": _times(results)})
-
-    def _without_quorum(self, results: Sequence[Result], common: dict[str, Any]) -> Failed:
-        failed = [one for one in results if isinstance(one, Failed)]
-        told = "; ".join(
-            f"{vote.endpoint}: {one.error_type}: {one.detail[:MAX_SHOWN_CHARS]}"
-            for vote, one in zip(common["votes"], results, strict=True)
-            if isinstance(one, Failed)
-        )
-        given = len(results) - len(failed)
-        detail = f"{given} of {len(self._members)} members gave a verdict, {self._quorum} needed: {told}"
-        update = {**common, "error_type": "no_quorum", "detail": detail, "times": _times(results)}
-        return failed[0].model_copy(update=update)
+        decided = decide(results, quorum=self._quorum, score_range=self._score_range)
+        if decided is not None:
+            asked = not isinstance(decided.result, Unscored) or decided.result.judge is not None
+            update["agreement"] = round(decided.agreement, 6) if asked else None
+            return decided.result.model_copy(update=update)
+        failed = [(member.endpoint, one) for member, one in given if isinstance(one, Failed)]
+        told = "; ".join(f"{name}: {one.error_type}: {one.detail[:MAX_SHOWN_CHARS]}" for name, one in failed)
+        verdicts = len(results) - len(failed)
+        detail = f"{verdicts} of {len(self._members)} members gave a verdict, {self._quorum} needed: {told}"
+        return failed[0][1].model_copy(update={**update, "error_type": "no_quorum", "detail": detail})
 
     def _call(self, results: Sequence[Result]) -> JudgeCall | None:
         """Return the members' calls as one; None if there was none."""
@@ -150,12 +134,6 @@ def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
     )
 
 
-def _agreement(decided: Decided) -> dict[str, Any]:
-    """Return the field `agreement`; None if no judge was asked."""
-    asked = not isinstance(decided.result, Unscored) or decided.result.judge is not None
-    return {"agreement": round(decided.agreement, 6) if asked else None}
-
-
 def _times(results: Sequence[Result]) -> Any:
     """Return the times of the last vote, with the longest `judge_seconds`: judges run concurrently."""
     seconds = [one.times.judge_seconds for one in results if one.times.judge_seconds is not None]
@@ -165,11 +143,10 @@ def _times(results: Sequence[Result]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Decision of the votes.
+    """Decision of the votes, and their agreement with it, 0 to 1.
 
-    Args:
-        agreement: Agreement of the votes with it, 0 to 1. For booleans, labels and unscored results: share of
-            equal verdicts. For numbers: 1 minus their mean distance from it, as a share of the scale.
+    For booleans, labels and unscored results: the share of equal verdicts. For numbers: 1 minus their mean
+    distance from it, as a share of the scale.
     """
 
     result: Scored | Unscored
@@ -177,12 +154,7 @@ class Decided:
 
 
 def decide(results: Sequence[Result], *, quorum: int, score_range: tuple[float, float]) -> Decided | None:
-    """Return the decision of the verdicts among the results.
-
-    Args:
-        results: In the panel's order.
-        quorum: Required verdicts, at least 1; failed results do not count.
-    """
+    """Return the decision of the results, in the panel's order; None with fewer verdicts than the quorum."""
     scored = [one for one in results if isinstance(one, Scored)]
     unscored = [one for one in results if isinstance(one, Unscored)]
     verdicts = len(scored) + len(unscored)
@@ -214,17 +186,8 @@ def _median(scored: Sequence[Scored], verdicts: int, score_range: tuple[float, f
 
 def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:
     """Return a member's vote for the published result."""
-    scored = result if isinstance(result, Scored) else None
-    return Vote(
-        endpoint=endpoint,
-        model=model,
-        status=result.status,
-        score=None if scored is None else scored.score,
-        value=None if scored is None else scored.value,
-        reason=result.reason
-        if isinstance(result, Unscored)
-        else result.error_type
-        if isinstance(result, Failed)
-        else None,
-        cost_usd=result.cost_usd,
-    )
+    vote = Vote(endpoint=endpoint, model=model, status=result.status, cost_usd=result.cost_usd)
+    if isinstance(result, Scored):
+        return vote.model_copy(update={"score": result.score, "value": result.value})
+    reason = result.reason if isinstance(result, Unscored) else result.error_type
+    return vote.model_copy(update={"reason": reason})

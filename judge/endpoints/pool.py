@@ -93,11 +93,9 @@ class EndpointPool:
     def named(self, names: Sequence[str] = ()) -> tuple[Endpoint, ...]:
         """Return a metric's endpoints, in order of preference; without names all."""
         known = {endpoint.name: endpoint for endpoint in self.endpoints}
-        unknown = [name for name in names if name not in known]
+        unknown = ", ".join(name for name in names if name not in known)
         if unknown:
-            raise JudgeConfigurationError(
-                f"no judge endpoint is called {', '.join(unknown)}; known: {', '.join(known)}"
-            )
+            raise JudgeConfigurationError(f"no judge endpoint is called {unknown}; known: {', '.join(known)}")
         endpoints = tuple(known[name] for name in names) or self.endpoints
         if endpoints not in self._used_lists:
             self._used_lists.append(endpoints)
@@ -190,7 +188,6 @@ class RetryingJudge:
             JudgeConfigurationError: No endpoint can judge any event as configured.
             DrainingError: The task was cancelled before it was sent, by `EndpointPool.drain`.
             EndpointDownError: All endpoints are down, and `patient` is false.
-            ValueError: The task belongs to another metric.
         """
         attempt = Attempt()
         while True:
@@ -237,22 +234,22 @@ class RetryingJudge:
         attempt: Attempt,
     ) -> Failed | None:
         """Wait after a failure; return the result if the event causes it."""
-        silent = isinstance(error, JudgeUnavailableError)
-        kind = error.kind if isinstance(error, JudgeUnavailableError) else "configuration"
+        refused = isinstance(error, JudgeConfigurationError)
+        kind = "configuration" if isinstance(error, JudgeConfigurationError) else error.kind
         self._observe(endpoint, kind, attempt)
         if kind == "rate_limited" or attempt.stalled:
             return None
         if await self._is_fault_of_event(kind, endpoint, attempt):
-            failures = attempt.trials[endpoint.name].failures
             if isinstance(error, JudgeConfigurationError):
                 detail = f"{error.told} each time to this event, and accepts others"
                 return judge.failed(task, "content_refused", detail, tries=attempt.calls)
+            failures = attempt.trials[endpoint.name].failures
             detail = f"{failures} calls failed while others succeeded; the last: {error}"
             return judge.failed(task, "no_answer", detail, tries=attempt.calls)
-        if silent:
-            await self._before_next_try(kind, endpoint, attempt)
-        else:
+        if refused:
             await self._pause_at(endpoint, attempt)
+        else:
+            await self._before_next_try(kind, endpoint, attempt)
         return None
 
     async def _pause_at(self, endpoint: Endpoint, attempt: Attempt) -> None:
@@ -274,11 +271,10 @@ class RetryingJudge:
         trial = attempt.trials.setdefault(endpoint.name, Trial())
         history = endpoint.history(self._metric)
         history.failed(trial, sent_at=attempt.round_sent_at, now=self._pool.clock())
-        paid = attempt.round_used > 0
-        if not await endpoint.is_fault_of_event(self._metric, trial, kind, paid=paid):
-            return False
-        history.excuse(trial)
-        return True
+        is_fault = await endpoint.is_fault_of_event(self._metric, trial, kind, paid=attempt.round_used > 0)
+        if is_fault:
+            history.excuse(trial)
+        return is_fault
 
     async def _before_next_try(self, kind: str, endpoint: Endpoint, attempt: Attempt) -> None:
         """Avoid an endpoint that does not answer, and pause if there is no other."""
@@ -321,11 +317,8 @@ class RetryingJudge:
 def total_usage(usages: Iterable[Usage]) -> Usage:
     """Return the sum of tokens."""
     given = list(usages)
-    return Usage(
-        input_tokens=sum(usage.input_tokens for usage in given),
-        cached_tokens=sum(usage.cached_tokens for usage in given),
-        output_tokens=sum(usage.output_tokens for usage in given),
-    )
+    counts = ("input_tokens", "cached_tokens", "output_tokens")
+    return Usage(**{name: sum(getattr(usage, name) for usage in given) for name in counts})
 
 
 def total_cost(costs: Sequence[float | None]) -> float | None:

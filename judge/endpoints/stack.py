@@ -77,15 +77,11 @@ class JudgingStack:
         endpoints: Sequence[str] = (),
         parameters: Mapping[str, Any] | None = None,
     ) -> RetryingJudge | Evaluator:
-        """Return a metric's judge, with retries; a code metric's judge calls no endpoint.
-
-        Raises:
-            JudgeConfigurationError: No endpoint has one of these names.
-        """
+        """Return a metric's judge, with retries; a code metric's judge calls no endpoint."""
         if metric.mode == "code":
             return self.evaluator(metric)
         asked = self._asked(endpoints)
-        window = smallest_window(one.context_tokens for one in asked)
+        window = _smallest_window(asked)
         judges = {
             one.chat.endpoint: self.evaluator(metric, one, parameters=parameters, context_tokens=window)
             for one in asked
@@ -122,12 +118,8 @@ class JudgingStack:
         process = None if bounds is None else MetricProcess(bounds, name=metric.name)
         if process is not None:
             self._processes.append(process)
-        return Evaluator(
-            metric,
-            NOBODY,
-            verification_seconds=self._options.verification_seconds,
-            process=process,
-        )
+        seconds = self._options.verification_seconds
+        return Evaluator(metric, NOBODY, verification_seconds=seconds, process=process)
 
     def panel(
         self,
@@ -137,17 +129,14 @@ class JudgingStack:
         parameters: Mapping[str, Any] | None = None,
         samples: int = 1,
     ) -> PanelJudge:
-        """Return a metric's panel, in which each endpoint has `samples` votes.
+        """Return a metric's panel, in which each endpoint (none: only the first) has `samples` votes.
 
-        Args:
-            endpoints: Names of the members, in the panel's order; empty: only the first endpoint.
-            parameters: Sampling parameters of this metric; they override an endpoint's own.
-            samples: Votes of each; at least 1. With more than one, the temperature is 1 unless the parameters
-                name one, and the cache is not used, so that samples are independent.
+        With several samples, the temperature is 1 unless the parameters name one, and the cache is not used,
+        so that samples are independent.
         """
         members = []
         asked = self._asked(tuple(endpoints) or (self.endpoints[0].chat.endpoint,))
-        window = smallest_window(one.context_tokens for one in asked)
+        window = _smallest_window(asked)
         for one in asked:
             chat, own = one.chat, dict(parameters or {})
             if samples > 1 and "temperature" not in one.parameters:
@@ -158,10 +147,7 @@ class JudgingStack:
                 )
                 asking = RetryingJudge({chat.endpoint: judge}, self.pool)
                 members.append(Member(chat.endpoint, chat.model, judge.evaluator, asking))
-        return PanelJudge(
-            members,
-            score_range=metric.score_range,
-        )
+        return PanelJudge(members, score_range=metric.score_range)
 
     def _asked(self, names: Sequence[str]) -> tuple[EndpointOptions, ...]:
         known = {one.chat.endpoint: one for one in self.endpoints}
@@ -185,6 +171,7 @@ class JudgingStack:
         await self.close()
 
 
-def smallest_window(windows: Iterable[int | None]) -> int | None:
-    """Return the smallest known context window, so that the cut does not depend on the endpoint."""
+def _smallest_window(endpoints: Iterable[EndpointOptions]) -> int | None:
+    """Return the smallest known context window, so that `too_long` does not depend on the endpoint."""
+    windows = (one.context_tokens for one in endpoints)
     return min((window for window in windows if window is not None), default=None)

@@ -14,7 +14,7 @@ from typing import Final
 
 from judge.text.quantities import MAX_CHARS, Quantity, Token, quantities, tokens
 from judge.text.support import Vocabulary
-from judge.text.words import STOP_WORDS, each_sentence, folded_words
+from judge.text.words import STOP_WORDS, folded_words, sentences
 from schemas import ContradictionKind
 
 MAX_SENTENCES: Final = 8
@@ -85,12 +85,12 @@ def _numbers(narrow: Passage, wide: Passage) -> Contradiction | None:
         return None
     parts = dict.fromkeys((*_split(wide.words), *_split(wide.sentences)))
     others = [other for other in map(_sentence, parts) if other.quantities]
+    numbers = [number for other in others for number in other.quantities]
     for one in own:
-        for other in others:
+        unsaid = [number for number in one.quantities if not any(map(number.agrees, numbers))]
+        for other in others if unsaid else ():
             found = _number_that_differs(other, one)
-            if found is not None and not any(
-                found[1].agrees(number) for part in others if part is not other for number in part.quantities
-            ):
+            if found is not None and found[1] in unsaid:
                 return Contradiction(found[0], other.text, one.text)
     return None
 
@@ -249,8 +249,7 @@ def _stands_alone(row: Sequence[Token]) -> bool:
     return len(row) == 1 or (row[1].kind == "sign" and row[1].text in _AFTER_ANSWER)
 
 
-@lru_cache(maxsize=64)
 def _split(text: str) -> Sequence[str]:
     if len(text) > MAX_SENTENCES * MAX_CHARS:
         return ()
-    return tuple(text[start:end] for start, end in islice(each_sentence(text), MAX_SENTENCES))
+    return [text[start:end] for start, end in sentences(text)[:MAX_SENTENCES]]

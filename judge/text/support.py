@@ -11,7 +11,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import takewhile
 from typing import Final
 
 from judge.text.normal import TextIndex
@@ -94,8 +93,12 @@ class Vocabulary:
             return number in self.numbers
         stem = word[:_STEM_CHARS]
         first = bisect_left(self._sorted, stem)
-        alike = self._sorted[first : first + _MOST_ALIKE]
-        return any(are_forms(word, other) for other in takewhile(lambda other: other.startswith(stem), alike))
+        for other in self._sorted[first : first + _MOST_ALIKE]:
+            if not other.startswith(stem):
+                return False
+            if are_forms(word, other):
+                return True
+        return False
 
 
 def share_stem(one: str, other: str) -> bool:

@@ -180,14 +180,19 @@ _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\(?(?:\d{1,3}|[A-Za-z])[.)]
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 
 
-def sentences(text: str) -> list[tuple[int, int]]:
+def sentences(text: str) -> Sequence[tuple[int, int]]:
     """Return start and end (exclusive) of the sentences of a text, by simple deterministic rules.
 
     A sentence ends at a line end, at `.`, `!`, `?` or an ellipsis before white space (not after a common
     abbreviation, an initial or a list mark, and not if the next word starts with a lower-case letter), or at
     a full-width stop. Surrounding white space is left out, and so is a sentence without letter or digit.
     """
-    return list(each_sentence(text))
+    return _remembered_sentences(text) if len(text) <= _REMEMBERED_CHARS else tuple(each_sentence(text))
+
+
+@lru_cache(maxsize=256)
+def _remembered_sentences(text: str) -> Sequence[tuple[int, int]]:
+    return tuple(each_sentence(text))
 
 
 def each_sentence(text: str) -> Iterator[tuple[int, int]]:
