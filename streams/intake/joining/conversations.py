@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from schemas import ChatMessage, QAEvent
 from schemas.event import MAX_MESSAGES
 from streams.errors import DecodeError
-from streams.intake.joining.gathering import Gathering, Joining, Kind
+from streams.intake.joining.gathering import Gathering, Joining
 from streams.intake.selector import Intake
 from streams.kafka.record import Record
 
 
-class ConversationIntake:
+class ConversationIntake(Gathering[QAEvent]):
     """Decides the outcome of events that belong to conversations."""
 
     def __init__(self, *, events: Intake, whole: Intake, joining: Joining) -> None:
+        super().__init__("conversation", joining)
         self._policy = events.selector.policy
         self._events = events
         self._whole = whole
-        kind = Kind(
-            noun="conversation",
-            become=self._become,
-            surprise=whole.on_surprise,
-            read=self._kept,
-            is_key=lambda key, conversation: key == conversation.encode("utf-8", "surrogatepass"),
-            key_problem=_key_problem,
-        )
-        self._gathering = Gathering[QAEvent](kind, joining)
 
     async def handle(self, record: Record) -> None:
         """Take one record; return when its event and, if sampled, its conversation are processed."""
@@ -43,19 +34,24 @@ class ConversationIntake:
             await of_event
             return
         # At once: until its task is written, its conversation would be closed without it.
-        await asyncio.gather(self._gathering.add(record, {event.conversation_id: [event]}), of_event)
+        await asyncio.gather(self.add(record, {event.conversation_id: [event]}), of_event)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
         await self._events.on_surprise(record, error)
 
-    def release(self) -> None:
-        """Abandon all open conversations; the next owner reads their records again."""
-        self._gathering.release()
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        return key == group.encode("utf-8", "surrogatepass")
 
-    async def _become(self, record: Record, events: list[QAEvent]) -> None:
+    def key_problem(self, got: str) -> str:
+        return (
+            "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation "
+            f"is spread over partitions {got}; use that key, or remove unit: conversation"
+        )
+
+    async def become(self, record: Record, events: list[QAEvent]) -> None:
         await self._whole.take(record, joined(events), in_conversation=True)
 
-    async def _kept(self, record: Any) -> dict[str, list[QAEvent]]:
+    async def parts_of(self, record: Record) -> dict[str, list[QAEvent]]:
         event = await self._events.read(record)
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             return {}
@@ -109,10 +105,3 @@ def _longer(matched: int, message: ChatMessage, said: Sequence[ChatMessage], fal
     while matched and said[matched] != message:
         matched = fallbacks[matched - 1]
     return matched + (said[matched] == message)
-
-
-def _key_problem(got: str) -> str:
-    return (
-        "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation is "
-        f"spread over partitions {got}; use that key, or remove unit: conversation"
-    )

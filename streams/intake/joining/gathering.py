@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
 from streams.errors import DecodeError, SettingsError
 from streams.intake.joining.join import Bounds, Group, Join, StreamClock
+from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import where
@@ -29,35 +31,6 @@ READ_BACK_SECONDS: Final = 120.0
 T = TypeVar("T")
 
 
-class Past(Protocol):
-    """Reads the records of a partition before an offset: `streams.kafka.reader.TopicReader`, or a fake."""
-
-    async def partitions(self, topic: str) -> int:
-        """Return the number of a topic's partitions."""
-
-    def read_since(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
-        """Yield the records from a time up to an offset."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[T]):
-    """The kind of groups to join."""
-
-    noun: str
-    become: Callable[[Record, list[T]], Awaitable[None]]
-    """Writes the output of a closed group; the record is the first of its records."""
-    surprise: Callable[[Record, Exception], Awaitable[None]]
-    """Writes a dead letter for a group after an unexpected error."""
-    read: Callable[[Any], Awaitable[Mapping[str, list[T]]]]
-    """Returns a record's parts by group; raises DecodeError or ValueError."""
-    is_key: Callable[[bytes | None, str], bool]
-    """Whether a record's key is the group's, so that the whole group is on one partition."""
-    key_problem: Callable[[str], str]
-    """Returns the message about records with another key."""
-    is_complete: Callable[[Any], bool] | None = None
-    """Whether the parts so far complete a group; None if that is never known."""
-
-
 def _polled_now(_topic: str, _partition: int) -> float:
     return time.time()
 
@@ -68,7 +41,7 @@ class Joining:
 
     counts: Metrics
     bounds: Bounds
-    past: Past
+    past: TopicReader
     """Rereads the records before the first offset."""
     polled: Callable[[str, int], float | None] = _polled_now
     """Time of the last response about a partition, if everything is read; see `StreamClock.look`."""
@@ -78,20 +51,47 @@ class Joining:
     """Seconds since the epoch."""
 
 
-class Gathering(Generic[T]):
-    """Collects the groups of one worker."""
+class Gathering(ABC, Generic[T]):
+    """Collects the groups of one worker; a subclass handles its records.
 
-    def __init__(self, kind: Kind[T], joining: Joining) -> None:
-        self._kind = kind
+    Args:
+        noun: What a group is called.
+        is_complete: Whether the parts so far complete a group; None if that is never known.
+    """
+
+    def __init__(
+        self, noun: str, joining: Joining, is_complete: Callable[[Sequence[T]], bool] | None = None
+    ) -> None:
+        self._noun = noun
         self._joining = joining
-        self._join = Join[T](joining.bounds, is_complete=kind.is_complete)
+        self._join = Join[T](joining.bounds, is_complete=is_complete)
         self._waiting: dict[Group[T], list[tuple[Record, asyncio.Future[None]]]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
         self._keyed: dict[str, bool] = {}
-        joining.counts.set("judgestream_joins_open", kind.noun, to=lambda: len(self._join))
-        joining.counts.set("judgestream_joins_late_records", kind.noun, to=lambda: self._join.late)
+        joining.counts.set("judgestream_joins_open", noun, to=lambda: len(self._join))
+        joining.counts.set("judgestream_joins_late_records", noun, to=lambda: self._join.late)
+
+    @abstractmethod
+    async def become(self, record: Record, parts: list[T]) -> None:
+        """Write the output of a closed group; the record is the first of its records."""
+
+    @abstractmethod
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        """Write a dead letter after an unexpected error."""
+
+    @abstractmethod
+    async def parts_of(self, record: Record) -> Mapping[str, list[T]]:
+        """Return a record's parts by group; raises DecodeError or ValueError."""
+
+    @abstractmethod
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        """Whether a record's key is the group's, so that the whole group is on one partition."""
+
+    @abstractmethod
+    def key_problem(self, got: str) -> str:
+        """Return the message about records with another key."""
 
     def release(self) -> None:
         """Abandon all open groups on a revocation; the next owner reads their records again."""
@@ -108,7 +108,7 @@ class Gathering(Generic[T]):
 
     async def add(self, record: Record, parts: Mapping[str, list[T]]) -> None:
         """Add the parts in a record; return when the output of its groups is written."""
-        if any(not self._kind.is_key(record.key, key) for key in parts):
+        if any(not self.is_key(record.key, key) for key in parts):
             await self._check_keys(record)
         await self._know_the_past(record)
         clock = self._join.clock((record.topic, record.partition))
@@ -137,7 +137,7 @@ class Gathering(Generic[T]):
         if not keyed:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
             place = f"{record.topic}[{record.partition}]@{record.offset}"
-            raise SettingsError([self._kind.key_problem(f"(got {got} at {place})")])
+            raise SettingsError([self.key_problem(f"(got {got} at {place})")])
 
     async def _keep_closing(self) -> None:
         while (wait := self._join.wait) is not None:
@@ -151,7 +151,7 @@ class Gathering(Generic[T]):
             return  # a process that was stopped: its partitions may have another owner
         self._join.forget_past()
         for group in self._join.due():
-            self._joining.counts.count("judgestream_joins_closed_total", self._kind.noun, str(group.closed))
+            self._joining.counts.count("judgestream_joins_closed_total", self._noun, str(group.closed))
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
     async def _finish(self, group: Group[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
@@ -159,15 +159,15 @@ class Gathering(Generic[T]):
         first = waiting[0][0]
         try:
             try:
-                await self._kind.become(first, group.parts)
+                await self.become(first, group.parts)
             except Exception as error:  # noqa: BLE001 - one group must not stop the others
                 _log.error(
-                    f"unexpected error: the {self._kind.noun} becomes a dead letter",
-                    **{f"{self._kind.noun}_id": group.key},
+                    f"unexpected error: the {self._noun} becomes a dead letter",
+                    **{f"{self._noun}_id": group.key},
                     error=type(error).__name__,
                     where=where(error),
                 )
-                await self._kind.surprise(first, error)
+                await self.on_surprise(first, error)
         except Exception as error:  # noqa: BLE001 - it is passed to the waiting records
             for _, future in waiting:
                 if not future.done():
@@ -205,7 +205,7 @@ class Gathering(Generic[T]):
                     await self._recall(clock, one)
         except Exception as error:  # noqa: BLE001 - only groups across the committed offset lack parts
             _log.warning(
-                f"rereading failed: a {self._kind.noun} that began before this offset may be incomplete",
+                f"rereading failed: a {self._noun} that began before this offset may be incomplete",
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,
@@ -214,7 +214,7 @@ class Gathering(Generic[T]):
 
     async def _recall(self, clock: StreamClock, record: Any) -> None:
         try:
-            parts = await self._kind.read(record)
+            parts = await self.parts_of(record)
         except (DecodeError, ValueError):
             return
         for key, own in parts.items():

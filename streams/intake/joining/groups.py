@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from streams.errors import DecodeError
-from streams.intake.joining.gathering import Gathering, Joining, Kind
+from streams.intake.joining.gathering import Gathering, Joining
 from streams.intake.reader import GroupReader, GroupSampler, read_beside
 from streams.intake.selector import Intake
 from streams.kafka.record import Record
@@ -14,31 +14,17 @@ from streams.kafka.record import Record
 T = TypeVar("T")
 
 
-class GroupIntake(Generic[T]):
+class GroupIntake(Gathering[T]):
     """Decides the outcome of groups, such as traces."""
 
     def __init__(
-        self,
-        *,
-        reader: GroupReader[T],
-        sampler: GroupSampler,
-        intake: Intake,
-        joining: Joining,
+        self, *, reader: GroupReader[T], sampler: GroupSampler, intake: Intake, joining: Joining
     ) -> None:
+        super().__init__(reader.noun, joining, reader.is_complete)
         self._reader = reader
         self._sampler = sampler
         self._intake = intake
         self._counts = joining.counts
-        kind = Kind(
-            noun=reader.noun,
-            become=self._become,
-            surprise=intake.on_surprise,
-            read=self._kept,
-            is_key=reader.is_key,
-            key_problem=reader.key_problem,
-            is_complete=reader.is_complete,
-        )
-        self._gathering = Gathering[T](kind, joining)
 
     async def handle(self, record: Record) -> None:
         """Take one record; return when the output of its groups is written."""
@@ -57,18 +43,20 @@ class GroupIntake(Generic[T]):
             self._counts.count_event("skipped", self._sampler.skip_reason, count=split.skipped)
         if self._reader.bounds is None:
             for parts in groups.values():
-                await self._become(record, parts)
+                await self.become(record, parts)
         elif groups:
-            await self._gathering.add(record, groups)
+            await self.add(record, groups)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
         await self._intake.on_surprise(record, error)
 
-    def release(self) -> None:
-        """Abandon all open groups on a revocation; the next owner reads their records again."""
-        self._gathering.release()
+    def is_key(self, key: bytes | None, group: str) -> bool:
+        return self._reader.is_key(key, group)
 
-    async def _kept(self, record: Any) -> dict[str, list[T]]:
+    def key_problem(self, got: str) -> str:
+        return self._reader.key_problem(got)
+
+    async def parts_of(self, record: Record) -> dict[str, list[T]]:
         split = self._sampler.split(self._reader.heads(record.value), record.key)
         return self._opening(record.value, split.kept) if split.kept else {}
 
@@ -77,7 +65,7 @@ class GroupIntake(Generic[T]):
         opening = {group: self._reader.opening(parts) for group, parts in groups.items()}
         return {group: parts for group, parts in opening.items() if parts}
 
-    async def _become(self, record: Record, parts: list[T]) -> None:
+    async def become(self, record: Record, parts: list[T]) -> None:
         """Build the events of one group's parts, and pass them to the intake."""
         reader = self._reader
         try:

@@ -101,7 +101,7 @@ class Stage:
 
     def held(self) -> int:
         """Return the number of records whose conversation is open."""
-        waiting = self.intake._gathering._waiting
+        waiting = self.intake._waiting
         return sum(map(len, waiting.values()))
 
     def tasks(self, metric: str) -> list[Any]:
