@@ -10,6 +10,8 @@ import pytest
 from judge.endpoints.options import EndpointState
 from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, TOLD_FOR, Health
 
+LATE = STUCK_AGENT_SECONDS + 1
+
 
 @dataclass
 class _Loop:
@@ -65,73 +67,65 @@ def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
     assert moved.startswith(f"judge endpoint moved: m-2 answers instead of m-1 since {moment:%F %H:%M} UTC; ")
 
 
-def test_a_running_loop_is_alive() -> None:
-    """A loop that has not run for longer than STUCK_LOOP_SECONDS is not alive."""
-    assert _health(now=STUCK_LOOP_SECONDS, loop=_Loop()).alive().ok
-    report = _health(now=STUCK_LOOP_SECONDS + 5, loop=_Loop()).alive()
-    assert report.reasons == ("the delivery loop has not run for 65 s",)
-
-
-@pytest.mark.parametrize("loop", [None, _Loop(last_turn=None)])
-def test_a_worker_that_waits_for_its_group_is_alive(loop: _Loop | None) -> None:
-    """A worker is alive before its first assignment, because a restart would not help."""
-    assert _health(now=10_000, loop=loop).alive().ok
+@pytest.mark.parametrize(
+    ("now", "parts", "alive"),
+    [
+        (STUCK_LOOP_SECONDS, {"loop": _Loop()}, True),
+        (STUCK_LOOP_SECONDS + 5, {"loop": _Loop()}, False),
+        # Before the first assignment a restart would not help.
+        (10_000, {"loop": None}, True),
+        (10_000, {"loop": _Loop(last_turn=None)}, True),
+        (LATE, {"agent": _Agent()}, False),
+        (LATE, {"agent": _Agent(in_hand=0)}, True),
+        (LATE, {"agent": _Agent(), "judge": "connection refused"}, True),
+        (LATE, {"agent": _Agent(), "broker": ["writing fails"]}, True),
+        (LATE, {"agent": _Agent(), "deferred": "the budget is spent"}, True),
+        (LATE, {"agent": _Agent(last_finished=STUCK_AGENT_SECONDS)}, True),
+    ],
+)
+def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], alive: bool) -> None:
+    report = _health(**{"now": now, "loop": _Loop(last_turn=now)} | parts).alive()
+    assert report.ok is alive
+    if not alive and "agent" not in parts:
+        assert report.reasons == ("the delivery loop has not run for 65 s",)
 
 
 @pytest.mark.parametrize(
-    ("agent", "trouble", "alive"),
+    ("now", "parts", "reasons", "notes"),
     [
-        (_Agent(), {}, False),
-        (_Agent(in_hand=0), {}, True),
-        (_Agent(), {"judge": "connection refused"}, True),
-        (_Agent(), {"broker": ["writing fails"]}, True),
-        (_Agent(last_finished=STUCK_AGENT_SECONDS), {}, True),
+        (1, {}, (), ()),
+        (
+            1,
+            {"loop": _Loop(assigned=False), "judge": "connection refused", "broker": ["writing fails"]},
+            (
+                "stopping",
+                "no partitions assigned yet (joining or rebalancing)",
+                "judge unavailable: connection refused",
+                "writing fails",
+            ),
+            (),
+        ),
+        (1, {"deferred": "the budget is spent"}, (), ("the budget is spent",)),
+        (112, {"loop": _Loop(coordinator_answered=100.0)}, (), ()),
+        (
+            113,
+            {"loop": _Loop(coordinator_answered=100.0)},
+            ("the broker is unavailable: the group coordinator has not answered for 13 s",),
+            (),
+        ),
+        # In a rebalance a late response is no trouble.
+        (
+            40,
+            {"loop": _Loop(assigned=False, coordinator_answered=0.0)},
+            ("no partitions assigned yet (joining or rebalancing)",),
+            (),
+        ),
     ],
-    ids=["stuck", "idle", "waiting for the judge", "waiting for the broker", "at work"],
 )
-def test_an_agent_that_finishes_nothing_is_stuck(agent: _Agent, trouble: dict[str, Any], alive: bool) -> None:
-    """An agent is stuck if it has records in flight, finishes none, and waits for no judge or broker."""
-    now = STUCK_AGENT_SECONDS + 1
-    assert _health(now=now, loop=_Loop(last_turn=now), agent=agent, **trouble).alive().ok is alive
-
-
-def test_readiness_names_every_reason() -> None:
-    """Readiness lists all reasons; without one the worker is ready."""
-    assert _health(now=1, loop=_Loop()).ready().ok
-    health = _health(now=1, loop=_Loop(assigned=False), judge="connection refused", broker=["writing fails"])
-    health.stopping = True
+def test_readiness_names_every_reason(
+    now: float, parts: dict[str, Any], reasons: tuple[str, ...], notes: tuple[str, ...]
+) -> None:
+    health = _health(**{"now": now, "loop": _Loop()} | parts)
+    health.stopping = "stopping" in reasons
     report = health.ready()
-    assert not report.ok
-    text = "; ".join(report.reasons)
-    judge = "judge unavailable: connection refused"
-    for part in ("stopping", "no partitions assigned", judge, "writing fails"):
-        assert part in text
-
-
-def test_a_spent_budget_is_a_note() -> None:
-    """A worker with a spent budget is alive and ready, with a note."""
-    now = STUCK_AGENT_SECONDS + 1
-    health = _health(now=now, loop=_Loop(last_turn=now), agent=_Agent(), deferred="the budget is spent")
-    assert health.alive().ok
-    report = health.ready()
-    assert report.ok
-    assert (report.reasons, report.notes) == ((), ("the budget is spent",))
-
-
-def test_an_unresponsive_broker_makes_the_worker_unready() -> None:
-    """A worker is not ready, but alive, 13 s after the coordinator's last response."""
-    loop = _Loop(last_turn=113.0, coordinator_answered=100.0)
-    assert _health(now=112.0, loop=loop).ready().ok
-    health = _health(now=113.0, loop=loop)
-    assert health.ready().reasons == (
-        "the broker is unavailable: the group coordinator has not answered for 13 s",
-    )
-    assert health.alive().ok
-
-
-def test_a_rebalance_is_named_as_the_reason() -> None:
-    """During a rebalance a late response of the coordinator is no trouble."""
-    loop = _Loop(assigned=False, coordinator_answered=0.0)
-    assert _health(now=40.0, loop=loop).ready().reasons == (
-        "no partitions assigned yet (joining or rebalancing)",
-    )
+    assert (report.ok, report.reasons, report.notes) == (not reasons, reasons, notes)
