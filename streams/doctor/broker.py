@@ -58,7 +58,6 @@ class BrokerExaminer:
         self._timeout_seconds, self._workers = timeout_seconds, workers
 
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
-        """Run the requested checks of `broker`, `topics` and `access`."""
         try:
             options = client_options(self._kafka, self._env)
         except SettingsError:
@@ -140,7 +139,6 @@ class BrokerExaminer:
     async def _advertised(
         self, probe: KafkaProbe, cluster: Cluster, known: Collection[tuple[str, int]]
     ) -> list[Finding]:
-        """Test each address that the cluster advertises to clients."""
         others = [node for node in cluster.nodes if (node.host, node.port) not in known]
         doors = await asyncio.gather(*(self._door(probe, node.host, node.port) for node in others))
         return [

@@ -81,7 +81,6 @@ class Answer:
 
     @property
     def why(self) -> str:
-        """Why there is no answer."""
         match self.error:
             case aiohttp.ClientConnectorDNSError():
                 return "has no address (DNS)"
@@ -151,7 +150,6 @@ class EndpointExaminer:
     _judged: dict[tuple[str, str], Finding] = field(default_factory=dict)
 
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
-        """Run the requested checks of `judge`, `verdict` and `clock`."""
         wanted = [check for check in _CHECKS if check in checks]
         if not wanted:
             return []

@@ -124,12 +124,10 @@ class KafkaProbe:
         self._connections: dict[tuple[str, int], Connection] = {}
 
     async def close(self) -> None:
-        """Close all connections."""
         await asyncio.gather(*(connection.end() for connection in self._connections.values()))
         self._connections.clear()
 
     async def reach(self, host: str, port: int) -> None:
-        """Open a TCP connection."""
         async with asyncio.timeout(self._timeout_seconds):
             _, writer = await asyncio.open_connection(host, port)
         await _shut(writer)
@@ -155,7 +153,6 @@ class KafkaProbe:
         return met
 
     async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
-        """Request the brokers and topics."""
         answer = await self._ask(at, TopicsWithRights(topics))
         return Cluster(
             nodes=tuple(Node(node_id, host, port) for node_id, host, port, _ in answer.brokers),

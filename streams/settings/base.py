@@ -80,7 +80,6 @@ class Section(BaseModel):
 
     @classmethod
     def secret_fields(cls) -> list[str]:
-        """Name the fields that are secrets."""
         return [name for name, field in cls.model_fields.items() if section_of(field.annotation) is Secret]
 
     @classmethod

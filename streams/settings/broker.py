@@ -177,7 +177,6 @@ class KafkaSettings(Section):
 
     @property
     def heartbeat_interval_seconds(self) -> float:
-        """Pause between heartbeats to the group coordinator."""
         return self.session_timeout_seconds / 30
 
 
@@ -226,7 +225,6 @@ class TopicSettings(Section):
     """Replicas of created topics."""
 
     def task_topic(self, metric: str) -> str:
-        """Return the name of a metric's task topic."""
         return f"{self.tasks_prefix}{metric}"
 
 

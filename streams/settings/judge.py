@@ -64,7 +64,6 @@ class EndpointSettings(Section):
     """Prices; default: the published ones of a known provider."""
 
     def read_key(self, env: Mapping[str, str] | None = None) -> SecretStr | None:
-        """Read the API key, as `Secret.read` does; None if it needs none."""
         return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
 
 

@@ -119,7 +119,6 @@ class CodeSettings(Section):
 
     @property
     def rises(self) -> bool:
-        """Whether more of it is worse."""
         grows = self.length is not None and self.length.worse == "up"
         return grows or self.latency is not None or self.cost is not None
 
@@ -155,7 +154,6 @@ class PythonSettings(Section):
 
     @property
     def rises(self) -> bool:
-        """Whether more of it is worse."""
         return self.worse == "up"
 
 
@@ -270,13 +268,11 @@ class MetricSettings(Section):
 
     @property
     def embeds(self) -> bool:
-        """Whether it compares texts by an endpoint's embeddings."""
         similarity = None if self.code is None else self.code.similarity
         return similarity is not None and similarity.by == "embeddings"
 
     @property
     def rises(self) -> bool:
-        """Whether a rise of the mean is a deterioration."""
         check = self.code or self.python
         return check is not None and check.rises
 

@@ -163,7 +163,6 @@ def _tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> 
 
 
 def _add_monitor(worker: Worker) -> None:
-    """Add the agents that watch the results."""
     settings, topics = worker.settings, worker.settings.topics
     worker.add(topics.scores, "observe", Forwarder(worker.output))
     reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
@@ -176,7 +175,7 @@ def _add_monitor(worker: Worker) -> None:
         scores=topics.scores,
         finished=partial(reader.committed, topics.scores, worker.group_id),
         assigned=lambda: [one.partition for one in worker.partitions() if one.topic == topics.observations],
-        tell=IncidentLog().tell,
+        tell=partial(tell_incident, Folding()),
         notes=worker.health.about_models,
     )
     worker.add(topics.observations, "monitor", monitors)
@@ -186,27 +185,20 @@ def _add_monitor(worker: Worker) -> None:
         worker.metrics.set_range(name, *metric.score_range)
 
 
-class IncidentLog:
-    """Logs alerts as incidents: a warning when one begins, and one when it is over; its parts at info."""
-
-    def __init__(self) -> None:
-        self._folding = Folding()
-
-    def tell(self, alert: Alert) -> str | None:
-        """Log an alert of this worker's monitors; return the id of its incident, as far as it is known."""
-        step, incident, words = self._folding.add(alert)
-        if step == "began":
-            further = {} if alert.link is None else {"link": alert.link}
-            _log.warning("incident", incident=incident, summary=words, **further)
-        elif step == "over":
-            _log.warning("incident is over", incident=incident, summary=words)
-        else:
-            _log.info("incident goes on", incident=incident, change=step, part=words)
-        return incident
+def tell_incident(folding: Folding, alert: Alert) -> str | None:
+    """Log an alert as a step of its incident, whose id is returned as far as it is known."""
+    step, incident, words = folding.add(alert)
+    if step == "began":
+        further = {} if alert.link is None else {"link": alert.link}
+        _log.warning("incident", incident=incident, summary=words, **further)
+    elif step == "over":
+        _log.warning("incident is over", incident=incident, summary=words)
+    else:
+        _log.info("incident goes on", incident=incident, change=step, part=words)
+    return incident
 
 
 def _add_sinks(worker: Worker) -> None:
-    """Add the agents that hand verdicts to other systems."""
     settings, topics = worker.settings, worker.settings.topics
     ways = open_sinks(
         settings,

@@ -91,7 +91,6 @@ class Health:
         return Report(not reasons, tuple(reasons))
 
     def ready(self) -> Report:
-        """Report whether the worker can work now."""
         reasons = []
         loop = self.loop()
         if self.stopping:

@@ -89,7 +89,6 @@ class History:
             self.step_seconds = LONGEST_STEP_SECONDS
 
     def as_values(self) -> dict[str, Any]:
-        """Return the history as plain values, one list per line."""
         names = list(dict.fromkeys(name for point in self._points for name in point.lines))[:MAX_LINES]
         outcomes = sorted({name for point in self._points for name in point.events})
         return {

@@ -50,11 +50,9 @@ class Pipeline:
 
     @property
     def in_hand(self) -> int:
-        """Number of records in flight."""
         return len(self._tasks)
 
     async def run(self, stream: Any) -> None:
-        """Handle the records of a Faust stream, forever."""
         manual = stream.noack()
         async for event in manual.events():
             if self._closed:
@@ -71,12 +69,8 @@ class Pipeline:
             await (self._handle if record.unreadable is None else self._on_unreadable)(record)
         except DrainingError:
             return  # not acknowledged: redelivered to the partition's next owner
-        except (JudgeConfigurationError, SettingsError) as error:
-            _log.critical("stopping: the configuration cannot work", agent=self.name, error=str(error))
-            await self._crash(error)
-            return
-        except DeadLetterLimitError as error:
-            _log.critical("stopping: too many dead letters", agent=self.name, error=str(error))
+        except (JudgeConfigurationError, SettingsError, DeadLetterLimitError) as error:
+            _log.critical("stopping: no record can be handled", agent=self.name, error=str(error))
             await self._crash(error)
             return
         except Exception as error:  # noqa: BLE001 - one bad record must not stop the worker
@@ -101,7 +95,6 @@ class Pipeline:
         self.last_finished = time.monotonic()
 
     def close(self) -> None:
-        """Start no further records."""
         self._closed = True
 
     async def finish(self, timeout_seconds: float) -> None:

@@ -58,7 +58,6 @@ class Status:
     _started_at: float = field(default_factory=time.monotonic)
 
     def values(self) -> dict[str, Any]:
-        """Return the data of the page."""
         partitions, health, ready = self.partitions(), self.health, self.health.ready()
         lag: Counter[str] = Counter()
         for state in partitions:

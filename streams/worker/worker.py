@@ -138,7 +138,6 @@ class Worker:
         )
 
     def add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any] | None = None) -> None:
-        """Add an agent that handles the records of a topic."""
         pipeline = Pipeline(
             name,
             handle or part.handle,
@@ -171,7 +170,6 @@ class Worker:
     # State
 
     def explorer(self) -> Explorer | None:
-        """Open the verdict explorer; None without the store agent."""
         if "store" not in self.agents:
             return None
         return open_explorer(self.settings, on_damage=self._suspect_store)
@@ -186,7 +184,6 @@ class Worker:
         return consumer
 
     def partitions(self) -> tuple[PartitionState, ...]:
-        """Return the state of every assigned partition."""
         consumer = self.consumer()
         return () if consumer is None else tuple(consumer.partitions())
 
@@ -237,7 +234,6 @@ class Worker:
                 await asyncio.wait_for(self.monitors.save(), min(timeout_seconds, KEEP_SECONDS))
 
     async def close(self) -> None:
-        """Close what agents opened: judge, sinks and registry."""
         for close in self.closing:
             await close()
 

@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 from schemas import Alert
 from streams.cli.records import RecordLines
 from streams.settings import TopicSettings
-from streams.store.views.card import card
+from streams.store.views.card import Folding, card
 from streams.store.views.causes import Cause, Fall
 from streams.store.views.incidents import group
 from streams.store.views.report import IncidentReport, MetricReport
-from streams.worker.agents import IncidentLog
+from streams.worker.agents import tell_incident
 from tests.streams.records import make_record
 from tests.streams.results import alert
 
@@ -59,9 +59,9 @@ def test_the_card_leads_with_the_whole_traffic_the_cause_and_the_folded_parts() 
 
 
 def test_the_log_has_one_warning_for_the_start_and_one_for_the_end() -> None:
-    log = IncidentLog()
+    folding = Folding()
     with capture_logs() as lines:
-        known = {log.tell(one) for one in (*DROPS, *RECOVERED)}
+        known = {tell_incident(folding, one) for one in (*DROPS, *RECOVERED)}
     assert known == {group(DROPS)[0].incident_id}
     warned = [line for line in lines if line["log_level"] == "warning"]
     assert [line["event"] for line in warned] == ["incident", "incident is over"]
