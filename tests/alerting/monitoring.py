@@ -104,43 +104,21 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
             (folder / path.name).write_text(
                 hurried(path.read_text(encoding="utf-8"), factor), encoding="utf-8"
             )
-        # JSON is YAML.
-        (folder / "alertmanager.yaml").write_text(
-            json.dumps(
-                {
-                    "route": {
-                        "receiver": "test",
-                        "group_by": ["..."],
-                        "group_wait": "100ms",
-                        "group_interval": "500ms",
-                        "repeat_interval": "1h",
-                    },
-                    "receivers": [
-                        {"name": "test", "webhook_configs": [{"url": webhook, "send_resolved": True}]}
-                    ],
-                }
-            ),
-            encoding="utf-8",
+        route = {"receiver": "test", "group_by": ["..."], "group_wait": "100ms", "group_interval": "500ms"}
+        webhooks = [{"url": webhook, "send_resolved": True}]
+        _write(
+            folder / "alertmanager.yaml",
+            {"route": route, "receivers": [{"name": "test", "webhook_configs": webhooks}]},
         )
-        (folder / "prometheus.yaml").write_text(
-            json.dumps(
-                {
-                    "global": {
-                        "scrape_interval": scrape,
-                        "scrape_timeout": scrape,
-                        "evaluation_interval": scrape,
-                    },
-                    "rule_files": rules,
-                    "alerting": {
-                        "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]
-                    },
-                    "scrape_configs": [
-                        {"job_name": one.job, "static_configs": [{"targets": [one.target]}]}
-                        for one in scraped
-                    ],
-                }
-            ),
-            encoding="utf-8",
+        every = ("scrape_interval", "scrape_timeout", "evaluation_interval")
+        _write(
+            folder / "prometheus.yaml",
+            {
+                "global": dict.fromkeys(every, scrape),
+                "rule_files": rules,
+                "alerting": {"alertmanagers": [_targets(f"127.0.0.1:{alertmanager}")]},
+                "scrape_configs": [{"job_name": one.job, **_targets(one.target)} for one in scraped],
+            },
         )
         await _run(
             stack,
@@ -168,6 +146,14 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
                 deadline_seconds=_START_SECONDS,
             )
         yield made
+
+
+def _write(path: Path, values: object) -> None:
+    path.write_text(json.dumps(values), encoding="utf-8")  # JSON is YAML
+
+
+def _targets(target: str) -> dict[str, Any]:
+    return {"static_configs": [{"targets": [target]}]}
 
 
 async def _serve(stack: AsyncExitStack, made: Monitoring) -> str:

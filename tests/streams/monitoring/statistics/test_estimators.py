@@ -159,21 +159,6 @@ def test_coverage_is_near_nominal(weights: list[int], rates: list[float], size: 
     assert held / 400 >= 0.92
 
 
-def test_weighting_takes_away_what_the_sampling_added() -> None:
-    """Weighting removes the bias of sampling bad answers ten times as often."""
-    random = seeded(3)
-    # 80% of the answers score 5 and are judged with probability 0.1; 20% score 1 and are all judged: mean
-    # 4.2.
-    samples: list[tuple[float, float]] = []
-    for _ in range(20_000):
-        score, probability = (5, 0.1) if random.random() < 0.8 else (1, 1.0)
-        if random.random() < probability:
-            samples.append((score, probability))
-    sums = WeightedSums.of(samples)
-    assert sums.mean == pytest.approx(4.2, abs=0.1)
-    assert fmean(score for score, _ in samples) < 2.5
-
-
 @pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, float("nan")])
 def test_invalid_samples_are_refused(probability: float) -> None:
     with pytest.raises(ValueError, match="probability must be above 0 and at most 1"):
