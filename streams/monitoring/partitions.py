@@ -93,47 +93,31 @@ class _Held:
     saved_at: float = field(default_factory=time.monotonic)
 
 
+@dataclass(eq=False)
 class PartitionMonitors:
-    """Passes observations to monitors, publishes their alerts and saves their state.
+    """Passes observations to monitors, publishes their alerts and saves their state."""
 
-    Args:
-        past: Reads the topics again: observations, states, and the scores for a monitor without state.
-        finished: Returns the offsets before which the results of each partition of scores are forwarded.
-        tell: Logs an alert; returns the id of its incident, None if it is not known.
-        notes: Returns what the text of an alert must say besides, such as a judge that changed its model.
-    """
-
-    def __init__(
-        self,
-        config: MonitorConfig,
-        out: Output,
-        past: TopicReader,
-        *,
-        observations: str,
-        states: str,
-        scores: str,
-        finished: Callable[[], Awaitable[Mapping[int, int]]],
-        assigned: Callable[[], Collection[int]],
-        tell: Callable[[Alert], str | None] = lambda _: None,
-        notes: Callable[[], Iterable[str]] = tuple,
-    ) -> None:
-        self._config = config
-        self._out = out
-        self._past = past
-        self._observations = observations
-        self._states = states
-        self._scores = scores
-        self._finished = finished
-        self._assigned = assigned
-        self._tell = tell
-        self._notes = notes
-        self._held: dict[int, _Held] = {}
-        self._locks: dict[int, asyncio.Lock] = {}
-        self._problems: Counter[StateProblem] = Counter()
+    config: MonitorConfig
+    out: Output
+    past: TopicReader
+    """Reads the topics again: observations, states, and the scores for a monitor without state."""
+    observations: str
+    states: str
+    scores: str
+    finished: Callable[[], Awaitable[Mapping[int, int]]]
+    """Returns the offsets before which the results of each partition of scores are forwarded."""
+    assigned: Callable[[], Collection[int]]
+    tell: Callable[[Alert], str | None] = lambda _: None
+    """Logs an alert; returns the id of its incident, None if it is not known."""
+    notes: Callable[[], Iterable[str]] = tuple
+    """Returns what the text of an alert must say besides, such as a judge that changed its model."""
+    _held: dict[int, _Held] = field(default_factory=dict)
+    _locks: dict[int, asyncio.Lock] = field(default_factory=dict)
+    _problems: Counter[StateProblem] = field(default_factory=Counter)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
         """Return the states of all series in assigned partitions."""
-        owned = set(self._assigned())
+        owned = set(self.assigned())
         parts = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
         return MonitorSnapshot.merged(parts, now, self._problems)
 
@@ -154,7 +138,7 @@ class PartitionMonitors:
                     self._held.pop(record.partition, None)
                     if isinstance(error, SettingsError) or not isinstance(error, Exception):
                         raise  # no retry helps: the worker stops
-                    if record.partition not in self._assigned():
+                    if record.partition not in self.assigned():
                         raise DrainingError("the partition of observations was revoked") from error
                     _log.warning(
                         "an observation waits: the monitor cannot go on; retrying", error=repr(error)
@@ -177,11 +161,11 @@ class PartitionMonitors:
 
     async def _publish(self, alerts: list[Alert]) -> None:
         for alert in alerts:
-            summary = "; ".join((alert.summary, *self._notes()))
+            summary = "; ".join((alert.summary, *self.notes()))
             known = alert.model_copy(update={"summary": summary})
-            known = known.model_copy(update={"incident_id": self._tell(known)})
+            known = known.model_copy(update={"incident_id": self.tell(known)})
             try:
-                await self._out.alert(known)
+                await self.out.alert(known)
             except TooLargeError as error:
                 _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
 
@@ -195,7 +179,7 @@ class PartitionMonitors:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        owned = set(self._assigned())
+        owned = set(self.assigned())
         for number in owned | set(self._held):
             async with self._lock(number):
                 if number not in owned:
@@ -227,7 +211,7 @@ class PartitionMonitors:
 
     async def _observe_again(self, held: _Held, number: int, end: int) -> None:
         publish, held.ahead = held.ahead, False
-        async for record in self._past.read(self._observations, {number: (held.next, end)}):
+        async for record in self.past.read(self.observations, {number: (held.next, end)}):
             alerts = await self._observe(held, record)
             if publish:
                 await self._publish(alerts)
@@ -241,15 +225,15 @@ class PartitionMonitors:
 
         Results being forwarded are in both sets, waiting ones in neither, so repeating this gives the same.
         """
-        finished = await self._finished()
+        finished = await self.finished()
         observed = set()
-        async for record in self._past.read(self._observations, {partition: (0, sys.maxsize)}):
+        async for record in self.past.read(self.observations, {partition: (0, sys.maxsize)}):
             result = _result(record)
             if result is not None and result.metric == metric:
                 observed.add(result.result_id)
         before = []
         for number, end in finished.items():
-            async for record in self._past.read(self._scores, {number: (0, end)}):
+            async for record in self.past.read(self.scores, {number: (0, end)}):
                 result = _result(record)
                 if result is not None and result.metric == metric and result.result_id not in observed:
                     before.append(result)
@@ -267,18 +251,18 @@ class PartitionMonitors:
         """Return a partition's monitor with the saved state; a new one if there is none, or a damaged one."""
         records: dict[str, bytes] = {}
         mark, prefix = f"[{number}]", f"[{number}, "
-        async for record in self._past.read(self._states):
+        async for record in self.past.read(self.states):
             key = (record.key or b"").decode(errors="replace")
             if record.value is None:
                 records.pop(key, None)
             elif key == mark or key.startswith(prefix):
                 records[key] = record.value
-        held = _Held(Monitor(self._config), stale=records.keys() - {mark})
+        held = _Held(Monitor(self.config), stale=records.keys() - {mark})
         if mark not in records:
             return held
         try:
             kept = _unpack(records[mark])
-            held = _Held(Monitor(self._config), int(kept["next"]), cold=False, heard=float(kept["heard"]))
+            held = _Held(Monitor(self.config), int(kept["next"]), cold=False, heard=float(kept["heard"]))
             for metric, fingerprint, labels, key in kept["series"]:
                 series = SeriesKey(metric, fingerprint, tuple((name, value) for name, value in labels))
                 held.monitor.load(series, _unpack(records[key]))
@@ -289,7 +273,7 @@ class PartitionMonitors:
             _log.warning(
                 "the monitor's state cannot be read; it learns again", partition=number, error=repr(error)
             )
-            return _Held(Monitor(self._config), stale=records.keys() - {mark})
+            return _Held(Monitor(self.config), stale=records.keys() - {mark})
         await self._read_before(held, number)
         _log.info("monitor continues", partition=number, series=len(held.saved), offset=held.next)
         return held
@@ -300,10 +284,10 @@ class PartitionMonitors:
         An observation later than all that the state includes is not in it: then the topic is another one.
         """
         saved = held.next
-        held.next = min(saved, (await self._past.ends(self._observations)).get(number, 0))
+        held.next = min(saved, (await self.past.ends(self.observations)).get(number, 0))
         start, end, heard = max(held.next - REMEMBERED_OBSERVATIONS, 0), held.next, held.heard
         count = 0
-        async for record in self._past.read(self._observations, {number: (start, end)}):
+        async for record in self.past.read(self.observations, {number: (start, end)}):
             if (record.timestamp or 0.0) > heard:
                 held.next = min(held.next, record.offset if count else 0)
                 continue
@@ -344,7 +328,7 @@ class PartitionMonitors:
                 key = json.dumps([number, *astuple(series), suffix])
                 held.stale.add(key)
                 try:
-                    await self._out.monitor_state(key.encode(), await asyncio.to_thread(_pack, state))
+                    await self.out.monitor_state(key.encode(), await asyncio.to_thread(_pack, state))
                 except TooLargeError as error:
                     self._problems["too_large"] += 1
                     _log.warning("the state of a series is too large to save", key=key, error=str(error))
@@ -352,14 +336,14 @@ class PartitionMonitors:
                     saved[series] = key
             listed = [[*astuple(series), key] for series, key in saved.items()]
             mark = {"next": held.next, "heard": held.heard, "series": listed}
-            await self._out.monitor_state(mark_key.encode(), _pack(mark))
+            await self.out.monitor_state(mark_key.encode(), _pack(mark))
         except BaseException:
             held.monitor.changed |= changed
             raise
         held.stale = (held.stale | set(held.saved.values())) - set(saved.values())
         held.saved, held.unsaved, held.saved_at = saved, 0, time.monotonic()
         for key in sorted(held.stale):
-            await self._out.monitor_state(key.encode(), None)
+            await self.out.monitor_state(key.encode(), None)
             held.stale.remove(key)
 
 
