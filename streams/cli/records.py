@@ -25,7 +25,7 @@ from streams.kafka.record import Record
 from streams.kafka.topics.grants import tail_grants
 from streams.kafka.topics.table import message_of
 from streams.settings import TopicSettings
-from streams.store.views.card import Folding
+from streams.store.views.incidents import Folding
 
 MAX_TEXT_CHARS = 80
 

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
-from streams.demo.accounting import Accounts
+from streams.demo.accounting import Accounts, Incidents
 from streams.demo.events import (
     Cycle,
     DemoRecord,
@@ -28,7 +28,6 @@ from streams.demo.events import (
     file_records,
     load_questions,
 )
-from streams.demo.incidents import Incidents
 from streams.demo.screen import View
 from streams.demo.stage import (
     MAX_TOKENS,

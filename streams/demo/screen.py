@@ -16,8 +16,7 @@ from rich.text import Text
 
 from judge.text.printable import printable, reason_of
 from schemas import Scored
-from streams.demo.accounting import Accounts
-from streams.demo.incidents import Incidents
+from streams.demo.accounting import Accounts, Incidents
 
 Scale = tuple[float, float]
 BARS: Final = "▁▂▃▄▅▆▇█"

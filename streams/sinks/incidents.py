@@ -23,9 +23,8 @@ from streams.kafka.reader import Ranges, TopicReader
 from streams.kafka.record import Record
 from streams.settings import Settings
 from streams.sinks.delivery import Agent, Delivery
-from streams.store.views.card import card, lead
 from streams.store.views.incidents import Incident, find, group, part_name, title
-from streams.store.views.report import IncidentReport, report_on_scores
+from streams.store.views.report import IncidentReport, card, lead, report_on_scores
 
 SETTLE_SECONDS: Final = 20.0
 """Time to wait for alerts of the same cause from other metrics' monitors."""

@@ -40,7 +40,7 @@ from streams.settings.metrics import Unit
 from streams.sinks.delivery import SinkAgent, open_sinks
 from streams.sinks.incidents import IncidentAgent
 from streams.store.agent import StoreAgent
-from streams.store.views.card import Folding
+from streams.store.views.incidents import Folding
 from streams.worker.worker import Worker
 
 _log = structlog.stdlib.get_logger(__name__)

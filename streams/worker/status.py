@@ -17,8 +17,8 @@ from streams.kafka.topics.table import AgentName
 from streams.monitoring.snapshot import LastVerdict, MonitorSnapshot, SeriesSnapshot
 from streams.settings import Settings
 from streams.store.database import StoreReader
-from streams.store.views.card import card
 from streams.store.views.incidents import group, summary_of
+from streams.store.views.report import card
 from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
 from streams.worker.health import Health

@@ -127,10 +127,9 @@ def incident(
     Drops that started together form one incident. Reads the verdict store (judgestream worker --agents
     store).
     """
-    from streams.store.views.card import card
     from streams.store.views.explorer import score_ranges
     from streams.store.views.incidents import find, known_incidents, summary_of
-    from streams.store.views.report import markdown, plain, report_on, values_of
+    from streams.store.views.report import card, markdown, plain, report_on, values_of
 
     call = session(config, store=store)
     with call.snapshot() as snapshot:

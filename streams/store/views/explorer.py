@@ -16,10 +16,9 @@ from streams.settings import Settings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
 from streams.store.query import Filter, parse
-from streams.store.views.card import card
 from streams.store.views.evidence import Links, line_of, verdict_of
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
-from streams.store.views.report import IncidentReport, commands, markdown, report_on, values_of
+from streams.store.views.report import IncidentReport, card, commands, markdown, report_on, values_of
 from streams.web.port import add_assets, json_response
 
 PAGE_LINES: Final = 50

@@ -16,8 +16,7 @@ import pytest
 from rich.console import Console
 
 from schemas import Alert
-from streams.demo.accounting import Accounts
-from streams.demo.incidents import Incidents
+from streams.demo.accounting import Accounts, Incidents
 from streams.demo.screen import PlainDisplay, View, screen, sparkline
 from streams.demo.summary import as_tables, summary
 from streams.settings import StoreSettings, TopicSettings

@@ -9,10 +9,9 @@ from structlog.testing import capture_logs
 from schemas import Alert
 from streams.cli.records import RecordLines
 from streams.settings import TopicSettings
-from streams.store.views.card import Folding, card
 from streams.store.views.causes import Cause, Fall
-from streams.store.views.incidents import group
-from streams.store.views.report import IncidentReport, MetricReport
+from streams.store.views.incidents import Folding, group
+from streams.store.views.report import IncidentReport, MetricReport, card
 from streams.worker.agents import tell_incident
 from tests.streams.records import make_record
 from tests.streams.results import alert
