@@ -75,6 +75,7 @@ class Stage:
         """Whether everything is read."""
         seconds = count()
         policy = SamplingPolicy(default_rate=rate, key="record_key")
+        reread: Any = past or FakePast()
 
         def intake(names: tuple[str, ...]) -> Intake:
             outbox: Any = self.outbox
@@ -91,7 +92,7 @@ class Stage:
             joining=Joining(
                 counts=self.metrics,
                 bounds=bounds,
-                past=past or FakePast(),
+                past=reread,
                 polled=lambda *_: next(seconds) if self.quiet else None,
             ),
         )

@@ -81,6 +81,7 @@ class Stage:
             unit=unit, max_event_bytes=1_000_000, bounds=bounds if unit == "trace" else None
         )
         outbox: Any = self.outbox
+        reread: Any = self.past
         self.push_down = GroupPushDown(policy, self.reader)
         self.intake = GroupIntake(
             reader=self.reader,
@@ -91,7 +92,7 @@ class Stage:
                 output=outbox,
                 counts=self.metrics,
             ),
-            joining=Joining(counts=self.metrics, bounds=bounds, past=self.past),
+            joining=Joining(counts=self.metrics, bounds=bounds, past=reread),
         )
 
     async def handle(self, *records: Record) -> None:
