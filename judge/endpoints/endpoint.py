@@ -139,12 +139,7 @@ class Endpoint:
         )
 
     async def ask(self, request: ChatRequest, attempt: Attempt) -> ChatReply:
-        """Wait in the queue, then send one call.
-
-        Raises:
-            EndpointDownError: The endpoint is down; nothing was sent.
-            DrainingError: Queued calls were cancelled; nothing was sent.
-        """
+        """Wait in the queue, then send one call; EndpointDownError and DrainingError: nothing was sent."""
         if self.breaker.is_open:
             raise self._down()
         tokens = self.limiter.estimate(request)
@@ -356,10 +351,7 @@ class Endpoint:
     # The neutral event
 
     async def _neutral_trouble(self, metric: str, kind: str | None) -> JudgeError | None:
-        """Return the error of judging the neutral event; None also if it fails otherwise than the events did.
-
-        Concurrent callers share one call.
-        """
+        """Return the neutral event's error, None if it differs from the events'; callers share a call."""
         task = self._neutral_calls.get((metric, kind))
         if task is None or task.done():
             task = self._neutral_calls[metric, kind] = asyncio.create_task(self._recorded(metric, kind))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from importlib.resources import files
+from typing import Any, Final
 
 from judge.chat import QuotaReport, RateLimits
 from judge.errors import (
@@ -16,74 +18,19 @@ from judge.errors import (
     JudgeError,
     JudgeUnavailableError,
     ResponseFormatError,
-    UnavailableKind,
 )
 from judge.text.redaction import Masker
-from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
 """Maximum characters of an endpoint's message that are passed on."""
 
 MAX_READ_CHARS = 20_000
 """Maximum characters of a message that are searched."""
-_CODES = frozenset({
-    "authentication_error", "billing_hard_limit_reached", "billing_not_active", "content_filter",
-    "content_policy_violation", "context_length_exceeded", "deploymentnotfound", "engine_overloaded",
-    "exceed_context_size_error", "failed_precondition", "forbidden", "insufficient_quota",
-    "internal_error", "internal_server_error", "invalid_api_key", "invalid_argument", "invalid_prompt",
-    "invalid_request_error", "invalid_type", "invalid_value", "max_tokens", "messages",
-    "missing_required_parameter", "model", "model_not_found", "not_found", "not_found_error",
-    "overloaded", "overloaded_error", "permission_denied", "permission_error", "prompt",
-    "quota_exceeded", "rate_limit_error", "rate_limit_exceeded", "request_too_large", "requests",
-    "resource_exhausted", "response_format", "responsibleaipolicyviolation", "safety", "seed",
-    "server_error", "service_unavailable", "stop", "string_above_max_length", "temperature", "timeout",
-    "timeout_error", "tokens", "too_many_requests", "top_p", "unauthenticated", "unauthorized",
-    "unavailable", "unknown_parameter", "unsupported_parameter", "unsupported_value",
-})  # fmt: skip
-"""Codes, types and parameters that may be shown; an unknown code may be a word of the prompt."""
-
-# These do not depend on the event, so every call would fail.
-_CONFIGURATION = frozenset({401, 402, 403, 404, 405, 406, 410, 411, 415, 426})
+_TABLE: Final[Mapping[str, Any]] = tomllib.loads(
+    files("judge.endpoints").joinpath("refusals.toml").read_text("utf-8")
+)
+_SHOWN = frozenset(_TABLE["shown"].split())
 _REQUEST = frozenset({400, 422})
-_KINDS: Mapping[int, UnavailableKind] = {
-    408: "timeout",
-    429: "rate_limited",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",  # not registered, but common
-}
-
-# Meaning of a 400: by the error's codes, else by words of its message.
-_REQUEST_KINDS: tuple[tuple[FailedType | Literal["configuration"], frozenset[str], tuple[str, ...]], ...] = (
-    (
-        "content_refused",
-        frozenset({
-            "content_filter", "content_policy_violation", "invalid_prompt", "responsibleaipolicyviolation",
-            "safety",
-        }),
-        ("content management policy", "content policy", "content filter", "usage policies"),
-    ),
-    (
-        "context_too_long",
-        frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"}),
-        (
-            "context length", "context window", "context size", "maximum model length", "prompt is too long",
-            "too many tokens",
-        ),
-    ),
-    (
-        "configuration",
-        frozenset({
-            "invalid_api_key", "model_not_found", "unknown_parameter", "unsupported_parameter",
-            "unsupported_value",
-        }),
-        ("api key not valid", "unsupported parameter", "unrecognized request argument"),
-    ),
-)  # fmt: skip
-_FORMAT_WORDS = (
-    "response_format", "response format", "json_schema", "structured output", "guided decoding",
-    "guided_json", "grammar",
-)  # fmt: skip
 # OpenAI's message for an invalid schema: correct the schema; a weaker format would only hide the error.
 _BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
@@ -102,7 +49,7 @@ def error_for_status(
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
     said = _cut(message)
-    named = sorted(codes & _CODES)
+    named = sorted(codes & _SHOWN)
     told = f"judge endpoint {endpoint} answered {status}" + (f" ({', '.join(named)})" if named else "")
     words = message[:MAX_READ_CHARS].lower()
     error = _error(told, status=status, codes=codes, words=words, schema_sent=schema_sent)
@@ -120,29 +67,26 @@ def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_
     if schema_sent and status in _REQUEST | {500, 501}:
         if _mentions(words, _BAD_SCHEMA_WORDS):
             return JudgeConfigurationError(told, "Correct the response_schema of the prompt pack")
-        named = "response_format" in codes or _mentions(words, _FORMAT_WORDS)
-        if named and not any(codes & known for _, known, _ in _REQUEST_KINDS[:2]):
+        named = "response_format" in codes or _mentions(words, _TABLE["format_words"])
+        if named and not any(codes.intersection(one["codes"]) for one in _TABLE["request"][:2]):
             return ResponseFormatError(told)
     if status in _REQUEST:
         return _error_for_request(told, codes, words)
     if status == 413:
         return EventError("context_too_long", told)
-    if status in _CONFIGURATION or 300 <= status < 400:
-        return JudgeConfigurationError(told, _remedy(status))
+    redirects = "It redirects: set base_url to the address that answers" if 300 <= status < 400 else None
+    remedy = redirects or _TABLE["configuration"].get(str(status))
+    if remedy is not None:
+        return JudgeConfigurationError(told, remedy)
     # 5xx, temporary and unknown statuses: a retry is safe.
-    return JudgeUnavailableError(told, kind=_KINDS.get(status, "unavailable"))
+    return JudgeUnavailableError(told, kind=_TABLE["unavailable"].get(str(status), "unavailable"))
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Parse the pause that an endpoint requests.
+    """Return the pause that an endpoint requests: `retry-after-ms`, else `Retry-After`, None if unreadable.
 
-    Args:
-        headers: The reply's headers: `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date (RFC
-            9110, 10.2.3), relative to the reply's own `Date`, so that a wrong local clock does not matter.
-        now: Reference time if there is no `Date`.
-
-    Returns:
-        Seconds, 0 or more; None if nothing readable is given.
+    A date (RFC 9110, 10.2.3) is relative to the reply's own `Date`, so that a wrong local clock does not
+    matter, else to `now`.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -159,23 +103,12 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
 
 def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeError:
     # Codes first, because messages may quote arbitrary text.
-    by_code = (kind for kind, known, _ in _REQUEST_KINDS if codes & known)
-    by_words = (kind for kind, _, known in _REQUEST_KINDS if _mentions(words, known))
-    kind = next(by_code, None) or next(by_words, None) or "rejected_request"
+    by_code = (one["kind"] for one in _TABLE["request"] if codes.intersection(one["codes"]))
+    by_words = (one["kind"] for one in _TABLE["request"] if _mentions(words, one["words"]))
+    kind: Any = next(by_code, None) or next(by_words, None) or "rejected_request"
     if kind == "configuration":
         return JudgeConfigurationError(told, "Check the endpoint's model, key and parameters")
     return EventError(kind, told)
-
-
-def _remedy(status: int) -> str:
-    if 300 <= status < 400:
-        return "It redirects: set base_url to the address that answers"
-    return {
-        401: "Check the API key (api_key_env)",
-        402: "Check the account's balance",
-        403: "Check the permissions of the API key",
-        404: "Check base_url (it usually ends in /v1) and the model's name",
-    }.get(status, "Check base_url")
 
 
 def _codes_and_message(body: object) -> tuple[frozenset[str], str]:
@@ -195,7 +128,7 @@ def _codes_and_message(body: object) -> tuple[frozenset[str], str]:
     )
 
 
-def _mentions(words: str, phrases: tuple[str, ...]) -> bool:
+def _mentions(words: str, phrases: Iterable[str]) -> bool:
     return any(phrase in words for phrase in phrases)
 
 

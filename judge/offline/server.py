@@ -58,9 +58,6 @@ class OfflineJudge:
         host: A loopback address; others are refused, because there is no authentication.
         port: The port; 0: a free one.
         latency_seconds: Delay before each answer, to simulate a model; 0 or more.
-
-    Raises:
-        JudgeConfigurationError: The address is not loopback, or the latency is negative.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> None:

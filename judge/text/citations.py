@@ -243,13 +243,7 @@ _EXTENSION = re.compile(r"\.(?:pdf|md|txt|html?|docx?|json|csv)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Numbered pages.
-
-    Args:
-        texts: Text by number.
-        names: The name of each page that is not named by its number.
-        citing: Citation syntax of answers.
-    """
+    """Texts by page number, the names of pages that are not named by their number, and how answers cite."""
 
     texts: Mapping[int, str]
     names: Mapping[int, str]
@@ -270,12 +264,7 @@ class Sources:
 
 
 def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> Sources:
-    """Number the pages of a context.
-
-    Args:
-        context: Text by name, from an event or task.
-        pattern: A custom citation pattern.
-    """
+    """Number the pages of a context, given by name; `pattern`: a custom citation pattern."""
     texts: dict[int, str] = {}
     names: dict[int, str] = {}
     others: list[tuple[int, str, str]] = []

@@ -61,11 +61,9 @@ class Contradiction:
 
 
 def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | None:
-    """Return how two passages contradict each other; None if no contradiction is proven.
+    """Return how a statement and its quoted support contradict each other; None if nothing is proven.
 
-    Args:
-        narrow: The statement: an item of a reference, or a claim of an answer.
-        wide: The quoted support. A number that occurs anywhere in it is no contradiction.
+    A number of the statement (`narrow`) that occurs anywhere in the support (`wide`) is no contradiction.
     """
     for one, other in dict.fromkeys(((narrow.words, wide.words), (narrow.sentences, wide.sentences))):
         mine, its = _answer(one), _answer(other)

@@ -88,13 +88,7 @@ def _short(line: str) -> str:
 
 
 def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
-    """Return the first problems of data, each with its path, without quoting the data.
-
-    Args:
-        error: A model's validation error.
-        whole: Name of the data, for problems without a path.
-        most: Limit of problems.
-    """
+    """Return the first `most` problems of data, each with its path or `whole`, without quoting the data."""
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     found = []
     for problem in errors[:most]:

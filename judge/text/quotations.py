@@ -90,12 +90,7 @@ class Quotation:
 
 
 class Quotable:
-    """A text in which quotations are searched.
-
-    Args:
-        text: The published text.
-        read: Text to search instead, with equal offsets, such as an answer with its tags blanked out.
-    """
+    """A text in which quotations are searched; `read`: what is searched instead, with equal offsets."""
 
     def __init__(self, text: str, *, read: str | None = None) -> None:
         self.text = text
@@ -167,9 +162,7 @@ class Quotable:
 class Letters:
     """The letters and digits of a text in one row, with a mapping to its offsets.
 
-    Args:
-        text: The text.
-        keep_marks: Whether the numbers of a list's items count.
+    `keep_marks`: whether the numbers of a list's items count.
     """
 
     def __init__(self, text: str, *, keep_marks: bool = True) -> None:

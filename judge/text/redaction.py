@@ -76,15 +76,7 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}([ .])\d{3}(?:\1\d{3})*")
 
 
 class Redactor:
-    """Redacts data of some kinds.
-
-    Args:
-        kinds: The kinds to redact; if empty, texts are unchanged.
-        find_names: Finds names of people, for the kind `names`.
-
-    Raises:
-        ValueError: `names` is given without `find_names`.
-    """
+    """Redacts data of some kinds; for `names`, `find_names` must be given."""
 
     def __init__(self, kinds: Iterable[Kind], *, find_names: Find | None = None) -> None:
         wanted = set(kinds)

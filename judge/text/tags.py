@@ -87,11 +87,7 @@ USUAL: Final = Citing()
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compile a custom citation pattern, with RE2, so that its time is linear in the answer.
-
-    Raises:
-        ValueError: It is longer than 500 characters, or no expression that RE2 supports.
-    """
+    """Compile a custom citation pattern, with RE2, so that its time is linear; else raise ValueError."""
     if len(pattern) > MAX_PATTERN_CHARS:
         raise ValueError(
             f"citation_pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern)}; shorten it"
@@ -129,11 +125,7 @@ class TagReader:
         self._budget = MAX_ANSWER_PAGES
 
     def tags(self, line: str, marks: Sequence[re.Match[str]], *, bare: bool) -> list[Stretch]:
-        """Return the tags of a plain line in order: explicit ones, or bare numbers.
-
-        Args:
-            marks: `marks_of(line)`.
-        """
+        """Return the tags among the `marks_of` a plain line in order: explicit ones, or bare numbers."""
         found = [] if bare else self._of_pattern(line)
         for match in marks:
             tag = self._bare(match) if bare else self._explicit(match)
@@ -167,12 +159,7 @@ class TagReader:
         return Stretch(match.start(), end, self._pages(inside[:MAX_TAG_CHARS], whole=whole))
 
     def _pages(self, inside: str, *, whole: bool) -> dict[int, None]:
-        """Return the pages of a text in brackets.
-
-        Args:
-            inside: The text.
-            whole: Whether it must be only a citation, as in parentheses.
-        """
+        """Return the pages of a text in brackets; `whole`: it must be only a citation, as in parentheses."""
         named = self._named(inside)
         dagger = _DAGGER.match(inside)
         if named or dagger is not None:

@@ -39,7 +39,6 @@ def test_probes_follow_doubling_pauses() -> None:
 
 
 def test_a_longer_requested_pause_holds() -> None:
-    """A requested pause holds; a shorter one does not reduce it."""
     one = breaker()
     assert one.open(0.0, 300)
     assert not one.open(0.0, 10)

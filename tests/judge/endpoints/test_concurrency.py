@@ -40,7 +40,6 @@ def test_it_grows_fast_and_then_slowly() -> None:
 
 
 def test_a_limit_that_is_not_reached_is_not_raised() -> None:
-    """Answers below the limit do not raise it."""
     limit = Concurrency(64)
     limit.overloaded(1.0, sent_at=1.0)
     for _ in range(100):

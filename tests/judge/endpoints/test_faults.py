@@ -135,10 +135,6 @@ FAULT_SECONDS = 1.5
 
 @pytest.mark.slow
 async def test_a_lasting_fault_costs_few_calls_and_no_event() -> None:
-    """During each lasting fault the calls are bounded and no event gets a result; afterwards every event is
-    scored.
-    """
-
     async def stays(name: str, fault: Answer) -> None:
         async with (
             fake_openai(fault) as server,
@@ -238,7 +234,6 @@ async def test_a_configuration_that_cannot_work_stops_it(status: int) -> None:
     "fault", [Answer(hang=True), Answer(status=500), Answer(drop=True)], ids=["hang", "500", "reset"]
 )
 async def test_one_event_that_never_gets_an_answer_delays_no_other(fault: Answer) -> None:
-    """An event that only fails ends as `no_answer` while the others are scored."""
     async with fake_openai(GOOD) as server, judging(server) as (judge, pool):
         server.by_word["poison"] = fault
         *others, poison = await judged(judge, *(["fine"] * 40), "poison")

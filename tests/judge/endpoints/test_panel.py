@@ -115,7 +115,6 @@ async def test_a_member_that_fails_has_no_vote() -> None:
 
 @virtually
 async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
-    """Without a quorum the event fails with every reason, and the usage of the votes is counted."""
     async with stack(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4)) as judging:
         result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
     assert isinstance(result, Failed)
@@ -144,8 +143,6 @@ async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
 
 @virtually
 async def test_without_a_quorum_the_panel_waits_for_one() -> None:
-    """The panel waits through an outage until a quorum is back."""
-
     def from_ten_minutes() -> int | Exception:
         return 5 if now() > 600 else DOWN
 
@@ -160,7 +157,6 @@ async def test_without_a_quorum_the_panel_waits_for_one() -> None:
 
 @virtually
 async def test_a_blank_answer_needs_no_call() -> None:
-    """A blank answer is unscored without a call, cost or agreement."""
     voters = [Voter("a", 5), Voter("b", 2)]
     async with stack(*voters) as judging:
         result = await judging.panel(TONE, endpoints=["a", "b"]).judge(make_task("tone", answer=" "))

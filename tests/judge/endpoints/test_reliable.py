@@ -133,7 +133,6 @@ def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:
 
 @virtually
 async def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
-    """A healthy endpoint is called once, without a fallback."""
     server = Server(lambda *_: 1.0)
     judge, pool, notes = pooled(server)
     result = await judge.judge(task())
@@ -328,7 +327,6 @@ async def test_tokens_a_minute_are_kept_to() -> None:
 
 @virtually
 async def test_without_retry_after_all_calls_pause_together() -> None:
-    """Without `Retry-After` all calls pause together for 0.5, 1, 2 ... s."""
     back = now() + 60
     server = Server(until(back, JudgeUnavailableError("429", kind="rate_limited")))
     judge, _, _ = pooled(server)
@@ -363,9 +361,6 @@ async def test_an_outage_as_rate_limit_leaves_no_limit_behind(working_seconds: i
 @pytest.mark.slow
 @virtually
 async def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
-    """Other clients have used 600 calls of the first minute; from the next minute on at least 90% of the
-    limit is used.
-    """
     began, used = now(), Counter[int]({0: 600})
 
     def grant(_: Server, __: str) -> Any:
@@ -384,7 +379,6 @@ async def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_i
 
 @virtually
 async def test_refusals_do_not_reduce_the_time_budget() -> None:
-    """Ten refusals of 2 s each do not reduce the time budget of 10 s of the granted call."""
     server = Server(lambda *_: 4.0)
     answer = server.complete
 
@@ -514,7 +508,6 @@ async def test_a_refusal_of_one_event_is_its_result_and_no_failure_of_the_endpoi
 
 @virtually
 async def test_a_blank_answer_is_unscored_during_an_outage() -> None:
-    """A blank answer is unscored without a call, also during an outage."""
     server = Server(lambda *_: DOWN)
     judge, pool, _ = pooled(server, breaker_failures=1)
     waiting = asyncio.create_task(judge.judge(task()))
@@ -625,7 +618,6 @@ async def test_the_usage_of_an_error_is_counted_once() -> None:
 
 @virtually
 async def test_an_abandoned_event_carries_its_usage_without_neutral_calls() -> None:
-    """An abandoned event carries 100 tokens an attempt, but not the 7 tokens of each neutral call."""
     script: list[Any] = ["?", DOWN] * 50
     judge, notes = paid_pool(Paid("primary", script))
     result = await judge.judge(task())

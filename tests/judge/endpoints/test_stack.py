@@ -30,7 +30,6 @@ class NotedCache(MemoryCache):
 
 
 async def test_the_stack_closes_only_its_own_endpoints() -> None:
-    """The stack closes its endpoints and cache, and leaves a borrowed endpoint open."""
     own, lent, cache = ScriptedChat([]), ScriptedChat([], endpoint="lent"), NotedCache(1)
     async with JudgingStack([EndpointOptions(own), EndpointOptions(lent, borrowed=True)], cache=cache):
         assert not own.closed
@@ -92,9 +91,6 @@ async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
 
 @virtually
 async def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged() -> None:
-    """A metric waits while its only endpoint is down; others are judged, and the pool reports the trouble
-    until it is over.
-    """
     began = now()
     down = JudgeUnavailableError("gone")
     small = Server(lambda *_: down if now() - began < 60 else 0.1, endpoint="small")

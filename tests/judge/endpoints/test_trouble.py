@@ -109,7 +109,6 @@ async def test_events_that_take_longer_than_the_time_out_come_to_an_end() -> Non
 
 @virtually
 async def test_late_calls_of_a_stopped_process_are_no_failures() -> None:
-    """After the process was stopped for a minute, its late calls are not failures of the endpoint."""
     began, stopped = now(), 0.0
     async with judging(lambda *_: HANG if now() < began + 1 else 0.1) as (judge, pool, _):
         for chat in pool.endpoints:
@@ -126,7 +125,6 @@ async def test_late_calls_of_a_stopped_process_are_no_failures() -> None:
 @pytest.mark.parametrize("status", [302, 401, 403, 404])
 @virtually
 async def test_one_refusal_after_good_replies_is_retried(status: int) -> None:
-    """After 29 good replies a single refusal is retried, and the endpoint is not down."""
     refusal = JudgeConfigurationError(f"answered {status}")
     async with judging(lambda one, _: refusal if len(one.calls) == 30 else 0.1) as (judge, pool, _):
         results = [await judge.judge(task(str(number))) for number in range(40)]
@@ -249,7 +247,6 @@ async def test_an_endpoint_that_fails_nearly_all_decides_no_event() -> None:
 
 @virtually
 async def test_the_pools_trouble_names_and_counts_the_failures() -> None:
-    """The pool's trouble names the failure, its detail and the number of published failures."""
     wrong = EventError("rejected_request", "answered 400: no")
     async with judging(lambda *_: wrong) as (judge, pool, _):
         tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(20)]
@@ -278,9 +275,6 @@ async def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) 
 
 @virtually
 async def test_failures_of_calls_in_flight_do_not_delay_the_first_probe() -> None:
-    """Failures of calls in flight do not delay the first neutral call, which follows the open breaker within
-    a second.
-    """
     began = now()
     # The calls are sent over some seconds (gentle start), and time out one after the other.
     async with judging(lambda *_: HANG, timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, server):
@@ -328,7 +322,6 @@ async def test_a_closed_pool_starts_nothing() -> None:
 @pytest.mark.parametrize("close", [False, True])
 @virtually
 async def test_draining_abandons_tasks_that_wait_for_an_endpoint(close: bool) -> None:
-    """Draining abandons tasks that wait for an endpoint that is down; a closed pool also later ones."""
     async with judging(lambda *_: JudgeUnavailableError("gone")) as (judge, pool, _):
         tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(20)]
         await asyncio.sleep(30)

@@ -66,13 +66,11 @@ def test_a_wrong_number_is_not_matched() -> None:
     ],
 )
 def test_organization_is_the_order_of_matched_pairs(answer: str, similar: bool) -> None:
-    """The organization is similar if most matched pairs keep their order; without a match it is not."""
     evidence = coverage_evidence(reference="Zinc is blue. Iron is red. Gold is yellow.", answer=answer)
     assert evidence["organization"]["similar"] is similar
 
 
 def test_terms_are_the_longest_words_in_any_inflection() -> None:
-    """Terms are the longest content words in any inflection, at most MAX_TERMS."""
     evidence = coverage_evidence(
         reference="Wilhelm Conrad Röntgen made radiographs in 1901.", answer="A radiograph helped W. Röntgen."
     )
@@ -94,7 +92,6 @@ def test_terms_are_the_longest_words_in_any_inflection() -> None:
     st.lists(PIECES, max_size=40).map(" ".join),
 )
 def test_the_offline_list_passes_verification(reference: str, answer: str) -> None:
-    """The list conforms to its schema and passes verification, except for a bare "not"."""
     evidence = coverage_evidence(reference=reference, answer=answer)
     jsonschema.validate(evidence, dict(COVERAGE_SCHEMA.schema))
     listed = CoverageReply.model_validate(evidence)

@@ -36,7 +36,6 @@ def supported(answer: str, pages: dict[int, str] | None = None) -> list[bool]:
 
 
 def test_only_a_cited_page_supports_a_claim() -> None:
-    """A claim is supported only by a page that it cites."""
     answer = "The tower is 330 metres tall. Evidence: [Page {}]"
     assert supported(answer.format(7)) == [True]
     assert supported(answer.format(2)) == [False]
@@ -82,7 +81,6 @@ def test_the_evidence_names_the_page_and_its_words() -> None:
 
 
 def test_a_relevant_claim_shares_a_word_with_the_question() -> None:
-    """A claim is relevant if it shares a word with the question or a relevant claim."""
     answer = (
         "The Eiffel Tower stands in Paris. [Page 2]\n"
         "Paris has boats. [Page 2]\n"
@@ -104,7 +102,6 @@ def test_a_relevant_claim_shares_a_word_with_the_question() -> None:
     ],
 )
 def test_courtesies_headings_and_refusals_claim_nothing(answer: str) -> None:
-    """Courtesies, headings, questions and refusals give an empty list."""
     assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["claims"] == []
 
 
@@ -123,7 +120,6 @@ def test_the_list_is_bounded() -> None:
 
 @given(st.lists(PIECES, max_size=12, unique=True).map(" ".join))
 def test_the_offline_list_passes_verification(answer: str) -> None:
-    """The list conforms to its schema and passes verification, except for "not ?" as a claim."""
     evidence = relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)
     jsonschema.validate(evidence, dict(RELEVANCE_SCHEMA.schema))
     listed = RelevanceReply.model_validate(evidence)

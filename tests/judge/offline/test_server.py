@@ -63,7 +63,6 @@ async def test_a_completion_has_openais_form(
 
 
 async def test_the_openai_sdk_reads_it(server: OfflineJudge) -> None:
-    """The OpenAI SDK reads completions, models and errors."""
     async with AsyncOpenAI(api_key="none", base_url=server.base_url, max_retries=0) as client:
         reply = await client.chat.completions.create(model="x", messages=[{"role": "user", "content": " "}])
         assert reply.choices[0].message.content is None
@@ -112,7 +111,6 @@ async def test_other_paths_are_errors_in_the_same_form(server: OfflineJudge) -> 
 
 
 async def test_content_in_parts_is_read(server: OfflineJudge) -> None:
-    """Message content in parts is read."""
     parts = [{"type": "text", "text": USER["content"]}]
     status, reply = await post(server, {"model": "m", "messages": [{"role": "user", "content": parts}]})
     assert status == 200

@@ -59,14 +59,12 @@ def test_the_forms_that_are_read(tag: str, pages: tuple[int, ...]) -> None:
      ("(source: unknown)", ("(source: unknown)",))],
 )  # fmt: skip
 def test_an_unreadable_citation_is_reported(text: str, unread: tuple[str, ...]) -> None:
-    """A bracket that resembles a citation is reported as unread."""
     answer = f"The tower is tall. {text}"
     assert tagged_claims(answer) == ()
     assert unread_citations(answer) == unread
 
 
 def test_numbers_beside_page_tags_cite_no_page() -> None:
-    """Bare numbers cite pages only if the answer has no page tags."""
     assert cited_pages("A is b [4]. [Page 1] C is d [5]. [Page 2]") == (1, 2)
 
 
@@ -104,7 +102,6 @@ def test_every_page_has_a_number(context: dict[str, str], numbers: dict[int, str
 
 
 def test_names_are_compared_without_case_and_separators() -> None:
-    """Names are compared without case and separators, up to 200 characters."""
     assert normal_name(" My_Doc 3 ") == normal_name("my-doc-3")
     assert len(normal_name("x" * 10_000)) == 200
 

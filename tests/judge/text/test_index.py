@@ -182,6 +182,5 @@ def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
 
 
 def test_a_quotation_is_short_and_on_one_line() -> None:
-    """A quotation in a message is one line of bounded length."""
     assert quoted("a\nb\x00\u202ec") == '"a b c"'
     assert quoted("x" * 500) == '"' + "x" * 119 + '…"'

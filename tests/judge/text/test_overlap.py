@@ -67,7 +67,6 @@ def test_how_many_words_are_needed() -> None:
 
 
 def test_own_words_exclude_words_of_the_question() -> None:
-    """Own words exclude words of the question, yes and no, and footnote marks."""
     known = Vocabulary(["where", "tower"])
     own = own_words("Yes, the towers [5] stand in Paris since 1889.", known)
     assert [word.text for word in own] == ["stand", "paris", "since", "1889"]
@@ -138,7 +137,6 @@ QUESTION = "Where is the tower, and when was it completed?"
     ],
 )
 def test_a_match_shares_a_word_that_the_question_does_not_have(answer: str, matched: bool) -> None:
-    """A match needs a shared word that is not in the question."""
     outcome = _coverage(REFERENCE, answer, QUESTION, facts=[("The tower stands in Paris", answer)])
     assert _believed(outcome) is matched
 
@@ -233,7 +231,6 @@ def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
 
 
 def test_words_of_the_question_count_beside_other_words() -> None:
-    """Words of a yes-or-no question count only if the answer also says more."""
     reference = "The tower is in Paris. It weighs 7300 tonnes."
     question = "Is the tower in Paris?"
     for answer, matched in (
@@ -283,7 +280,6 @@ def test_a_page_must_support_a_claim(answer: str, claim: str, believed: bool) ->
 
 
 def test_an_answer_must_be_about_the_question() -> None:
-    """A supported answer that is not about the question is suspected."""
     outcome = _relevance("It was painted brown by 25 people. [Page 1]", "It was painted brown by 25 people.",
                          "It was painted brown by 25 people.",
                          question="How do yeast cells feed on sugars?")  # fmt: skip

@@ -41,7 +41,6 @@ def test_cuts_to_its_limit(limit: int, shown: str) -> None:
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_is_always_one_printable_line_within_its_limit(text: str, limit: int) -> None:
-    """Any text becomes one printable, encodable line within the limit."""
     shown = printable(text, limit)
     assert shown.isprintable()
     assert len(shown) <= limit
@@ -117,6 +116,5 @@ def test_other_results_say_their_reason() -> None:
 
 
 def test_a_verdict_without_a_justification_has_an_empty_reason() -> None:
-    """A verdict without a justification has an empty reason."""
     values = scored(1, 3).model_dump() | {"verdict": {"score": 3}}
     assert reason_of(Scored.model_validate(values)) == ""

@@ -92,12 +92,10 @@ def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
     ],
 )
 def test_an_invented_quotation_is_not_found(quotation: str) -> None:
-    """An invented quotation is not found, even if it is similar."""
     assert Quotable(PAGE).find(quotation) is None
 
 
 def test_an_exact_quotation_is_found_at_all_its_places() -> None:
-    """Every occurrence of an exact quotation is found."""
     places = [found.place for found in Quotable("A b. A b. A b.").find_all("A b.")]
     assert places == [(0, 4), (5, 9), (10, 14)]
 

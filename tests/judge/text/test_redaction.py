@@ -33,12 +33,10 @@ from judge.text.redaction import KINDS, Kind, Redactor
     ],
 )  # fmt: skip
 def test_only_data_of_its_kind_is_replaced(kind: Kind, text: str, redacted: str) -> None:
-    """A redactor replaces data of its own kind, and nothing that only resembles it."""
     assert Redactor([kind]).redact(text) == redacted
 
 
 def test_no_kind_changes_nothing() -> None:
-    """A redactor without kinds changes nothing."""
     assert Redactor([]).redact("a@example.com") == "a@example.com"
 
 

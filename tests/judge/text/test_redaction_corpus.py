@@ -41,7 +41,6 @@ def test_data_is_found_however_it_is_written() -> None:
 
 
 def test_texts_without_data_are_not_changed() -> None:
-    """At most 3 of 300 texts without data are changed."""
     mistaken = [text for text in NEGATIVES if REDACTOR.redact(text) != neutralize(text)]
     assert len(mistaken) <= MOST_MISTAKEN, mistaken
 

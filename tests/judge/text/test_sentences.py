@@ -34,7 +34,6 @@ def test_sentences(text: str, expected: list[str]) -> None:
 
 @given(MESSY | st.text())
 def test_sentences_hold_every_letter_once(text: str) -> None:
-    """Sentences are ordered and disjoint and contain every letter and digit."""
     places = sentences(text)
     assert all(start < end for start, end in places)
     assert all(one[1] <= other[0] for one, other in pairwise(places))

@@ -84,7 +84,6 @@ def test_the_forms_people_write(tag: str, pages: tuple[int, ...]) -> None:
         "[2019]", "(7)", "[Page 7", "Page 7]"]
 )  # fmt: skip
 def test_other_brackets_are_text(text: str) -> None:
-    """Other brackets stay text."""
     assert _tagged(f"The tower is tall. {text}") == []
     assert len(_untagged(f"The tower is tall. {text}")) == 1
 
@@ -120,18 +119,15 @@ def test_other_brackets_are_text(text: str) -> None:
 def test_a_tag_ends_the_claim_before_it(
     answer: str, tagged: list[tuple[str, tuple[int, ...]]], untagged: list[str]
 ) -> None:
-    """A tag belongs to the claim before it."""
     assert _tagged(answer) == tagged
     assert _untagged(answer) == untagged
 
 
 def test_cited_pages_are_named_once_in_order_of_mention() -> None:
-    """Cited pages are listed once, in order of mention."""
     assert cited_pages("A [Page 9]. B [Pages 2-3]\nC [Page 9] [Page 1]\n[Page 4]") == (9, 2, 3, 1, 4)
 
 
 def test_a_tag_without_any_claim_cites_nothing() -> None:
-    """A tag without a claim cites no page."""
     assert cited_pages("Evidence: [Page 1]") == ()
 
 

@@ -74,14 +74,12 @@ async def test_a_call_sends_the_conversation_and_reads_the_reply() -> None:
 
 
 async def test_without_a_schema_nothing_is_said_of_the_format() -> None:
-    """A request without a schema has no `response_format`."""
     async with chat_with() as (chat, fake):
         await chat.complete(ASK)
     assert "response_format" not in fake.requests[0]
 
 
 def test_openai_itself_is_given_max_completion_tokens() -> None:
-    """OpenAI's own host gets `max_completion_tokens`, unless the parameters set `max_tokens`."""
     writer = RequestWriter(endpoint="e", model="m", host="api.openai.com")
     assert "max_completion_tokens" in json.loads(writer.write(ASK, ResponseFormat.PLAIN))
     own = ChatRequest(messages=ASK.messages, parameters={"max_tokens": 5})
@@ -98,7 +96,6 @@ async def test_a_key_in_the_environment_is_not_sent_elsewhere(monkeypatch: pytes
 
 
 async def test_a_proxy_of_the_environment_is_not_used_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls to loopback bypass `HTTP_PROXY`."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     async with chat_with() as (chat, _):
@@ -229,7 +226,6 @@ async def test_configuration_errors_name_the_endpoint_and_never_the_key(status: 
 
 
 async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> None:
-    """A cancelled call raises CancelledError and returns its connection to the pool."""
     async with chat_with(Answer(hang=True), Answer(), max_connections=1) as (chat, fake):
         call = asyncio.create_task(chat.complete(ASK))
         async with asyncio.timeout(5):
@@ -241,7 +237,6 @@ async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> No
 
 
 async def test_lone_surrogates_are_replaced_before_sending() -> None:
-    """A lone surrogate in a message is replaced before it is sent."""
     async with chat_with() as (chat, fake):
         await chat.complete(ChatRequest(messages=(ChatMessage("user", "a\ud800b"),)))
     assert fake.requests[0]["messages"][0]["content"] == "a\ufffdb"
@@ -328,7 +323,6 @@ async def test_a_refused_default_temperature_is_left_out(status: int) -> None:
 
 
 async def test_a_configured_temperature_has_precedence() -> None:
-    """A configured temperature overrides the default; its refusal is a configuration error."""
     refusal = {"error": {"message": "no temperature", "code": "unsupported_value"}}
     request = ChatRequest(messages=ASK.messages, parameters={"temperature": 0.7}, temperature=0.0)
     async with chat_with(Answer(json.dumps(refusal).encode(), status=400)) as (chat, fake):

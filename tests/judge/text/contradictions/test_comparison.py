@@ -32,7 +32,6 @@ def test_the_pairs() -> None:
 
 @pytest.mark.parametrize(("language", "one", "other", "kind"), PAIRS["differ"])
 def test_contradictions_are_found_in_both_directions(language: str, one: str, other: str, kind: str) -> None:
-    """A contradiction is found in both directions, with both quotations."""
     for stated, source in ((one, other), (other, one)):
         found = contradiction(stated, source)
         assert found is not None, language
@@ -48,13 +47,11 @@ def test_similar_statements_are_no_contradiction(language: str, one: str, other:
 
 @pytest.mark.parametrize("pair", [*PAIRS["differ"], *PAIRS["same"]], ids=str)
 def test_no_sentence_contradicts_itself(pair: list[str]) -> None:
-    """A sentence does not contradict itself."""
     for sentence in pair[1:3]:
         assert contradiction(sentence, sentence) is None
 
 
 def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
-    """A number that the page also has is no contradiction."""
     claim = Passage("Line B opened in 1995.", "Line B opened in 1995.")
     page = "Line B opened in 1990. Line B opened in 1995 after a rebuild."
     assert contradiction_between(claim, Passage("Line B opened in 1990.", page)) is None
@@ -73,7 +70,6 @@ def test_a_negation_that_was_cut_off_counts() -> None:
 
 
 def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
-    """Numbers are compared over the whole sentence of a quotation."""
     reference = "The maximum dose is 500 mg."
     answer = "The maximum dose is 500 g."
     found = contradiction_between(Passage(reference, reference), Passage("The maximum dose is", answer))
