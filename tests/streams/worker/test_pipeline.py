@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from judge.errors import DrainingError, JudgeConfigurationError
+from streams.errors import DeadLetterLimitError
 from streams.worker.pipeline import Pipeline
 
 
@@ -84,7 +85,6 @@ async def _run(pipeline: Pipeline, stream: _Stream) -> asyncio.Task[None]:
 
 
 async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _Log) -> None:
-    """Three records are handled concurrently and acknowledged in the order in which they end."""
     gates = [asyncio.Event() for _ in range(3)]
 
     async def handle(record: _Record) -> None:
@@ -102,50 +102,33 @@ async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _L
     task.cancel()
 
 
-async def test_an_unexpected_error_is_set_aside_and_acknowledged(log: _Log) -> None:
-    """An unexpected error is set aside and acknowledged, and other records are handled."""
-
+@pytest.mark.parametrize(
+    ("error", "acked", "surprises", "crashes"),
+    [
+        (ZeroDivisionError("odd"), [0, 1, 2], [(1, "odd")], 0),
+        # A record abandoned while draining is redelivered.
+        (DrainingError("given up"), [0, 2], [], 0),
+        (JudgeConfigurationError("no key"), [0, 2], [], 1),
+        (DeadLetterLimitError("too many"), [0, 2], [], 1),
+        # Its dead letter cannot be written.
+        (ValueError("hopeless"), [0, 2], [], 1),
+    ],
+)
+async def test_an_error_sets_one_record_aside_releases_it_or_stops_the_worker(
+    log: _Log, error: Exception, acked: list[int], surprises: list[tuple[int, str]], crashes: int
+) -> None:
     async def handle(record: _Record) -> None:
         if record.offset == 1:
-            raise ZeroDivisionError("odd")
+            raise error
 
     stream = _Stream(3)
     task = await _run(_pipeline(handle, log), stream)
-    assert sorted(stream.acked) == [0, 1, 2]
-    assert log.surprises == [(1, "odd")]
-    assert log.crashes == []
-    task.cancel()
-
-
-async def test_a_task_abandoned_while_draining_is_not_acknowledged(log: _Log) -> None:
-    """A record abandoned while draining is neither acknowledged nor set aside."""
-
-    async def handle(record: _Record) -> None:
-        if record.offset == 0:
-            raise DrainingError("given up")
-
-    stream = _Stream(2)
-    task = await _run(_pipeline(handle, log), stream)
-    assert (stream.acked, log.surprises, log.crashes) == ([1], [], [])
-    task.cancel()
-
-
-@pytest.mark.parametrize("error", [JudgeConfigurationError("no key"), ValueError("hopeless")])
-async def test_a_permanent_error_stops_the_worker(log: _Log, error: Exception) -> None:
-    """A configuration error or a failing dead letter stops the worker without acknowledging."""
-
-    async def handle(_: _Record) -> None:
-        raise error
-
-    stream = _Stream(1)
-    task = await _run(_pipeline(handle, log), stream)
-    assert stream.acked == []
-    assert len(log.crashes) == 1
+    assert sorted(stream.acked) == acked
+    assert (log.surprises, len(log.crashes)) == (surprises, crashes)
     task.cancel()
 
 
 async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
-    """`finish` cancels records that exceed its time and does not acknowledge them."""
     never = asyncio.Event()
 
     async def handle(record: _Record) -> None:
@@ -163,7 +146,6 @@ async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
 
 
 async def test_a_closed_pipeline_handles_no_records(log: _Log) -> None:
-    """A closed pipeline neither handles nor acknowledges records."""
     handled: list[int] = []
 
     async def handle(record: _Record) -> None:

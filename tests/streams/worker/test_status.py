@@ -4,8 +4,11 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
+from streams.telemetry.instruments import Metrics
 from streams.worker.history import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point
+from streams.worker.status import totals_of
 
 
 def _point(at: float) -> Point:
@@ -54,3 +57,26 @@ def test_a_long_run_covers_more_than_an_hour() -> None:
         history.add(_point(number * STEP_SECONDS))
     at = history.as_values()["at"]
     assert at[-1] - at[0] == (MAX_POINTS - 1) * LONGEST_STEP_SECONDS > 3600
+
+
+def test_totals_add_up_over_labels_and_outcomes() -> None:
+    """Without results they are empty, not 0.
+
+    19 calls of 0.3 s and one failed of 3 s: mean 8.7 / 20 = 0.435 s, 95% in the bucket up to 0.5 s. A call
+    longer than 120 s, the last bucket, has no known bound.
+    """
+    metrics = Metrics(CollectorRegistry())
+    names = ("results", "scores", "dead_letters", "corrections", "suspicions")
+    assert totals_of(metrics.registry.collect()) == {name: {} for name in names} | {"judges": []}
+    for _ in range(19):
+        metrics.observe_call("primary", "m", "scored", 0.3)
+    metrics.observe_call("primary", "m", "reply_cut", 3.0)
+    metrics.observe_call("spare", "m", "scored", 500.0)
+    metrics.count("judgestream_dead_letters_total", "undecodable")
+    totals = totals_of(metrics.registry.collect())
+    primary, spare = totals["judges"]
+    assert [primary[name] for name in ("endpoint", "model", "calls", "failed")] == ["primary", "m", 20, 1]
+    assert round(primary["mean_seconds"], 6) == 0.435
+    assert (primary["p95_below_seconds"], spare["p95_below_seconds"]) == (0.5, None)
+    assert primary["cost_usd"] is None
+    assert totals["dead_letters"] == {"undecodable": 1}
