@@ -107,29 +107,21 @@ class MonitorConfig:
     """Which series are monitored, and when a drop raises an alert.
 
     The fields are those of the settings, which have their bounds; `score_ranges` has the scale of each
-    metric, `label_shares` the measures of labels, and `rising` the metrics that get worse when they rise.
-
-    Raises:
-        ValueError: Labels, targets or levels do not fit each other or a metric's scale.
+    metric, `label_shares` the number of labels and the direction that is worse for their share, and `rising`
+    the metrics that get worse when they rise.
     """
 
     labels: tuple[str, ...] = ("app", "model")
     max_series: int = 200
     baseline_samples: int = 60
     min_drop: float = 0.1
-    min_share_rise: float = 0.02
     expected_samples_per_false_alarm: float = 20_000
     score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=score_ranges)
     targets: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    label_shares: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    label_shares: Mapping[str, Mapping[str, tuple[float, Worse]]] = field(default_factory=dict)
     rising: frozenset[str] = frozenset()
     explorer_url: str | None = None
-
-    def __post_init__(self) -> None:
-        problem = next(_problems(self), None)
-        if problem is not None:
-            raise ValueError(problem)
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
         """Return the rules of a metric's series, of which `fixed_labels` labels have one value.
@@ -159,6 +151,7 @@ class MonitorConfig:
     def measures(self, metric: str) -> tuple[Measure, ...]:
         """Return a metric's measures: the mean, shares of low scores, and the mix if there are parts."""
         lowest, highest = self.score_ranges[metric]
+        min_rise = min(self.min_drop / FIVE_POINTS, 0.99)  # of a share, whose scale is one wide
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         worse: Worse = "up" if metric in self.rising else "down"
         # If a rise is worse, low scores are good.
@@ -167,30 +160,13 @@ class MonitorConfig:
         mix = replace(mean, name=MIX, target=None, within_parts=False)
         return (
             mean,
-            *(share_at_most(level, min_rise=self.min_share_rise) for level in levels),
-            *self.label_shares.get(metric, ()),
+            *(share_at_most(level, min_rise=min_rise) for level in levels),
+            *(
+                Measure(name=f"{SHARE_OF}{label}", worse=bad, min_change=min_rise, among=frozenset({number}))
+                for label, (number, bad) in self.label_shares.get(metric, {}).items()
+            ),
             *((mix,) if self.labels else ()),
         )
-
-
-def _problems(config: MonitorConfig) -> Iterator[str]:
-    if len(set(config.labels)) < len(config.labels):
-        yield f"labels must be different from each other, got {list(config.labels)}"
-    for name, given in (("targets", config.targets), ("shares", config.shares)):
-        for metric in given.keys() - config.score_ranges.keys():
-            yield f"{name}.{metric} needs a range in score_ranges; add one or remove it"
-    for metric, (lowest, highest) in config.score_ranges.items():
-        target, levels = config.targets.get(metric), config.shares.get(metric, ())
-        if target is not None and not lowest < target < highest:
-            yield f"targets.{metric} must be inside the scale {lowest} to {highest}, got {target}"
-        if len(set(levels)) < len(levels):
-            yield f"shares.{metric} must differ from each other, got {list(levels)}"
-        for level in levels:
-            if not lowest <= level < highest:
-                yield (
-                    f"shares.{metric} must be at least {lowest} and below {highest}, got {level}; "
-                    "all scores are at most the highest"
-                )
 
 
 def monitor_config(
@@ -203,55 +179,59 @@ def monitor_config(
     """Return the configuration for settings and metrics; `named` has the direction that is worse.
 
     Raises:
-        SettingsError: A target, a level or an objective is outside its metric's scale.
+        SettingsError: Labels, targets, levels or objectives do not fit each other or a metric's scale.
     """
-    score_ranges = {name: metric.score_range for name, metric in metrics.items()}
-    problems = [
-        f"monitor.objectives.{metric}.at_least: must be above {scale[0]:g} and at most {scale[1]:g}, the "
-        f"scale of {metric} (got {objective.at_least:g}); choose a score on that scale"
-        for metric, objective in settings.objectives.items()
-        if (scale := score_ranges.get(metric)) is not None and not scale[0] < objective.at_least <= scale[1]
-    ]
-    label_shares: dict[str, tuple[Measure, ...]] = {}
-    for metric, wanted in settings.label_shares.items():
-        numbers = metrics[metric].labels if metric in metrics else {}
-        problems += [
-            f"monitor.label_shares.{metric}.{one}" for one in _label_problems(metric, wanted, numbers)
-        ]
-        label_shares[metric] = tuple(
-            Measure(
-                name=f"{SHARE_OF}{label}",
-                worse=worse,
-                min_change=settings.min_share_rise,
-                among=frozenset({float(numbers.get(label, 0))}),
-            )
-            for label, worse in wanted.items()
-        )
+    problems = [f"monitor.{problem}" for problem in _problems(settings, metrics)]
     if problems:
         raise SettingsError(problems)
-    try:
-        return MonitorConfig(
-            labels=settings.labels,
-            baseline_samples=settings.baseline_samples,
-            min_drop=settings.min_drop,
-            min_share_rise=settings.min_share_rise,
-            shares=settings.shares,
-            targets=settings.targets,
-            expected_samples_per_false_alarm=settings.samples_per_false_alarm,
-            score_ranges=score_ranges,
-            label_shares=label_shares,
-            rising=frozenset(name for name, metric in named.items() if metric.rises),
-            explorer_url=explorer_url,
-        )
-    except ValueError as error:
-        raise SettingsError([f"monitor.{error}"]) from error
+    return MonitorConfig(
+        labels=settings.labels,
+        baseline_samples=settings.baseline_samples,
+        min_drop=settings.min_drop,
+        shares=settings.shares,
+        targets=settings.targets,
+        expected_samples_per_false_alarm=settings.samples_per_false_alarm,
+        score_ranges={name: metric.score_range for name, metric in metrics.items()},
+        label_shares={
+            metric: {label: (metrics[metric].labels[label], worse) for label, worse in wanted.items()}
+            for metric, wanted in settings.label_shares.items()
+        },
+        rising=frozenset(name for name, metric in named.items() if metric.rises),
+        explorer_url=explorer_url,
+    )
 
 
-def _label_problems(metric: str, wanted: Iterable[str], numbers: Mapping[str, int]) -> Iterator[str]:
+def _problems(settings: MonitorSettings, metrics: Mapping[str, Metric]) -> Iterator[str]:
+    if len(set(settings.labels)) < len(settings.labels):
+        yield f"labels must be different from each other, got {list(settings.labels)}"
+    for name, metric in metrics.items():
+        lowest, highest = metric.score_range
+        objective, target = settings.objectives.get(name), settings.targets.get(name)
+        levels = settings.shares.get(name, ())
+        if objective is not None and not lowest < objective.at_least <= highest:
+            yield (
+                f"objectives.{name}.at_least: must be above {lowest:g} and at most {highest:g}, the scale of "
+                f"{name} (got {objective.at_least:g}); choose a score on that scale"
+            )
+        if target is not None and not lowest < target < highest:
+            yield f"targets.{name} must be inside the scale {lowest} to {highest}, got {target}"
+        if len(set(levels)) < len(levels):
+            yield f"shares.{name} must differ from each other, got {list(levels)}"
+        for level in levels:
+            if not lowest <= level < highest:
+                yield (
+                    f"shares.{name} must be at least {lowest} and below {highest}, got {level}; "
+                    "all scores are at most the highest"
+                )
+        yield from _label_problems(name, settings.label_shares.get(name, ()), metric.labels)
+
+
+def _label_problems(metric: str, wanted: Iterable[str], numbers: Mapping[str, float]) -> Iterator[str]:
     for label in wanted:
-        others = [one for one, number in numbers.items() if one != label and number == numbers.get(label)]
-        if label not in numbers:
+        where, number = f"label_shares.{metric}.{label}", numbers.get(label)
+        others = [other for other, same in numbers.items() if other != label and same == number]
+        if number is None:
             labels = ", ".join(numbers) or "numbers only"
-            yield f"{label}: {metric} has no such label (it gives {labels}); remove it"
+            yield f"{where}: {metric} has no such label (it gives {labels}); remove it"
         elif others:
-            yield f"{label}: {others[0]} has the same number; give each label of the metric a distinct number"
+            yield f"{where}: {others[0]} has the same number; give each label of the metric its own"

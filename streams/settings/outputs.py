@@ -62,11 +62,6 @@ class MonitorSettings(Section):
     samples_per_false_alarm: int = Field(default=20_000, ge=100, le=1_000_000_000)
     """Judged answers of a metric per allowed false alarm."""
 
-    @property
-    def min_share_rise(self) -> float:
-        """Smallest relevant rise of the share of low scores, which has a scale one wide."""
-        return min(self.min_drop / 5, 0.99)
-
 
 class StoreSettings(Section):
     """The verdict store, written by a worker with `--agents store`."""
