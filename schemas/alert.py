@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Labels, Message, MetricName, Timestamp
+from schemas.base import Message, MetricName, Timestamp
+from schemas.event import Labels
 
 
 class Estimate(Message):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
-MAX_LABELS = 32
-"""Limit of an event's labels."""
 MAX_LABEL_NAME_CHARS = 64
 MAX_LABEL_VALUE_CHARS = 200
 
@@ -31,15 +29,6 @@ Upstream = Literal["equalize", "proportional", "ignore"]
 not at all."""
 DEFAULT_STRATUM: Final = "default"
 """Stratum of events that match no sampling rule."""
-
-
-def _bounded(labels: dict[str, str]) -> dict[str, str]:
-    if len(labels) > MAX_LABELS:
-        raise ValueError(f"labels must have at most {MAX_LABELS} entries, got {len(labels)}; drop some")
-    return labels
-
-
-Labels = Annotated[dict[LabelName, LabelValue], AfterValidator(_bounded)]
 Timestamp = AwareDatetime
 """A timestamp with its UTC offset (RFC 3339)."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,7 +15,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from schemas.base import EventId, FieldName, Labels, Timestamp
+from schemas.base import EventId, FieldName, LabelName, LabelValue, Timestamp
 
 MAX_MESSAGES = 200
 """Limit of an event's conversation messages."""
@@ -24,8 +25,18 @@ MAX_TOOL_CALLS = 100
 """Limit of an event's tool calls."""
 MAX_PAGES = 10_000
 """Limit of pages in an event's context."""
+MAX_LABELS = 32
 MAX_FIELDS = 32
 """Limit of an event's named texts."""
+
+
+def _bounded(labels: dict[str, str]) -> dict[str, str]:
+    if len(labels) > MAX_LABELS:
+        raise ValueError(f"labels must have at most {MAX_LABELS} entries, got {len(labels)}; drop some")
+    return labels
+
+
+Labels = Annotated[dict[LabelName, LabelValue], AfterValidator(_bounded)]
 
 
 class ChatMessage(BaseModel):

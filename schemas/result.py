@@ -12,7 +12,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StrictFloat, TypeAdapter
 
-from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
+from schemas.base import EventId, Message, MetricName, Source, Timestamp
+from schemas.event import Labels
 from schemas.task import Sampling
 
 RESULT_ATTRIBUTE: Final = "judgestream.result_id"

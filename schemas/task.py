@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
-from schemas.event import ChatMessage, ToolCall
+from schemas.base import EventId, Message, MetricName, Source, Timestamp
+from schemas.event import ChatMessage, Labels, ToolCall
 
 
 class Sampling(Message):

@@ -25,7 +25,7 @@ from streams.intake.randomness import (
 )
 from streams.intake.reader import EventReader, Headers, is_plausible
 from streams.intake.reading.mapping import Mapper
-from streams.intake.reading.pushdown import PushDown, strip_confluent
+from streams.intake.reading.pushdown import WIRE_HEADER_BYTES, PushDown
 from streams.intake.sampling import SamplingPolicy
 from streams.kafka.record import moment
 from streams.settings import Settings
@@ -276,7 +276,7 @@ def open_record(value: bytes, headers: Headers) -> Opened:
             f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send one "
             "event per record",
         )
-    document = _json_object(strip_confluent(value), "value")
+    document = _json_object(value if value[0] else value[WIRE_HEADER_BYTES:], "value")
     if "ce_specversion" in named:
         return Opened(document, _text(named.get("ce_id")) or None, _text(named.get("ce_time")) or None)
     structured = content_type.startswith("application/cloudevents")

@@ -29,8 +29,8 @@ from streams.intake.reader import EventReader
 from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
 from streams.kafka.record import Record
 
-_MAGIC_BYTES: Final = 5
-"""Confluent's wire header: a zero byte, then the schema's id in four bytes."""
+WIRE_HEADER_BYTES: Final = 5
+"""Confluent's: a zero byte, with which no JSON begins, then the schema's id in four bytes."""
 CACHED_LABELS: Final = 512
 """Limit on cached strata by labels, which producers choose; only those of short records are cached."""
 _ABSENT: Final = msgspec.Raw()
@@ -104,7 +104,7 @@ class PushDown:
         body: Any = None
         if self._decoder is not None:
             try:
-                body = self._decoder.decode(value if value[0] else strip_confluent(value))
+                body = self._decoder.decode(value if value[0] else value[WIRE_HEADER_BYTES:])
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 body = None  # another type, or not JSON
         try:
@@ -140,11 +140,6 @@ class PushDown:
         randomness = randomness or _as_bytes(trace_randomness(event.trace_id, event.tracestate))
         randomness = randomness or sha256(event.event_id.encode()).digest()
         return randomness, self._policy.stratum(event.labels)
-
-
-def strip_confluent(value: bytes) -> bytes:
-    """Remove Confluent's wire header, if there is one. No JSON text starts with a zero byte."""
-    return value[_MAGIC_BYTES:] if value[0] == 0 else value
 
 
 def _as_bytes(randomness: int | None) -> bytes | None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.base import SamplingKey
 from streams.errors import DecodeError
 from streams.intake.reading.decode import JsonReader
 from streams.intake.reading.pushdown import PushDown
@@ -97,12 +96,6 @@ def test_a_trace_header_alone_decides_without_the_body(trace_id: str, keep: bool
     assert predicate(untouchable(b"k", [traceparent(trace_id)])) is keep
 
 
-def test_explicit_randomness_in_a_header_counts_before_the_trace_id() -> None:
-    predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
-    assert predicate(untouchable(None, [traceparent(LOW), ("tracestate", b"ot=rv:ffffffffffffff")]))
-    assert not predicate(untouchable(None, [traceparent(HIGH), ("tracestate", b"ot=rv:00000000000000")]))
-
-
 @pytest.mark.parametrize(
     "value",
     [None, b"", b"not json", b"[]", b"\x00", b"\xff", body(event_id=5), body(trace_id=5), body(labels=[1]),
@@ -119,59 +112,6 @@ def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
     """An invalid event is skipped if its sampling fields say so: question and answer are not read."""
     predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
     assert not predicate(make_record(orjson.dumps({"event_id": "e", "trace_id": LOW})))
-
-
-@pytest.mark.parametrize("trace_id", [LOW, HIGH])
-@pytest.mark.parametrize("key", ["auto", "record_key"])
-@pytest.mark.parametrize(
-    ("label", "stratum"),
-    [
-        ("gold", "gold"),
-        (1, "gold"),
-        (1.0, "default"),
-        (True, "gold"),
-        (False, "default"),
-        (None, "default"),
-        ("x" * 300, "gold"),  # truncated to 200
-        ("x" * 199, "default"),
-        (2**70, "default"),
-        ("none", "never"),
-    ],
-)
-def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_id: str) -> None:
-    policy = SamplingPolicy(default_rate=0.01, rules=[GOLD, NEVER], key=key)
-    text = (
-        b'{"event_id":"e","question":"q","answer":"a","trace_id":"%s","labels":{"app":"a","tenant":%s}}'
-        % (trace_id.encode(), str(label).encode() if label == 2**70 else orjson.dumps(label))
-    )
-    record = make_record(text, key=b"k")
-    event = INGEST.decode(text)
-    assert policy.decide_event(event, b"k").stratum == stratum
-    assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
-
-
-@pytest.mark.parametrize(
-    ("fields", "keep"),
-    [
-        ({"trace_id": HIGH}, True),
-        ({"trace_id": HIGH.upper()}, True),
-        ({"trace_id": LOW}, False),
-        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff"}, True),
-        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff," + "x" * 500}, False),  # overlong, so dropped
-        ({"tracestate": "ot=rv:ffffffffffffff"}, False),  # ignored without a trace id
-        ({"trace_id": "0" * 32}, False),
-        ({"trace_id": ""}, False),
-    ],
-)
-def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> None:
-    """R is the hash of the event id if there is no valid trace id.
-
-    The first seven bytes of SHA-256 of "e" are 3f79bb7b435b05, a quarter of the range: below 0.99.
-    """
-    policy = SamplingPolicy(default_rate=0.01)
-    record = make_record(body(**fields))
-    assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
-    assert PushDown(policy, INGEST)(record) is keep
 
 
 def test_a_label_name_that_no_struct_can_have() -> None:
