@@ -36,7 +36,7 @@ from tests.places import ROOT
 from tests.streams.cli.processes import COMMAND, clean_environment
 from tests.streams.results import at
 from tests.streams.store.records import TOPICS, Record, batch_of
-from tests.streams.store.views.incidents.test_grouping import alert
+from tests.streams.store.views.serving import alert
 
 EVENTS = int(os.environ.get("REPLAY_EVENTS", "300"))
 """`REPLAY_EVENTS=10000` runs the whole; 300 show the same in seconds."""

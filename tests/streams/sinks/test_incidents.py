@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -146,15 +144,6 @@ async def test_the_request_names_the_cause() -> None:
         "also: coverage of app=docs",
     ]
     assert "prompt_version=v8 replaced all others" in body["text"]
-
-
-async def test_a_request_is_signed_over_time_and_body() -> None:
-    server = Server()
-    await told(ALERTS[:1], Topic(ALERTS), server)
-    ((headers, body),) = server.asked
-    assert headers["X-Judgestream-Timestamp"] == "1700000000"
-    expected = hmac.new(b"secret", b"1700000000." + body, hashlib.sha256).hexdigest()
-    assert headers["X-Judgestream-Signature"] == f"sha256={expected}"
 
 
 async def test_what_is_refused_is_set_aside() -> None:

@@ -1,4 +1,4 @@
-"""The explorer on loopback, and a store for it."""
+"""Explorer and review page on loopback, and stores for them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,37 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 
+from schemas import Alert, Label
 from streams.store.database import StoreReader
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
+from streams.store.views.labels import Scales
+from streams.store.views.review import Review
 from streams.web.access import BasicAuth
 from streams.web.port import Port
-from tests.streams.results import START, failed, scored, unscored
-from tests.streams.store.records import StoreFile, result_record, task_record
+from tests.streams import results
+from tests.streams.results import START, at, failed, scored, unscored
+from tests.streams.store.records import TOPICS, Record, StoreFile, result_record, task_record
 
+NOW = START + timedelta(hours=2)
+SCALES = Scales(
+    {"relevance": (1, 5), "near": (0, 1)},
+    {"refusal": {"answered": 2, "partly": 1, "refused": 0}, "toxicity": {"true": 0, "false": 1}},
+)
 TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
 RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
+
+
+@asynccontextmanager
+async def _served(port: Port, app: web.Application) -> AsyncIterator[tuple[ClientSession, str]]:
+    await port.start(app)
+    try:
+        async with ClientSession() as session:
+            yield session, port.url
+    finally:
+        await port.stop()
 
 
 @asynccontextmanager
@@ -33,16 +52,34 @@ async def explorer(
         ranges={"relevance": (1, 5)},
         links=Links(TRACES, RECORDS, "qa.scores"),
         product_labels=product_labels,
-        now=lambda: START + timedelta(hours=2),
+        now=lambda: NOW,
     )
     app = port.application()
     shown.add_to(app, refusal=refusal)
-    await port.start(app)
-    try:
-        async with ClientSession() as session:
-            yield session, port.url
-    finally:
-        await port.stop()
+    async with _served(port, app) as served:
+        yield served
+
+
+@asynccontextmanager
+async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Label]]]:
+    """Serve the review page; labels are written to a list and to the store."""
+    published: list[Label] = []
+
+    async def publish(label: Label) -> None:
+        published.append(label)
+        put(path, label)
+
+    port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
+    app = port.application()
+    Explorer(StoreReader(path), ranges=SCALES.ranges, links=Links(None, None, "qa.scores")).add_to(app)
+    Review(StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: NOW).add_to(app)
+    async with _served(port, app) as (session, url):
+        yield session, url, published
+
+
+def put(path: Path, label: Label) -> None:
+    """Store a label, as the store's agent does."""
+    StoreFile(path).write(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode()))
 
 
 def fill(path: Path) -> None:
@@ -63,3 +100,22 @@ async def get(session: ClientSession, url: str, path: str, status: int = 200) ->
     async with session.get(f"{url}{path}") as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
+
+
+def of_kinds(path: Path) -> dict[str, str]:
+    """Store a verdict of each kind; return their ids by metric."""
+    found = {"refusal": ("label", "partly", 1), "toxicity": ("boolean", True, 0), "near": ("number", 0.4, 0)}
+    made = [
+        scored(100, score, metric=metric).model_copy(update={"kind": kind, "value": value})
+        for metric, (kind, value, score) in found.items()
+    ]
+    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(made, start=100)))
+    return {one.metric: one.result_id for one in made}
+
+
+def alert(
+    name: str, raised: float, *, started: float = 0, kind: str = "drop", labels: Any = (), **further: Any
+) -> Alert:
+    """Return an alert that was raised this many seconds after START."""
+    fields = {"labels": dict(labels), "fingerprint": "f1", "started_at": at(started), **further}
+    return results.alert(f"{name:0<32}", kind, raised, **fields)

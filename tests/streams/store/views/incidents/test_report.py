@@ -11,8 +11,7 @@ from streams.store.views.report import headline, markdown, plain, report_on, val
 from streams.store.writer import StoreWriter
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
-from tests.streams.store.views.incidents.test_grouping import alert
-from tests.streams.store.views.serving import explorer
+from tests.streams.store.views.serving import alert, explorer
 
 _EVIL = "[x](javascript:alert(1)) <script> `"
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,54 +15,15 @@ from streams.errors import BadFilterError
 from streams.store import verdicts
 from streams.store.database import StoreReader
 from streams.store.query import Filter
-from streams.store.views.evidence import Links
-from streams.store.views.explorer import Explorer
 from streams.store.views.export import flat
-from streams.store.views.labels import Scales, agreements, all_labels, label_lines, read_labels
-from streams.store.views.review import TOKEN_HEADER, Review, choose
+from streams.store.views.labels import agreements, all_labels, label_lines, read_labels
+from streams.store.views.review import TOKEN_HEADER, choose
 from streams.store.writer import StoreWriter
-from streams.web.port import Port
-from tests.streams.results import START, scored
-from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
-from tests.streams.store.views.serving import fill, get
+from tests.streams.results import scored
+from tests.streams.store.records import StoreFile, batch_of, result_record
+from tests.streams.store.views.serving import SCALES, fill, get, of_kinds, put, review
 
-SCALES = Scales(
-    {"relevance": (1, 5), "near": (0, 1)},
-    {"refusal": {"answered": 2, "partly": 1, "refused": 0}, "toxicity": {"true": 0, "false": 1}},
-)
 _RESULT = scored(7, 3, seconds=420.0)
-
-
-def put(path: Path, label: Label) -> None:
-    """Store a label, as the store's agent does."""
-    StoreFile(path).write(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode()))
-
-
-@asynccontextmanager
-async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Label]]]:
-    """Serve the review page; labels are written to a list and to the store."""
-    published: list[Label] = []
-
-    async def publish(label: Label) -> None:
-        published.append(label)
-        put(path, label)
-
-    ranges = SCALES.ranges
-    port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
-    app = port.application()
-    Explorer(StoreReader(path), ranges=ranges, links=Links(None, None, "qa.scores")).add_to(
-        app,
-    )
-    taking = Review(
-        StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: START + timedelta(hours=2)
-    )
-    taking.add_to(app)
-    await port.start(app)
-    try:
-        async with ClientSession() as session:
-            yield session, port.url, published
-    finally:
-        await port.stop()
 
 
 def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tmp_path: Path) -> None:
@@ -166,20 +124,6 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
             assert status == 400, wrong
             assert said["error"]
         assert published == []
-
-
-def of_kinds(path: Path) -> dict[str, str]:
-    """Store a verdict of each kind; return their ids by metric."""
-    found = {"refusal": ("label", "partly", 1), "toxicity": ("boolean", True, 0), "near": ("number", 0.4, 0)}
-    results = [
-        scored(100, score, metric=metric).model_copy(update={"kind": kind, "value": value})
-        for metric, (kind, value, score) in found.items()
-    ]
-    writer = StoreWriter(path)
-    for number, result in enumerate(results, start=100):
-        writer.write(batch_of(result_record(result, number)))
-    writer.close()
-    return {one.metric: one.result_id for one in results}
 
 
 async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
