@@ -85,11 +85,7 @@ class FileCall:
 
 
 class FileRun:
-    """Judges the lines of a file, writes the results and reports them.
-
-    Raises:
-        BadUsageError: A metric cannot be used as asked.
-    """
+    """Judges the lines of a file, writes the results and reports them."""
 
     def __init__(self, call: FileCall) -> None:
         settings = call.settings
@@ -137,12 +133,7 @@ class FileRun:
             raise BadUsageError(str(error)) from error
 
     def run(self) -> None:
-        """Judge until the end of the lines, an outage or a signal; report, and end with the exit code.
-
-        Raises:
-            BadUsageError: A file or an endpoint cannot be used.
-            CommandError: The run or its results call for exit code 1.
-        """
+        """Judge until the end of the lines, an outage or a signal; report, and end with the exit code."""
         call = self._call
         source = None if str(call.file) == "-" else call.file
         earlier = [] if call.compare is None else list(read_results(call.compare))

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 
@@ -85,12 +85,10 @@ def _print_version(asked: bool) -> None:
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    debug: Annotated[
-        bool, typer.Option("--debug", help=f"Show tracebacks (also: {DEBUG_VARIABLE}=1).")
-    ] = False,
-    version: Annotated[  # noqa: ARG001 - its callback does the work
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,
+    debug: bool = typer.Option(False, "--debug", help=f"Show tracebacks (also: {DEBUG_VARIABLE}=1)."),
+    version: bool = typer.Option(  # noqa: ARG001 - its callback does the work
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Monitor the quality of live LLM answers: Kafka in, verdicts and alerts out."""
     if debug:

@@ -48,11 +48,7 @@ class Person:
 
 
 def plan_of(plan: Plan, call: Session) -> Plan:
-    """Add an incident's time, metrics and parts from the verdict store.
-
-    Raises:
-        BadUsageError: The incident does not exist.
-    """
+    """Add an incident's time, metrics and parts from the verdict store."""
     if plan.incident is None:
         return plan
     with call.snapshot() as snapshot:
@@ -74,12 +70,7 @@ def plan_of(plan: Plan, call: Session) -> Plan:
 async def judge_past(
     call: Session, plan: Plan, stop: asyncio.Event, *, resume: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Estimate, prompt, judge and report.
-
-    Raises:
-        BadUsageError: The settings or the options are invalid.
-        CommandError: It ended early.
-    """
+    """Estimate, prompt, judge and report."""
     topics = call.settings.topics
     rights = [*produce_grants(topics.scores), *tail_grants(topics.scores), *tail_grants(topics.events)]
     again = ""

@@ -62,12 +62,7 @@ class Session:
     config: Path | None = None
 
     def run(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine until it ends or a signal stops it.
-
-        Raises:
-            BadUsageError: The settings or the rights must change first.
-            CommandError: It failed.
-        """
+        """Run a coroutine until it ends or a signal stops it."""
         from aiokafka.errors import KafkaError
 
         from streams.errors import SettingsError, StreamsError
@@ -178,11 +173,7 @@ class Session:
 
 
 def session(config: Path | None, brokers: str | None = None, store: Path | None = None) -> Session:
-    """Load the settings, and log warnings to standard error: standard output may be JSON.
-
-    Raises:
-        BadUsageError: The settings or the addresses are invalid.
-    """
+    """Load the settings, and log warnings to standard error: standard output may be JSON."""
     from streams.telemetry.logs import settings_masker
 
     settings = settings_for_command(config)
@@ -221,11 +212,7 @@ def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[
 
 
 def field_names(given: Sequence[str]) -> dict[str, str]:
-    """Read `--map FIELD=NAME`.
-
-    Raises:
-        BadUsageError: One has another form, names no field, or a field twice.
-    """
+    """Read `--map FIELD=NAME`."""
     from streams.settings.intake import mapping_problems
 
     found: dict[str, str] = {}
@@ -242,11 +229,7 @@ def field_names(given: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def opened(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading; `-` is standard input.
-
-    Raises:
-        BadUsageError: The file cannot be read.
-    """
+    """Open a file for reading; `-` is standard input."""
     if str(file) == "-":
         yield sys.stdin.buffer
         return

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from streams.cli.running import BadUsageError
 from streams.errors import SettingsError
 
 if TYPE_CHECKING:
-    from judge.metric import Metric
     from streams.settings import Settings
 
+T = TypeVar("T")
 DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
 """Shows tracebacks; a variable of the command line, not a setting."""
 WITHOUT_KAFKA: Final = {"JUDGESTREAM_SAMPLING__KEY": "record_key"}
@@ -27,9 +27,6 @@ def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None 
 
     Args:
         path: The settings file; None for the environment and defaults alone.
-
-    Raises:
-        BadUsageError: They are invalid; the message lists every problem.
     """
     try:
         return _load(path, overrides)
@@ -38,12 +35,7 @@ def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None 
 
 
 def runnable_settings(path: Path) -> Settings:
-    """Load settings and check, without the network, that a worker would start with them.
-
-    Raises:
-        BadUsageError: They are invalid, name no metric or no endpoint, a prompt pack or secret cannot be
-            read, or a paid endpoint has no budget; the message lists every problem.
-    """
+    """Load settings and check, without the network, that a worker would start with them."""
     try:
         settings = _load(path)
         problems = _obstacles(settings)
@@ -81,28 +73,24 @@ def _obstacles(settings: Settings) -> list[str]:
             "metrics: is required (got nothing); add a metric, for example coverage: {when: "
             "{has: [reference]}}"
         )
-    metrics: Mapping[str, Metric] = {}
-    try:
-        metrics = build_metrics(settings)
-    except SettingsError as error:
-        problems += error.problems
-    try:
-        endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
-        if endpoints and all(endpoint.model == OFFLINE_MODEL for endpoint in endpoints):
-            remedy = "name an endpoint with a model in judge.endpoints"
-            problems += [f"metrics.{problem}; {remedy}" for problem in beyond_offline_rules(metrics)]
-        for endpoint in endpoints:
-            try:
-                endpoint.read_key()
-            except SettingsError as error:
-                problems += error.problems
-        check_prices(settings.judge, endpoints)
-    except SettingsError as error:
-        problems += error.problems
-    try:
-        open_reader(settings, os.environ)
-    except SettingsError as error:
-        problems += error.problems
+
+    def tried(work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except SettingsError as error:
+            problems.extend(error.problems)
+            return None
+
+    metrics = tried(lambda: build_metrics(settings)) or {}
+    endpoints = tried(lambda: judge_endpoints(settings.judge, os.environ, settings.metrics))
+    if endpoints and all(endpoint.model == OFFLINE_MODEL for endpoint in endpoints):
+        remedy = "name an endpoint with a model in judge.endpoints"
+        problems += [f"metrics.{problem}; {remedy}" for problem in beyond_offline_rules(metrics)]
+    for endpoint in endpoints or ():
+        tried(endpoint.read_key)
+    if endpoints is not None:
+        tried(lambda: check_prices(settings.judge, endpoints))
+    tried(lambda: open_reader(settings, os.environ))
     return problems
 
 

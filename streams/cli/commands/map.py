@@ -139,20 +139,15 @@ def _rows(
     from streams.batch.sources import read_lines
     from streams.intake.trial import raw_record
 
-    if form in _TABLES:
-        lines = read_lines(BytesIO(content), form, str(file), None if settings.ingest.mapping else names)
-        # As `judge` does, a row without an id gets that of its line.
-        rows = ((line.number, json.loads(line.value or json.dumps(line.problem))) for line in lines)
-        values = [{"event_id": f"line-{n}"} | row if isinstance(row, dict) else row for n, row in rows]
-        return [raw_record(json.dumps(value).encode()) for value in values]
-    if content.lstrip()[:1] == b"[":
-        try:
-            return [raw_record(json.dumps(item).encode()) for item in json.loads(content)]
-        except ValueError as error:
-            raise BadUsageError(
-                f"the file starts like a JSON array but is invalid, {error}; correct it"
-            ) from error
-    return [raw_record(line) for line in content.splitlines() if line.strip()]
+    if form not in _TABLES:
+        form = "json" if content.lstrip()[:1] == b"[" else "jsonl"
+    lines = read_lines(BytesIO(content), form, str(file), None if settings.ingest.mapping else names)
+    if form not in _TABLES:
+        return [raw_record(line.value) for line in lines]
+    # As `judge` does, a row without an id gets that of its line.
+    rows = ((line.number, json.loads(line.value or json.dumps(line.problem))) for line in lines)
+    values = [{"event_id": f"line-{n}"} | row if isinstance(row, dict) else row for n, row in rows]
+    return [raw_record(json.dumps(value).encode()) for value in values]
 
 
 async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record], list[Outcome]]:
