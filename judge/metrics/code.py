@@ -15,10 +15,9 @@ from rapidfuzz.distance import Indel
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError
 from judge.metric import Outcome, OwnProcess, UnscoredOutcome
-from judge.metrics.base import BaseMetric
+from judge.metrics.base import BaseMetric, Scale, outcome_on, yes_or_no
 from judge.metrics.prompting import short_hash
 from judge.metrics.replies import json_validator
-from judge.metrics.scale import Scale, outcome_on, yes_or_no
 from judge.text.normal import is_blank, without_lone_surrogates
 from judge.text.words import sentences, word_texts
 from schemas import JudgeTask

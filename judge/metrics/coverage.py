@@ -15,12 +15,11 @@ from typing import Any
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.metrics.base import BuiltInMetric, Findings
+from judge.metrics.base import BuiltInMetric, Findings, Scale
 from judge.metrics.coverage_checks import CoverageChecks, CoverageReply
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema
 from judge.metrics.replies import extract_verdict, read_evidence
-from judge.metrics.scale import Scale
 from judge.metrics.scoring import (
     COVERAGE_RANGE,
     FORCED_VERDICT,

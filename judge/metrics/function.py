@@ -21,9 +21,8 @@ from typing import Any, Final
 
 from judge.errors import EventError, JudgeConfigurationError
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Outcome, OwnProcess, UnscoredOutcome
-from judge.metrics.base import BaseMetric
+from judge.metrics.base import BaseMetric, ResultType, Scale, outcome_on, read_scale
 from judge.metrics.prompting import short_hash
-from judge.metrics.scale import ResultType, Scale, outcome_on, read_scale
 from schemas import JudgeTask, QAEvent
 
 TEXTS: Final = tuple(one.name for one in fields(Inputs))

@@ -16,12 +16,11 @@ from pydantic import BaseModel, ConfigDict
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Outcome, UnscoredOutcome
-from judge.metrics.base import BuiltInMetric, Findings
+from judge.metrics.base import BuiltInMetric, Findings, Scale, read_scale
 from judge.metrics.packs.metric import QuoteCheck
 from judge.metrics.packs.templates import render_context, split_front_matter
 from judge.metrics.prompting import array_of, load_prompt, object_schema
 from judge.metrics.replies import MAX_ITEMS, extract_object, extract_verdict
-from judge.metrics.scale import Scale, read_scale
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.text.contradictions import Passage, contradiction_between
 from judge.text.normal import is_blank, normalise, quoted

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.metrics.base import BuiltInMetric, Findings
+from judge.metrics.base import BuiltInMetric, Findings, Scale
 from judge.metrics.claims import claiming_parts
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema, short_hash
@@ -26,7 +26,6 @@ from judge.metrics.relevance_checks import (
     unsupported_claim,
 )
 from judge.metrics.replies import extract_verdict, read_evidence
-from judge.metrics.scale import Scale
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.text.citations import (
     Claim,

@@ -11,7 +11,7 @@ import yaml
 
 from judge import QAEvent, Score
 from judge.metric import ScoredOutcome
-from judge.metrics.scale import outcome_on, read_scale
+from judge.metrics.base import outcome_on, read_scale
 from streams.judging.metrics import build_metric
 from streams.settings import Settings
 from tests.places import ROOT

@@ -12,9 +12,9 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from judge.chat import ResponseSchema
 from judge.errors import PromptPackError
 from judge.metric import Inputs
+from judge.metrics.base import Scale, read_scale, read_score_range
 from judge.metrics.packs.templates import NAMED, TEXTS, TextName
 from judge.metrics.replies import json_validator
-from judge.metrics.scale import Scale, read_scale, read_score_range
 from schemas import ChatMessage as Turn
 from schemas import ToolCall
 

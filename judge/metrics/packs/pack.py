@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from judge.chat import ChatMessage, ResponseSchema, Role
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
+from judge.metrics.base import OffScaleError
 from judge.metrics.packs.options import SAID, Example, PackOptions, schema_warnings
 from judge.metrics.packs.templates import (
     EVENT,
@@ -41,7 +42,6 @@ from judge.metrics.packs.templates import (
 )
 from judge.metrics.prompting import fence, short_hash
 from judge.metrics.replies import extract_verdict, json_validator, with_whole_score
-from judge.metrics.scale import OffScaleError
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from judge.text.printable import problems_of
 

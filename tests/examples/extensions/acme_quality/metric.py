@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from judge.chat import ChatRequest
 from judge.metric import Outcome, UnscoredOutcome
-from judge.metrics.base import BaseMetric
+from judge.metrics.base import BaseMetric, Scale
 from judge.metrics.prompting import built_in_hash, built_in_messages
 from judge.metrics.replies import extract_verdict
-from judge.metrics.scale import Scale
 from schemas import JudgeTask
 
 INSTRUCTIONS = (

@@ -10,9 +10,9 @@ from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions
 from judge.endpoints.stack import JudgingStack
 from judge.evaluate.guard import GuardedMetric, TextLimits
+from judge.metrics.base import Scale, read_scale
 from judge.metrics.code import CodeMetric
 from judge.metrics.function import FunctionMetric
-from judge.metrics.scale import Scale, read_scale
 from judge.text.redaction import Redactor
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.integration.deadlines import until

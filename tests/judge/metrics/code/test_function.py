@@ -7,8 +7,8 @@ import pytest
 
 from judge.errors import EventError, JudgeConfigurationError, PromptPackError
 from judge.metric import ScoredOutcome
+from judge.metrics.base import Scale, outcome_on, read_scale
 from judge.metrics.function import FunctionMetric
-from judge.metrics.scale import Scale, outcome_on, read_scale
 from tests.judge.tasks import make_task
 
 HERE = "tests.judge.metrics.code.functions"
