@@ -18,7 +18,6 @@ import aiohttp
 from judge.chat import ChatClient, ChatRequest
 from judge.endpoints.connection import list_models
 from judge.endpoints.openai_chat import OpenAIChat
-from judge.endpoints.stack import smallest_window
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import neutral_task
@@ -188,7 +187,7 @@ class EndpointExaminer:
 
     async def _verdicts(self, answer: Answer, endpoints: Sequence[EndpointSettings]) -> list[Finding]:
         endpoint = answer.endpoint
-        windows = {one.name: one.context_tokens for one in endpoints}
+        windows = {one.name: one.context_tokens for one in endpoints if one.context_tokens is not None}
         # Each metric at its own endpoints.
         wanted = {
             name: asked
@@ -213,7 +212,7 @@ class EndpointExaminer:
                     metrics[name],
                     parameters=self.settings.metrics[name].parameters,
                     # As in a worker.
-                    context_tokens=smallest_window(windows[one] for one in asked),
+                    context_tokens=min((windows[one] for one in asked if one in windows), default=None),
                 )
                 earlier = self._judged.get((endpoint.name, name))
                 findings.append(earlier or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
