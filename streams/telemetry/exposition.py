@@ -108,7 +108,7 @@ def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]
             as they are.
     """
     generate = generate_openmetrics if kind == OPENMETRICS else generate_latest
-    return bytes(generate(_Shown(registry, shown)))
+    return bytes(generate(_Shown(registry, shown), escaping="allow-utf-8"))  # legal names need no escaping
 
 
 class _Shown:
@@ -121,9 +121,10 @@ class _Shown:
     def collect(self) -> Iterator[MetricFamily]:
         for family in self._registry.collect():
             copy = MetricFamily(family.name, family.documentation, family.type, family.unit)
-            kept = (sample for sample in family.samples if sample.name != f"{family.name}_created")
-            counted = family.type in _COUNTED and self._shown is not None
-            copy.samples = [self._at_first(sample) for sample in kept] if counted else list(kept)
+            created = f"{family.name}_created"
+            copy.samples = [sample for sample in family.samples if sample.name != created]
+            if family.type in _COUNTED and self._shown is not None:
+                copy.samples = [self._at_first(sample) for sample in copy.samples]
             yield copy
 
     def _at_first(self, sample: Sample) -> Sample:
