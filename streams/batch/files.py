@@ -18,7 +18,7 @@ from streams.batch.results import Texts
 from streams.batch.selection import Passage
 from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
-from streams.intake.joining.conversations import joined
+from streams.intake.joining.intakes import joined
 from streams.intake.reader import EventReader
 from streams.intake.selector import Selector
 from streams.judging.agent import PatientJudge

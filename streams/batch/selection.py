@@ -17,7 +17,7 @@ from streams.intake.from_settings import (
     reading_policy,
     sampling_policy,
 )
-from streams.intake.joining.conversations import joined
+from streams.intake.joining.intakes import joined
 from streams.intake.joining.join import Bounds, Group, Join
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, Reader
 from streams.intake.sampling import SamplingPolicy

@@ -25,7 +25,7 @@ from streams.cli.running import CommandError
 from streams.cli.session import Session
 from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
-from streams.intake.joining.conversations import joined
+from streams.intake.joining.intakes import joined
 from streams.intake.selector import Route
 from streams.intake.trial import Trial
 from streams.judging.budget import budget_limits

@@ -33,10 +33,6 @@ class EmbeddedBroker:
         default_partitions: Partitions of topics created without a number.
         max_bytes_per_partition: Delete a partition's oldest records beyond this size; None keeps all.
         max_message_bytes: The largest record batch, unless the topic's `max.message.bytes` says otherwise.
-
-    Raises:
-        ValueError: The host is not loopback or a number is out of range.
-        RefusedError: A topic's name or number of partitions is not allowed.
     """
 
     def __init__(
@@ -90,12 +86,7 @@ class EmbeddedBroker:
         return f"{host}:{self._port}"
 
     async def start(self) -> None:
-        """Start to listen.
-
-        Raises:
-            EmbeddedBrokerError: It is already running.
-            OSError: The port is taken.
-        """
+        """Start to listen; raises OSError if the port is taken."""
         if self._is_running:
             raise EmbeddedBrokerError("the broker is already running: await stop() before another start()")
         self._port = await self._server.start(self._host, self._port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -117,9 +118,6 @@ def shared_protocols(wanted: Iterable[str], others: Collection[Member]) -> list[
 
 def preferred_protocol(members: Collection[Member]) -> str:
     """Return the strategy that all members support and most prefer; empty without members."""
-    votes: dict[str, int] = {}
-    for member in members:
-        for name in shared_protocols(member.protocols, members):
-            votes[name] = votes.get(name, 0) + 1
-            break
+    shared = (shared_protocols(member.protocols, members) for member in members)
+    votes = Counter(names[0] for names in shared if names)
     return max(votes, key=lambda name: votes[name], default="")

@@ -61,7 +61,7 @@ class Reader:
 
     @property
     def trouble(self) -> str | None:
-        """Why reading waits for another system; None if it does not wait."""
+        """The system that reading waits for, and why; None if it does not wait."""
         return None
 
     def push_down(self, policy: SamplingPolicy) -> Predicate | None:

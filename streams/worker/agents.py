@@ -20,9 +20,8 @@ from streams.intake.from_settings import (
     reading_policy,
     sampling_policy,
 )
-from streams.intake.joining.conversations import ConversationIntake
 from streams.intake.joining.gathering import Joining
-from streams.intake.joining.groups import GroupIntake
+from streams.intake.joining.intakes import ConversationIntake, GroupIntake
 from streams.intake.joining.join import Bounds
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
 from streams.intake.selector import Intake, Selector
@@ -64,7 +63,7 @@ def _add_intake(worker: Worker) -> None:
     settings, topic = worker.settings, worker.settings.topics.events
     reader, reading = open_reader(settings, worker.env), reading_policy(settings)
     worker.closing.append(reader.close)
-    worker.troubles.append(partial(_trouble, reader, "waiting for the schema registry: "))
+    worker.troubles.append(partial(_trouble, reader, "waiting for "))
     policy, rate_factor = sampling_policy(settings.sampling), _rate_factor(worker)
 
     def intake(unit: Unit) -> Intake:

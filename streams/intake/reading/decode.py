@@ -96,7 +96,8 @@ class JsonReader(EventReader):
 
     @property
     def trouble(self) -> str | None:
-        return None if self._unpacking is None else self._unpacking.client.trouble
+        trouble = None if self._unpacking is None else self._unpacking.client.trouble
+        return None if trouble is None else f"the schema registry: {trouble}"
 
     def push_down(self, policy: SamplingPolicy) -> PushDown | None:
         # Earlier sampling needs the whole event, because its probability may be in the body.

@@ -15,7 +15,7 @@ from judge.metrics.coverage import Coverage
 from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.joining.gathering import Joining
-from streams.intake.joining.groups import GroupIntake
+from streams.intake.joining.intakes import GroupIntake
 from streams.intake.joining.join import Bounds
 from streams.intake.reader import GroupPushDown, GroupSampler
 from streams.intake.reading.otlp.reader import OtlpReader
