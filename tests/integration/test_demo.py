@@ -85,14 +85,6 @@ async def test_notices_that_answers_got_worse() -> None:
 
 
 @pytest.mark.slow
-async def test_few_events_are_enough_for_an_end() -> None:
-    ended = await judgestream("demo", "--events", "1")
-    assert ended.code == 0, ended.err
-    assert "accounted for" in ended.out
-    assert "\x1b" not in ended.out
-
-
-@pytest.mark.slow
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
 
     def line(event_id: str, **fields: Any) -> bytes:

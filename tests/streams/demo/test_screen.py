@@ -186,14 +186,6 @@ def test_fits_its_terminal(results: int, alerts: int, width: int, height: int) -
     assert max(len(line) for line in lines) <= width
 
 
-def test_one_incident_is_one_card() -> None:
-    """Five alerts of one cause: what fell from what to what, the folded parts, the link."""
-    text = drawn(view(), width=140)
-    assert text.count("fell from 4.47 to 1.30") == 1
-    assert "also: relevance of app=app-1, relevance of app=app-2, relevance of app=app-3 and 1 more" in text
-    assert "http://127.0.0.1:40001/explore/incident/a0" in text
-
-
 def test_an_incident_that_is_over_says_so() -> None:
     shown = view(alerts=1)
     over: Alert = alert("up", "recovered", seconds=50)

@@ -15,12 +15,6 @@ from tests.streams.results import at, failed, scored, unscored
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
-def attributes_of(result: AnyResult) -> dict[str, Any]:
-    (record,) = spans(log_request([Evaluation.of(result)], version="1.2.3"))
-    assert record.is_log
-    return dict(record.attributes)
-
-
 def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
     """A verdict has its span's ids, its score and explanation, and the id for deduplication."""
     result = scored(1, 4, probability=0.25, labels={"app": "shop"}, seconds=0.453029).model_copy(
@@ -28,6 +22,7 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
     )
     (record,) = spans(log_request([Evaluation.of(result)], version="1.2.3"))
     assert (record.name, record.trace_id, record.span_id) == ("gen_ai.evaluation.result", TRACE, SPAN)
+    assert record.is_log
     assert record.resource == {"service.name": "judgestream", "service.version": "1.2.3"}
     assert record.start == 1_741_960_800_453_029_000  # START and 0.453029 s
     assert record.attributes == {
@@ -44,26 +39,23 @@ def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
     }
 
 
-def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
-    found = attributes_of(failed(1))
-    assert found["error.type"] == "content_refused"
-    assert found["gen_ai.evaluation.explanation"] == "the filter said no"
-    assert not {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"} & found.keys()
+VALUE, LABEL, ERROR = "gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label", "error.type"
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "label"), [("label", "polite", "polite"), ("boolean", True, "true")]
+    ("result", "expected"),
+    [
+        (scored(1, 4), {VALUE: 4}),
+        (scored(1, 4).model_copy(update={"kind": "label", "value": "polite"}), {VALUE: 4, LABEL: "polite"}),
+        (scored(1, 4).model_copy(update={"kind": "boolean", "value": True}), {VALUE: 4, LABEL: "true"}),
+        (unscored(1), {LABEL: "unscored: no_claims"}),
+        (failed(1), {ERROR: "content_refused"}),
+    ],
 )
-def test_a_label_is_given_with_its_number(kind: str, value: str | bool, label: str) -> None:
-    found = attributes_of(scored(1, 4).model_copy(update={"kind": kind, "value": value}))
-    assert found["gen_ai.evaluation.score.label"] == label
-    assert found["gen_ai.evaluation.score.value"] == 4
-
-
-def test_an_unscored_verdict_has_a_label_and_no_score() -> None:
-    found = attributes_of(unscored(1))
-    assert found["gen_ai.evaluation.score.label"] == "unscored: no_claims"
-    assert not {"gen_ai.evaluation.score.value", "error.type"} & found.keys()
+def test_what_became_of_a_verdict(result: AnyResult, expected: dict[str, Any]) -> None:
+    (record,) = spans(log_request([Evaluation.of(result)], version="1.2.3"))
+    found = dict(record.attributes)
+    assert {name: found[name] for name in (VALUE, LABEL, ERROR) if name in found} == expected
 
 
 @pytest.mark.parametrize("trace_id", [None, "short"])
