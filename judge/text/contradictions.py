@@ -6,6 +6,7 @@ missing number is no contradiction; antonyms and negating forms of verbs are the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,7 +15,7 @@ from typing import Final
 
 from judge.text.quantities import MAX_CHARS, Quantity, Token, quantities, tokens
 from judge.text.support import Vocabulary
-from judge.text.words import STOP_WORDS, folded_words, sentences
+from judge.text.words import STOP_WORDS, fold, folded_words, sentences
 from schemas import ContradictionKind
 
 MAX_SENTENCES: Final = 8
@@ -40,6 +41,7 @@ _NOT_ONLY: Final = folded_words("not_only")
 _FILLERS: Final = folded_words("fillers")
 _YES, _NO = folded_words("yes"), folded_words("no")
 _TRUE, _FALSE = folded_words("true"), folded_words("false")
+_MAY_ANSWER: Final = re.compile("|".join(map(re.escape, _YES | _NO | _TRUE | _FALSE)))
 _AFTER_ANSWER: Final = frozenset(",.;:!-\u3002\uff0c\u3001")
 
 
@@ -227,6 +229,8 @@ def _parts(token: Token) -> Sequence[str]:
 
 def _answer(text: str) -> bool | None:
     """Return True if a text starts with yes, False for no, else None."""
+    if _MAY_ANSWER.search(fold(text[:60])) is None:
+        return None
     row = tuple(islice(_from_first_word(tokens(text[:60])), 2))
     word = row[0].text if row and _stands_alone(row) else ""
     return True if word in _YES or word in _TRUE else False if word in _NO or word in _FALSE else None

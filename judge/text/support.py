@@ -166,6 +166,7 @@ class Surroundings:
         self.index = index
         self._text = index.text if text is None else text
         self._vocabularies: dict[tuple[int, int], Vocabulary] = {}
+        self._bounds: dict[tuple[tuple[int, int], int], tuple[int, int]] = {}
         self._unread = each_sentence(index.text)
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -187,6 +188,11 @@ class Surroundings:
 
     def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
         """Return a span widened to whole sentences, plus some before and after."""
+        if (place, neighbours) not in self._bounds:
+            self._bounds[place, neighbours] = self._widened(place, neighbours)
+        return self._bounds[place, neighbours]
+
+    def _widened(self, place: tuple[int, int], neighbours: int) -> tuple[int, int]:
         self._read(place[1], max(neighbours, 1))
         first = max(bisect_right(self._ends, place[0]) - neighbours, 0)
         last = min(bisect_left(self._starts, place[1]) - 1 + neighbours, len(self._starts) - 1)

@@ -13,7 +13,7 @@ from judge.chat import ChatReply
 from judge.endpoints.health import PAID_TRIES
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError
 from schemas import Failed, Result, Usage
-from tests.judge.endpoints.test_reliable import Server, pooled, task
+from tests.judge.endpoints.servers import Server, pooled, task
 from tests.judge.virtual_time import virtually
 
 PAID = ChatReply("", "m", Usage(input_tokens=9), 0.1)

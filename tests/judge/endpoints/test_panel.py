@@ -15,7 +15,7 @@ from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableEr
 from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable
 from schemas import Failed, Scored, Unscored, Usage
-from tests.judge.endpoints.test_reliable import NEUTRAL, now
+from tests.judge.endpoints.servers import NEUTRAL, now
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
 

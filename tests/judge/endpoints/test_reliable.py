@@ -4,131 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from judge.chat import ChatReply, ChatRequest, QuotaReport, RateLimits
 from judge.endpoints.health import MOST_NEUTRAL_CALLS
-from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
-from judge.endpoints.pool import EndpointPool, Result, RetryingJudge
+from judge.endpoints.options import EndpointOptions, Patience
+from judge.endpoints.pool import EndpointPool, RetryingJudge
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.evaluator import Evaluator
-from judge.evaluate.guard import NEUTRAL_EVENT
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import Failed, JudgeTask, Scored, Usage
-from tests.judge.tasks import TONE, make_task
+from schemas import Failed, Scored, Usage
+from tests.judge.endpoints.servers import (
+    DOWN,
+    HANG,
+    NEUTRAL,
+    Notes,
+    Server,
+    judge_all,
+    now,
+    pooled,
+    task,
+    until,
+)
+from tests.judge.tasks import TONE
 from tests.judge.virtual_time import virtually
-
-NEUTRAL = NEUTRAL_EVENT.answer
-"""The metric's prompt for the neutral event, which tests an endpoint."""
-DOWN = JudgeUnavailableError("connection refused")
-HANG = object()
-
-Behaviour = Callable[["Server", str], Any]
-"""Maps a server and the text of an answer to a call's outcome: an error, HANG, or the seconds until the
-reply."""
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-@dataclass
-class Server:
-    """An endpoint whose calls end as `behaviour` says."""
-
-    behaviour: Behaviour
-    endpoint: str = "primary"
-    model: str = "m-1"
-    calls: list[tuple[float, str]] = field(default_factory=list)
-    in_flight: int = 0
-    most_in_flight: int = 0
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        text = request.messages[-1].content
-        self.calls.append((now(), text))
-        own = text != NEUTRAL  # a neutral call takes no slot
-        self.in_flight += own
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            said = self.behaviour(self, text)
-            if isinstance(said, Exception):
-                await asyncio.sleep(0.01)
-                raise said
-            if said is HANG:
-                await asyncio.Event().wait()
-            limits = None
-            if isinstance(said, tuple):
-                said, limits = said
-            await asyncio.sleep(said)
-        finally:
-            self.in_flight -= own
-        return ChatReply(text='{"score": 4}', model=self.model, usage=Usage(), seconds=said, limits=limits)
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-class Notes(EndpointObserver):
-    """Records what a pool reports."""
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[tuple[str, str]] = Counter()
-        self.downs: list[tuple[str, bool]] = []
-        self.tokens: Counter[tuple[str, bool]] = Counter()
-        self.models: list[tuple[str, str, str]] = []
-        self.failed: Counter[str] = Counter()
-
-    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        assert model
-        assert seconds >= 0
-        self.outcomes[endpoint, outcome] += 1
-
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        assert model
-        self.tokens[endpoint, for_verdict] += usage.input_tokens
-
-    def down(self, endpoint: str, reason: str | None) -> None:
-        self.downs.append((endpoint, reason is not None))
-
-    def model_changed(self, endpoint: str, before: str, after: str) -> None:
-        self.models.append((endpoint, before, after))
-
-    def failed_event(self, endpoint: str, tries: int) -> None:
-        self.failed[endpoint] += tries
-
-
-def task(text: str = "a") -> JudgeTask:
-    return make_task("tone", answer=text)
-
-
-def pooled(
-    *endpoints: Server | EndpointOptions, max_in_flight: int = 64, **patience: Any
-) -> tuple[RetryingJudge, EndpointPool, Notes]:
-    """A judge over endpoints, without jitter, on the running loop's clock."""
-    notes = Notes()
-    given = [one if isinstance(one, EndpointOptions) else EndpointOptions(one) for one in endpoints]
-    pool = EndpointPool(
-        given,
-        max_in_flight=max_in_flight,
-        patience=Patience(**patience),
-        observer=notes,
-        chance=lambda: 1.0,
-        clock=asyncio.get_running_loop().time,
-    )
-    return RetryingJudge({one.chat.endpoint: Evaluator(TONE, one.chat) for one in given}, pool), pool, notes
-
-
-async def judge_all(judge: RetryingJudge, texts: Sequence[str]) -> list[Result]:
-    return await asyncio.gather(*(judge.judge(task(text)) for text in texts))
-
-
-def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:
-    """An outage that ends at a moment."""
-    return lambda *_: error if now() < moment else then
 
 
 @virtually

@@ -15,7 +15,7 @@ from judge.metrics.coverage import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from schemas import Unscored
-from tests.judge.endpoints.test_reliable import Server, now
+from tests.judge.endpoints.servers import Server, now
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
 

@@ -19,7 +19,7 @@ from judge.errors import (
     JudgeUnavailableError,
 )
 from schemas import Failed, FailedType
-from tests.judge.endpoints.test_reliable import HANG, NEUTRAL, Server, judge_all, now, pooled, task
+from tests.judge.endpoints.servers import HANG, NEUTRAL, Server, judge_all, now, pooled, task
 from tests.judge.virtual_time import virtually
 
 GOOD_SECONDS = 0.5

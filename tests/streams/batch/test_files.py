@@ -25,7 +25,7 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
 from streams.judging.endpoints import metric_judges, open_stack
 from streams.settings import JudgeSettings
-from tests.judge.endpoints.test_reliable import DOWN, Server, judge_all, now, pooled, until
+from tests.judge.endpoints.servers import DOWN, Server, judge_all, now, pooled, until
 from tests.judge.virtual_time import run_virtually
 from tests.streams.results import scored
 

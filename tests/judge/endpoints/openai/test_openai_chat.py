@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -20,21 +18,10 @@ from judge.errors import (
     JudgeUnavailableError,
 )
 from schemas import Usage
-from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
+from tests.judge.endpoints.openai.chats import KEY, chat_with
+from tests.judge.fake_openai import Answer, completion
 
-KEY = "sk-test-1234567890"
 ASK = ChatRequest(messages=(ChatMessage("system", "Judge."), ChatMessage("user", "Ü 😀")))
-
-
-@asynccontextmanager
-async def chat_with(*answers: Answer, **arguments: Any) -> AsyncIterator[tuple[OpenAIChat, FakeOpenAI]]:
-    async with fake_openai(*answers) as fake:
-        options = {"endpoint": "primary", "model": "m-1", "base_url": fake.url, "api_key": KEY} | arguments
-        chat = OpenAIChat(**options)
-        try:
-            yield chat, fake
-        finally:
-            await chat.close()
 
 
 async def test_a_call_sends_the_conversation_and_reads_the_reply() -> None:

@@ -1,4 +1,4 @@
-"""The worker runs on uvloop if it is installed; uvloop keeps time in whole milliseconds, asyncio does not."""
+"""A user of the library may run on uvloop, which keeps time in whole milliseconds; asyncio does not."""
 
 from __future__ import annotations
 
