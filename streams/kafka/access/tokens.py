@@ -6,7 +6,6 @@ its own event loop, so blocking work runs in a further thread.
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import base64
 import importlib
@@ -14,9 +13,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote_plus
 
 import aiohttp
@@ -36,21 +34,13 @@ USED_SHARE: Final = 0.8
 UNKNOWN_LIFE_SECONDS: Final = 30.0
 """Lifetime assumed for a token if the endpoint does not report one."""
 _ENDPOINT: Final = "kafka.security.oauth.token_url"  # as messages name it
+_SECRET: Final = "kafka.security.oauth.client_secret"  # as above  # noqa: S105 - a name
+
+Fetch: TypeAlias = Callable[[], tuple[str, float]]
+"""Return a token and its lifetime in seconds, or raise `TokenError`; called in a thread, once at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token.
-
-    Args:
-        value: The token itself.
-    """
-
-    value: str = field(repr=False)
-    life_seconds: float
-
-
-class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
     """Shares one token among all connections and renews it before it expires.
 
     If no new token can be fetched, the last one is used until it expires.
@@ -59,11 +49,12 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
         now: The monotonic clock, in seconds.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, fetch: Fetch, now: Callable[[], float] = time.monotonic) -> None:
+        self._fetch = fetch
         self._now = now
         self._lock = threading.Lock()
-        self._token: Token | None = None
-        self._fetched_at = 0.0
+        self._token = ""
+        self._life_seconds = self._fetched_at = 0.0
 
     async def token(self) -> str:
         """Return a valid token."""
@@ -71,66 +62,49 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
 
     def _current(self) -> str:
         with self._lock:
-            age = self._now() - self._fetched_at
-            if self._token is not None and age < self._token.life_seconds * USED_SHARE:
-                return self._token.value
             asked_at = self._now()
-            try:
-                self._token = self._fetch()
-            except TokenError as error:
-                if self._token is None or age >= self._token.life_seconds:
-                    raise
-                _log.warning("no new token; using the last one until it expires", error=str(error))
-            else:
-                self._fetched_at = asked_at
-            return self._token.value
-
-    @abc.abstractmethod
-    def _fetch(self) -> Token:
-        """Fetch a new token; runs in a thread, one fetch at a time."""
+            age = asked_at - self._fetched_at
+            if not self._token or age >= self._life_seconds * USED_SHARE:
+                try:
+                    self._token, self._life_seconds = self._fetch()
+                    self._fetched_at = asked_at
+                except TokenError as error:
+                    if not self._token or age >= self._life_seconds:
+                        raise
+                    _log.warning("no new token; using the last one until it expires", error=str(error))
+            return self._token
 
 
-class GivenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
-    """Reads the token at each connection; another process renews its file.
+def given_tokens(
+    secret: Secret, env: Mapping[str, str] | None = None, clock: Callable[[], float] = time.time
+) -> Tokens:
+    """Read the token at each connection; another process renews its file.
 
     Args:
-        secret: Where the token is.
-        env: Environment variables; None: those of the process.
         clock: The current time, in seconds since 1970.
     """
 
-    def __init__(
-        self,
-        secret: Secret,
-        env: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._secret = secret
-        self._env = env
-        self._clock = clock
-
-    async def token(self) -> str:
-        """Return the token."""
-        return await asyncio.to_thread(self.read)
-
-    def read(self) -> str:
-        """Return the token; raises as `token` does."""
-        try:
-            secret = self._secret.read("kafka.security.token", self._env)
-        except SettingsError as error:
-            reason, _, remedy = str(error).partition("; ")
-            raise TokenError(reason, remedy, lasting=True) from None
-        value = secret.get_secret_value()
+    def fetch() -> tuple[str, float]:
+        value = _read(secret, "kafka.security.token", env)
         expires_at = expiry_of(value)
-        if expires_at is not None and expires_at <= self._clock():
-            ago = round(self._clock() - expires_at)
-            place = self._secret.file or self._secret.env
+        if expires_at is not None and expires_at <= clock():
+            place = secret.file or secret.env
             raise TokenError(
-                f"kafka.security.token: the token in {place} expired {ago} s ago",
+                f"kafka.security.token: the token in {place} expired {round(clock() - expires_at)} s ago",
                 "renew it (a file is read again for each connection)",
                 lasting=True,
             )
-        return value
+        return value, 0.0
+
+    return Tokens(fetch)
+
+
+def _read(secret: Secret, name: str, env: Mapping[str, str] | None) -> str:
+    try:
+        return secret.read(name, env).get_secret_value()
+    except SettingsError as error:
+        reason, _, remedy = str(error).partition("; ")
+        raise TokenError(reason, remedy, lasting=True) from None
 
 
 def expiry_of(token: str) -> float | None:
@@ -146,102 +120,92 @@ def expiry_of(token: str) -> float | None:
     return float(expires_at) if isinstance(expires_at, int | float) else None
 
 
-class ClientCredentialsTokens(CachedTokens):
-    """Fetches tokens from a token endpoint with the client's id and secret.
+def endpoint_tokens(
+    oauth: OAuthSettings,
+    *,
+    tls: Any = None,
+    env: Mapping[str, str] | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Tokens:
+    """Fetch tokens from a token endpoint with the client's id and secret.
 
     Args:
         tls: TLS context of the endpoint; None for the system's authorities.
-        env: Environment variables; those of the process by default.
         now: The monotonic clock, in seconds.
     """
+    oauth.client_secret.read(_SECRET, env)  # missing at the start, it is an error of the settings
 
-    def __init__(
-        self,
-        oauth: OAuthSettings,
-        *,
-        tls: Any = None,
-        env: Mapping[str, str] | None = None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(now)
-        self._oauth = oauth
-        self._tls = tls
-        self._env = env
-        oauth.client_secret.read("kafka.security.oauth.client_secret", env)
-
-    def _fetch(self) -> Token:
-        try:
-            secret = self._oauth.client_secret.read(
-                "kafka.security.oauth.client_secret", self._env
-            ).get_secret_value()
-        except SettingsError as error:
-            reason, _, remedy = str(error).partition("; ")
-            raise TokenError(reason, remedy, lasting=True) from None
+    def fetch() -> tuple[str, float]:
+        secret = _read(oauth.client_secret, _SECRET, env)
         # A new event loop: this runs in a thread, and the callers wait on several loops.
-        status, answer = asyncio.run(self._ask(secret))
-        return self._read(status, answer, secret)
+        status, answer = asyncio.run(_ask(oauth, secret, tls))
+        return _token_of(oauth, status, answer, secret)
 
-    async def _ask(self, secret: str) -> tuple[int, bytes]:
-        login = f"{quote_plus(self._oauth.client_id)}:{quote_plus(secret)}"
-        form = {"grant_type": "client_credentials"}
-        if self._oauth.scope is not None:
-            form["scope"] = self._oauth.scope
-        try:
-            async with (
-                aiohttp.ClientSession(
-                    timeout=aiohttp.ClientTimeout(total=FETCH_TIMEOUT_SECONDS), trust_env=True
-                ) as session,
-                session.post(
-                    self._oauth.token_url,
-                    data=form,
-                    headers={
-                        "Authorization": f"Basic {base64.b64encode(login.encode()).decode()}",
-                        "Accept": "application/json",
-                    },
-                    ssl=True if self._tls is None else self._tls,
-                    allow_redirects=False,  # do not send the secret to another host
-                ) as response,
-            ):
-                return response.status, await response.content.read(MAX_ANSWER_BYTES)
-        except aiohttp.ClientConnectorCertificateError as error:
-            raise TokenError(
-                f"{_ENDPOINT}: the certificate of the token endpoint cannot be trusted "
-                f"({printable(str(error.certificate_error), 200)})",
-                "set kafka.security.oauth.ca_file to the authority that signed it",
-                lasting=True,
-            ) from None
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            said = printable(str(error), 200) or type(error).__name__
-            raise TokenError(
-                f"{_ENDPOINT}: the token endpoint cannot be reached ({said})",
-                "check the address and the network",
-                lasting=False,
-            ) from None
+    return Tokens(fetch, now)
 
-    def _read(self, status: int, answer: bytes, secret: str) -> Token:
-        try:
-            said = json.loads(answer)
-        except (ValueError, RecursionError):
-            said = None
-        fields: dict[str, Any] = said if isinstance(said, dict) else {}
-        value = fields.get("access_token")
-        if status == 200 and isinstance(value, str) and value:
-            return Token(value, _life_seconds(fields.get("expires_in"), value))
-        words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
-        told = printable(": ".join(words).replace(secret, "***"), 200) or "without a reason"
-        if status in {400, 401, 403}:
-            raise TokenError(
-                f"{_ENDPOINT}: the token endpoint refuses the client {self._oauth.client_id!r} "
-                f"(status {status}, {told})",
-                "check kafka.security.oauth: client_id, the secret, scope",
-                lasting=True,
-            )
+
+async def _ask(oauth: OAuthSettings, secret: str, tls: Any) -> tuple[int, bytes]:
+    login = f"{quote_plus(oauth.client_id)}:{quote_plus(secret)}"
+    form = {"grant_type": "client_credentials"}
+    if oauth.scope is not None:
+        form["scope"] = oauth.scope
+    try:
+        async with (
+            aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=FETCH_TIMEOUT_SECONDS), trust_env=True
+            ) as session,
+            session.post(
+                oauth.token_url,
+                data=form,
+                headers={
+                    "Authorization": f"Basic {base64.b64encode(login.encode()).decode()}",
+                    "Accept": "application/json",
+                },
+                ssl=True if tls is None else tls,
+                allow_redirects=False,  # do not send the secret to another host
+            ) as response,
+        ):
+            return response.status, await response.content.read(MAX_ANSWER_BYTES)
+    except aiohttp.ClientConnectorCertificateError as error:
         raise TokenError(
-            f"{_ENDPOINT}: the token endpoint answers with status {status} and no token ({told})",
-            "check the address, and the endpoint's own log",
-            # Other statuses mean a wrong address; an overloaded or broken endpoint may recover.
-            lasting=status < 500 and status != 429,
+            f"{_ENDPOINT}: the certificate of the token endpoint cannot be trusted "
+            f"({printable(str(error.certificate_error), 200)})",
+            "set kafka.security.oauth.ca_file to the authority that signed it",
+            lasting=True,
+        ) from None
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        said = printable(str(error), 200) or type(error).__name__
+        raise TokenError(
+            f"{_ENDPOINT}: the token endpoint cannot be reached ({said})",
+            "check the address and the network",
+            lasting=False,
+        ) from None
+
+
+def _token_of(oauth: OAuthSettings, status: int, answer: bytes, secret: str) -> tuple[str, float]:
+    try:
+        said = json.loads(answer)
+    except (ValueError, RecursionError):
+        said = None
+    fields: dict[str, Any] = said if isinstance(said, dict) else {}
+    value = fields.get("access_token")
+    if status == 200 and isinstance(value, str) and value:
+        return value, _life_seconds(fields.get("expires_in"), value)
+    words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
+    told = printable(": ".join(words).replace(secret, "***"), 200) or "without a reason"
+    if status in {400, 401, 403}:
+        raise TokenError(
+            f"{_ENDPOINT}: the token endpoint refuses the client {oauth.client_id!r} "
+            f"(status {status}, {told})",
+            "check kafka.security.oauth: client_id, the secret, scope",
+            lasting=True,
         )
+    raise TokenError(
+        f"{_ENDPOINT}: the token endpoint answers with status {status} and no token ({told})",
+        "check the address, and the endpoint's own log",
+        # Other statuses mean a wrong address; an overloaded or broken endpoint may recover.
+        lasting=status < 500 and status != 429,
+    )
 
 
 def _life_seconds(told: Any, token: str) -> float:
@@ -253,47 +217,39 @@ def _life_seconds(told: Any, token: str) -> float:
     return UNKNOWN_LIFE_SECONDS if expires_at is None else max(expires_at - time.time(), 0.0)
 
 
-class MskTokens(CachedTokens):
-    """Signs tokens for Amazon MSK with the AWS credentials of the process."""
+def msk_tokens(region: str) -> Tokens:
+    """Sign tokens for Amazon MSK with the AWS credentials of the process."""
+    try:
+        signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+    except ImportError:
+        what = "AWS_MSK_IAM needs a library that is not installed"
+        remedy = 'install the extra msk: pip install "judgestream[msk]"'
+        raise SettingsError([f"kafka.security.mechanism: {what}; {remedy}"]) from None
 
-    def __init__(self, region: str) -> None:
-        super().__init__()
-        self._region = region
+    def fetch() -> tuple[str, float]:
         try:
-            self._signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
-        except ImportError:
-            what = "AWS_MSK_IAM needs a library that is not installed"
-            remedy = 'install the extra msk: pip install "judgestream[msk]"'
-            raise SettingsError([f"kafka.security.mechanism: {what}; {remedy}"]) from None
-
-    def _fetch(self) -> Token:
-        try:
-            value, expires_at_ms = self._signer.generate_auth_token(self._region)
+            value, expires_at_ms = signer.generate_auth_token(region)
         except Exception as error:  # noqa: BLE001 - the AWS libraries raise errors of many families
+            said = f"{type(error).__name__}: {printable(str(error), 200)}"
             raise TokenError(
-                (
-                    f"no token can be signed for Amazon MSK ({type(error).__name__}: "
-                    f"{printable(str(error), 200)})"
-                ),
+                f"no token can be signed for Amazon MSK ({said})",
                 "check that the process has AWS credentials (role of the pod or machine, variables, profile)",
                 lasting=False,  # the machine's metadata service may start after the process
             ) from None
-        return Token(value, max(expires_at_ms / 1000 - time.time(), 0.0))
+        return value, max(expires_at_ms / 1000 - time.time(), 0.0)
+
+    return Tokens(fetch)
 
 
 def open_tokens(
     security: SecuritySettings, *, tls: Callable[[Path], Any], env: Mapping[str, str] | None = None
-) -> AbstractTokenProvider | None:
-    """Open the configured source of tokens; None if none is configured.
-
-    Args:
-        env: Environment variables; those of the process by default.
-    """
+) -> Tokens | None:
+    """Open the configured source of tokens; None if none is configured."""
     if security.token is not None:
-        return GivenTokens(security.token, env)
+        return given_tokens(security.token, env)
     if security.oauth is not None:
         ca_file = security.oauth.ca_file
-        return ClientCredentialsTokens(security.oauth, tls=None if ca_file is None else tls(ca_file), env=env)
+        return endpoint_tokens(security.oauth, tls=None if ca_file is None else tls(ca_file), env=env)
     if security.aws_region is not None:
-        return MskTokens(security.aws_region)
+        return msk_tokens(security.aws_region)
     return None
