@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import struct
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from aiokafka.conn import collect_hosts
 from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError, for_code
-from aiokafka.protocol.admin import SaslHandShakeRequest
+from aiokafka.protocol.admin import ApiVersionRequest, SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
@@ -22,9 +21,6 @@ from streams.settings import KafkaSettings
 
 REACH_SECONDS: Final = 10.0
 _ASK_SECONDS: Final = 3.0
-_API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
-"""ApiVersions, which every listener without TLS answers before a login: key, version 0, correlation id 1, no
-client id."""
 
 
 async def reach(
@@ -94,41 +90,47 @@ async def _look_from_outside(
         mechanisms = await _offered_mechanisms(host, port, options)
         if mechanisms is not None:
             raise LoginWantedError(server, mechanisms)
-    if not entered and protocol.endswith("SSL") and await _speaks_plain_text(host, port):
+    if not entered and protocol.endswith("SSL") and await _speaks_plain_text(host, port, options):
         raise WrongProtocolError(server, speaks_tls=False)
     if not entered and not protocol.endswith("SSL") and await _speaks_tls(host, port):
         raise WrongProtocolError(server, speaks_tls=True)
 
 
+@contextlib.asynccontextmanager
+async def _without_login(
+    host: str, port: int, options: Mapping[str, Any], *, tls: bool
+) -> AsyncIterator[Connection]:
+    """Connect as a client of another protocol; what every listener answers before a login can be asked."""
+    asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
+    asking["security_protocol"] = "SSL" if tls else "PLAINTEXT"
+    async with asyncio.timeout(_ASK_SECONDS):
+        connection = await open_connection(host, port, **asking)
+        try:
+            yield connection
+        finally:
+            await connection.end()
+
+
 async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) -> list[str] | None:
     """Return the login mechanisms of a listener; None if it has none."""
-    connection: Connection | None = None
+    tls = options["security_protocol"].endswith("SSL")
     try:
-        async with asyncio.timeout(_ASK_SECONDS):
-            # Connect without a login, to ask for the mechanisms.
-            asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
-            asking["security_protocol"] = asking["security_protocol"].removeprefix("SASL_")
-            connection = await open_connection(host, port, **asking)
+        async with _without_login(host, port, options, tls=tls) as connection:
             answer = await connection.send(SaslHandShakeRequest("PLAIN"))
     except (KafkaError, OSError, TimeoutError):
         return None
-    finally:
-        if connection is not None:
-            await connection.end()
     if for_code(answer.error_code) is IllegalSaslStateError:
         return None
     return sorted(answer.enabled_mechanisms)
 
 
-async def _speaks_plain_text(host: str, port: int) -> bool:
+async def _speaks_plain_text(host: str, port: int, options: Mapping[str, Any]) -> bool:
     try:
-        async with asyncio.timeout(_ASK_SECONDS), _conversation(host, port, tls=None) as (reader, writer):
-            writer.write(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
-            # A Kafka response repeats the correlation id; a TLS alert does not.
-            answer = await reader.readexactly(8)
-    except (OSError, EOFError, TimeoutError):
+        async with _without_login(host, port, options, tls=False) as connection:
+            await connection.send(ApiVersionRequest())
+    except Exception:  # noqa: BLE001 - bytes that are no response raise errors of many families
         return False
-    return answer[4:] == struct.pack(">i", 1)
+    return True
 
 
 async def _speaks_tls(host: str, port: int) -> bool:
@@ -136,23 +138,13 @@ async def _speaks_tls(host: str, port: int) -> bool:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent but the handshake
     try:
-        async with asyncio.timeout(_ASK_SECONDS), _conversation(host, port, tls=context):
-            return True
+        async with asyncio.timeout(_ASK_SECONDS):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
     except ssl.SSLError as error:
         return "ALERT" in (error.reason or "").upper()  # refused, but by TLS
     except (OSError, TimeoutError):
         return False
-
-
-@contextlib.asynccontextmanager
-async def _conversation(
-    host: str, port: int, *, tls: ssl.SSLContext | None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Open a plain stream connection."""
-    reader, writer = await asyncio.open_connection(host, port, ssl=tls)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()  # a TLS shutdown would wait for the peer
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+    writer.transport.abort()  # a TLS shutdown would wait for the peer
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True

@@ -6,6 +6,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
@@ -72,51 +73,45 @@ async def test_a_half_open_connection_is_closed() -> None:
         await connection.end()
 
 
-async def test_a_join_is_waited_for() -> None:
-    """A group request may take longer than `QUIET_SECONDS`, here four times as long."""
-
-    async def late(writer: asyncio.StreamWriter, correlation: bytes) -> None:
-        await asyncio.sleep(0.32)  # the broker's delay
-        answer = correlation + struct.pack(">hi", 0, 0)
-        writer.write(struct.pack(">i", len(answer)) + answer)
-
-    async with broker(late) as port:
-        connection = await open_connection("127.0.0.1", port)
-        answer = await connection.send(SyncGroupRequest("g", 1, "m", "", []))
-        assert answer.error_code == 0
-        await connection.end()
+async def late(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+    """Answer a join after four times `QUIET_SECONDS`, when the other members have come."""
+    await asyncio.sleep(0.32)  # the broker's delay
+    writer.write(struct.pack(">i", 10) + correlation + struct.pack(">hi", 0, 0))
 
 
-async def test_an_answer_that_comes_in_small_pieces_is_waited_for() -> None:
-    """A slow response is not a half-open connection: here one takes seven times `QUIET_SECONDS`."""
-
-    async def drip(writer: asyncio.StreamWriter, correlation: bytes) -> None:
-        answer = struct.pack(">i", 10) + correlation + struct.pack(">ih", 0, 0)
-        for byte in answer:
-            writer.write(bytes([byte]))
-            await asyncio.sleep(0.04)  # the line's delay
-
-    async with broker(drip) as port:
-        connection = await open_connection("127.0.0.1", port)
-        answer = await connection.send(HeartbeatRequest("g", 1, "m"))
-        assert answer.error_code == 0
-        await connection.end()
+async def drip(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+    """Send the answer within seven times `QUIET_SECONDS`, over a slow line."""
+    for byte in struct.pack(">i", 10) + correlation + struct.pack(">ih", 0, 0):
+        writer.write(bytes([byte]))
+        await asyncio.sleep(0.04)  # the line's delay
 
 
-async def test_a_broker_that_throttles_is_waited_for() -> None:
-    """A throttled request may take as long as the broker announced, here four times `QUIET_SECONDS`."""
+def throttle() -> Answer:
+    """Announce a pause of 5 s, and take four times `QUIET_SECONDS` for the next answer."""
     reads_on = asyncio.Event()
 
-    async def throttle(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+    async def answer(writer: asyncio.StreamWriter, correlation: bytes) -> None:
         if reads_on.is_set():
             await asyncio.sleep(0.32)  # the broker's delay
         reads_on.set()
         writer.write(struct.pack(">i", 10) + correlation + struct.pack(">ih", 5_000, 0))
 
-    async with broker(throttle) as port:
+    return answer
+
+
+JOIN, HEART = SyncGroupRequest("g", 1, "m", "", []), HeartbeatRequest("g", 1, "m")
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests"),
+    [(late, [JOIN]), (drip, [HEART]), (throttle(), [HEART] * 2)],
+    ids=["join", "slow line", "throttled"],
+)
+async def test_an_answer_that_takes_long_is_waited_for(answer: Answer, requests: list[Any]) -> None:
+    async with broker(answer) as port:
         connection = await open_connection("127.0.0.1", port)
-        for _ in range(2):
-            assert (await connection.send(HeartbeatRequest("g", 1, "m"))).error_code == 0
+        for request in requests:
+            assert (await connection.send(request)).error_code == 0
         await connection.end()
 
 

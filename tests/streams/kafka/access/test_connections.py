@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import socket
 import ssl
@@ -11,16 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import aiokafka.client
 import pytest
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 
-from streams.errors import KafkaAccessError, SettingsError, TokenError
+from streams.errors import KafkaAccessError, SettingsError
 from streams.kafka.access import connection as kafka_connections
+from streams.kafka.access import errors
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import REFUSED_SECONDS, Admission, Connection, Password, open_connection
-from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 from tests.streams.certificates import Authority
 from tests.threaded_broker import broker_in_thread
@@ -71,19 +71,12 @@ def test_a_password_is_read_again_and_never_shown(tmp_path: Path) -> None:
     assert "two" not in repr(password)
 
 
-def test_aiokafka_opens_its_connections_here() -> None:
-    """`aiokafka.client.create_conn` is replaced by `open_connection`."""
-    assert aiokafka.client.create_conn is open_connection
-
-
-async def test_a_missing_token_is_a_failed_connection(tmp_path: Path) -> None:
-    """A missing token is a connection error, which clients retry, with the reason as its cause."""
-    kafka = kafka_of(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", token_file=tmp_path / "none")
-    error = KafkaConnectionError("no login")
-    error.__cause__ = TokenError("there is none", "write one", lasting=True)
-    explanation = explain(error, kafka)
-    assert explanation is not None
-    assert (explanation.kind, str(explanation)) == ("token", "there is none; write one")
+def test_every_explanation_has_its_words() -> None:
+    """Each row of the table is formatted, with and without what an error or the settings may lack."""
+    for row, security in itertools.product(errors._TABLE, ({}, SCRAM | {"password_env": "P"})):
+        words = errors._words(Exception(), kafka_of(**security))
+        assert row.reason.format(**words)
+        assert row.remedy.format(**words)
 
 
 def test_logins_are_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
