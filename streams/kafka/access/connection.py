@@ -190,7 +190,7 @@ class _Quiet:
 class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
     """A connection to a broker, as aiokafka's clients use it."""
 
-    _transport: asyncio.WriteTransport | None = None
+    _was_open = False
     _quiet: _Quiet
     _next_look: asyncio.TimerHandle | None = None
 
@@ -199,15 +199,11 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
     async def connect(self) -> Any:
-        """Connect; if that fails, abort the connection.
-
-        aiokafka closes a connection whose login is refused but does not wait for the end. With TLS that needs
-        the broker, which delays its reply to a refused client (100 ms and more).
-        """
+        """Connect; if that fails, wait until the connection is closed."""
         try:
             return await super().connect()
         except BaseException:
-            await self.end(abort=True)
+            await self.end()
             raise
 
     def send(self, *args: Any, **kwargs: Any) -> Any:
@@ -258,24 +254,19 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         self.close(reason=CloseReason.CONNECTION_TIMEOUT)
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
-        """Start to close; the returned future, if any, completes when the connection is closed."""
+        """Abort; the returned future, if any, completes when the connection is closed.
+
+        A TLS shutdown would wait for the broker, and fail if a response came meanwhile.
+        """
         if self._writer is not None:
-            self._transport = self._writer.transport
+            self._was_open = True
+            self._writer.transport.abort()
         return super().close(*args, **kwargs)
 
-    async def end(self, *, abort: bool = False) -> None:
-        """Close, and wait until the connection is closed.
-
-        Args:
-            abort: Skip the TLS shutdown. By default it is aborted after `CLOSE_SECONDS`.
-        """
+    async def end(self) -> None:
+        """Close, and wait until the connection is closed."""
         closed = self.close()
-        if closed is None or self._transport is None:  # never opened
-            return
-        if not abort:
-            await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
-        if not closed.done():
-            self._transport.abort()
+        if closed is not None and self._was_open:
             await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
 
 
@@ -325,7 +316,7 @@ def closing_bootstrap(bootstrap: Callable[[Any], Awaitable[None]]) -> Callable[[
             await bootstrap(client)
         except BaseException:
             for connection in tuple(opened):
-                await connection.end(abort=True)
+                await connection.end()
             raise
         finally:
             _opened.reset(token)

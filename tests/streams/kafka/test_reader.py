@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
+from datetime import UTC, datetime
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
@@ -46,3 +48,52 @@ async def test_a_consumer_that_did_not_start_is_stopped() -> None:
     """A consumer that was not started can be stopped."""
     with broker_in_thread() as servers:
         await stop_consumer(AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None))
+
+
+async def test_every_way_of_reading() -> None:
+    """Partition 0 has a, b and c at 1, 2 and 3 s, partition 1 has d at 2.5 s."""
+    async with (
+        EmbeddedBroker(topics={"t": 2}) as broker,
+        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        for value, partition, ms in (
+            (b"a", 0, 1_000),
+            (b"b", 0, 2_000),
+            (b"c", 0, 3_000),
+            (b"d", 1, 2_500),
+        ):
+            await producer.send_and_wait("t", value, partition=partition, timestamp_ms=ms)
+        reader = TopicReader(KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+        assert (await reader.partitions("t"), await reader.partitions("none")) == (2, 0)
+        assert await reader.ends("t") == {0: 3, 1: 1}
+        since = datetime.fromtimestamp(2, UTC)
+        assert await reader.between("t", since) == {0: (1, 3), 1: (0, 1)}
+        assert await reader.between("t", since, datetime.fromtimestamp(2.2, UTC)) == {0: (1, 2)}
+        assert await reader.between("none") == {}
+        newest = await reader.newest("t", 2, seconds=30)
+        assert [(record.value, record.timestamp, record.timestamp_ms) for record in newest] == [
+            (b"d", 2.5, 2_500),
+            (b"c", 3.0, 3_000),
+        ]
+        assert [one.value async for one in reader.read("t", {0: (-5, 2), 1: (0, 99)})] in (
+            [b"a", b"b", b"d"],
+            [b"d", b"a", b"b"],
+        )
+        assert [one.value async for one in reader.read_since("t", 0, since=2.0, before=3)] == [b"b", b"c"]
+        async with (
+            aclosing(reader.follow(["t", "none"], {("t", 0): 2})) as rest,
+            aclosing(reader.follow(["t"], start="latest")) as later,
+        ):
+            batch = await anext(rest)
+            assert {record.value for record in batch.records} <= {b"c", b"d"}
+            assert not (await anext(later)).records
+            await producer.send_and_wait("t", b"e", partition=1)
+            seen = [record.value for record in batch.records]
+            while len(seen) < 3:
+                batch = await anext(rest)
+                seen += [record.value for record in batch.records]
+            assert (sorted(seen), batch.behind) == ([b"c", b"d", b"e"], 0)
+            while not (batch := await anext(later)).records:
+                pass
+            assert [record.value for record in batch.records] == [b"e"]
+            assert batch.positions == {("t", 1): 2}
