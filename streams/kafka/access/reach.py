@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiokafka.conn import collect_hosts
 from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError, for_code
-from aiokafka.protocol.admin import ApiVersionRequest, SaslHandShakeRequest
+from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
@@ -126,11 +126,10 @@ async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) 
 
 async def _speaks_plain_text(host: str, port: int, options: Mapping[str, Any]) -> bool:
     try:
-        async with _without_login(host, port, options, tls=False) as connection:
-            await connection.send(ApiVersionRequest())
+        async with _without_login(host, port, options, tls=False):
+            return True  # it asked for the versions of requests
     except Exception:  # noqa: BLE001 - bytes that are no response raise errors of many families
         return False
-    return True
 
 
 async def _speaks_tls(host: str, port: int) -> bool:
