@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from aiohttp import web
-
 from schemas import Alert, Scored
 from streams.kafka.reader import Ranges
 from streams.settings import Settings
-from streams.sinks.base import Opening
-from streams.sinks.delivery import Delivery
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, inert
-from streams.sinks.receivers import IncidentWebhook
-from tests.loopback import on_loopback
 from tests.streams.results import alert, at, scored
+from tests.streams.sinks.receiving import Outbox, Server, way
 
 
 def record_of(alert: Alert) -> Any:
@@ -52,27 +46,6 @@ class Topic:
         return {0: (begin, len(self.results))} if self.results else {}
 
 
-@dataclass
-class Outbox:
-    letters: list[tuple[str, str]] = field(default_factory=list)
-
-    async def dead_letter(self, _: Any, reason: str, detail: str, *, event_id: str | None) -> None:
-        assert event_id is None
-        self.letters.append((reason, detail))
-
-
-@dataclass
-class Server:
-    """Answers with the given statuses, then with 200."""
-
-    statuses: list[int] = field(default_factory=list)
-    asked: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-
-    async def take(self, request: web.Request) -> web.Response:
-        self.asked.append((dict(request.headers), await request.read()))
-        return web.Response(status=self.statuses.pop(0) if self.statuses else 200)
-
-
 DROP = alert("a1", labels={})
 PART = alert("a2", metric="coverage", labels={"app": "docs"}, seconds=5)
 ALERTS = [DROP, PART]
@@ -84,32 +57,20 @@ OVER = [
 
 async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float = 0) -> Outbox:
     """Handle alerts at `now` seconds after the first, with a clock that does not wait."""
-    app = web.Application()
-    app.router.add_post("/", server.take)
-    outbox: Any = Outbox()
-    clock = at(now).timestamp()
+    outbox, clock, past = Outbox(), at(now).timestamp(), topic
+    store = {"explorer_url": "https://x.org/", "product_labels": ["prompt_version"]}
+    settings = Settings.model_validate({"store": store})
 
     async def wait(seconds: float) -> None:
         nonlocal clock
         clock += seconds
 
-    async with on_loopback(app) as url:
-        sinks = {"oncall": {"kind": "incident_webhook", "url": f"{url}/", "secret_env": "S"}}
-        store = {"explorer_url": "https://x.org/", "product_labels": ["prompt_version"]}
-        settings = Settings.model_validate({"sinks": sinks, "store": store})
-        opening = Opening("oncall", settings, {"S": "secret"}, outbox, "1", lambda: 1_700_000_000.9)
-        section: Any = settings.sinks["oncall"]
-        sink = IncidentWebhook(section, opening)
-        way = Delivery("oncall", sink, on_outcome=lambda *_: None)
-        past: Any = topic
-        agent = IncidentAgent([way], outbox, past, settings, now=lambda: clock, wait=wait)
-        try:
-            for one in alerts:
-                await agent.handle(record_of(one))
-        finally:
-            await way.close()
-    made: Outbox = outbox
-    return made
+    async with way(server, "incident_webhook") as one:
+        parts: tuple[Any, Any] = outbox, past
+        agent = IncidentAgent([one.delivery], *parts, settings, now=lambda: clock, wait=wait)
+        for given in alerts:
+            await agent.handle(record_of(given))
+    return outbox
 
 
 async def test_an_incident_gives_a_request_at_start_and_end() -> None:
@@ -118,7 +79,7 @@ async def test_an_incident_gives_a_request_at_start_and_end() -> None:
     await told([ALERTS[0], OVER[0]], Topic(ALERTS), server)
     await told([ALERTS[1]], Topic(ALERTS), server)
     await told([OVER[1]], topic, server, now=960)
-    bodies = [json.loads(body) for _, body in server.asked]
+    bodies = server.bodies()
     assert [body["event"] for body in bodies] == ["incident_began", "incident_ended"]
     began = bodies[0]
     assert began["incident_id"] == "a1"
@@ -137,7 +98,7 @@ async def test_the_request_names_the_cause() -> None:
     ]
     drop = alert("a1", labels={}, fingerprint="f1", started_at=at(-60))
     await told([drop], Topic([drop, PART], results=results), server)
-    body = json.loads(server.asked[0][1])
+    body = server.bodies()[0]
     assert body["card"] == [
         "summary of a1",
         "cause: at the same time as prompt_version=v8 replaced all others (100% of the fall of 4.00)",
@@ -147,10 +108,10 @@ async def test_the_request_names_the_cause() -> None:
 
 
 async def test_what_is_refused_is_set_aside() -> None:
-    outbox = await told(ALERTS[:1], Topic(ALERTS), Server([400]))
+    outbox = await told(ALERTS[:1], Topic(ALERTS), Server([(400, {})]))
     ((reason, detail),) = outbox.letters
     assert reason == "unroutable"
-    assert detail.startswith("sinks.oncall: the receiver refused the incident_began a1, HTTP 400")
+    assert detail.startswith("sinks.test: the receiver refused the incident_began a1, HTTP 400")
 
 
 async def test_a_burst_reads_the_topic_once() -> None:

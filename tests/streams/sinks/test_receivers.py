@@ -4,82 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiohttp import web
 
-from judge.extensions import load
 from streams.intake.reading.otlp.request import spans
-from streams.kafka.record import Record
-from streams.settings import Settings
 from streams.sinks import delivery
-from streams.sinks.base import DeliveryRefusedError, Evaluation, Opening, Sink
+from streams.sinks.base import DeliveryRefusedError, Evaluation, Sink
 from streams.sinks.delivery import Delivery, SinkAgent
-from tests.loopback import on_loopback
 from tests.streams.results import failed, scored, unscored
+from tests.streams.sinks.receiving import Outbox, Server, way
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-Answer = tuple[int, Any]
 
 
 def traced(number: int, score: int = 4) -> Evaluation:
     return Evaluation.of(scored(number, score).model_copy(update={"trace_id": TRACE, "span_id": SPAN}))
-
-
-@dataclass
-class Server:
-    """Answers from a list, then with 200, and records requests."""
-
-    answers: list[Answer] = field(default_factory=list)
-    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
-
-    async def handle(self, request: web.Request) -> web.Response:
-        self.asked.append((request.method, request.path_qs, dict(request.headers), await request.read()))
-        status, body = self.answers.pop(0) if self.answers else (200, {})
-        return web.json_response(body, status=status)
-
-    def bodies(self) -> list[Any]:
-        return [json.loads(body) for method, _, _, body in self.asked if method == "POST"]
-
-
-@dataclass
-class Way:
-    """A delivery to the server, and its outcomes."""
-
-    delivery: Delivery[Any]
-    outcomes: dict[str, int]
-
-
-@contextlib.asynccontextmanager
-async def way(server: Server, kind: str, **fields: str) -> AsyncIterator[Way]:
-    """Deliver to a server, with a secret for the kinds that need one."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.handle)
-    outcomes: dict[str, int] = {}
-
-    def count(outcome: str, number: int) -> None:
-        outcomes[outcome] = outcomes.get(outcome, 0) + number
-
-    async with on_loopback(app) as address:
-        section = {"kind": kind, "url": address, "secret_env": "KEY", **fields}
-        settings = Settings.model_validate({"sinks": {"test": section}})
-        output: Any = None
-        opening = Opening("test", settings, {"KEY": "key"}, output, "1", lambda: 1000.7)
-        sink: Sink[Any] = load("judgestream.sinks", kind, Sink)(settings.sinks["test"], opening)
-        sink.linger_seconds = 0
-        made = Delivery("test", sink, on_outcome=count)
-        try:
-            yield Way(made, outcomes)
-        finally:
-            await made.close()
 
 
 @pytest.fixture(autouse=True)
@@ -190,15 +136,6 @@ async def test_what_will_not_pass_is_refused() -> None:
 
 
 @dataclass
-class Outbox:
-    letters: list[tuple[str, str]] = field(default_factory=list)
-
-    async def dead_letter(self, _: Record, reason: str, detail: str, *, event_id: str | None = None) -> None:
-        del event_id
-        self.letters.append((reason, detail))
-
-
-@dataclass
 class FakeSink:
     name: str
     take: Callable[[Evaluation], Awaitable[None]]
@@ -232,3 +169,20 @@ async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None
         "sinks.b: the receiver refused the verdict of relevance, HTTP 404: no such trace"
         in outbox.letters[0][1]
     )
+
+
+async def test_a_sink_that_fails_in_another_way_leaves_nobody_waiting() -> None:
+    class Broken(Sink[Evaluation]):
+        linger_seconds = 0
+
+        async def send(self, batch: Sequence[Evaluation]) -> Mapping[str, str]:
+            raise KeyError(len(batch))
+
+        async def close(self) -> None:
+            raise OSError("it cannot be closed either")
+
+    opening: Any = None
+    broken = Delivery("broken", Broken(None, opening), on_outcome=lambda *_: None)
+    with pytest.raises(KeyError):
+        await broken.put(traced(1))
+    await broken.close()
