@@ -23,7 +23,7 @@ from typing import Any, Final
 from benchmarks.contestants.otlp_full import ROUNDS
 from benchmarks.peers import PeersUnavailableError, peers_python
 from benchmarks.report import Line
-from streams.intake.joining.join import Bounds, Join
+from streams.intake.joining.join import Join, JoinBounds
 from streams.intake.reader import GroupPushDown, GroupSampler
 from streams.intake.reading.otlp import request as wire
 from streams.intake.reading.otlp.reader import OtlpReader
@@ -34,7 +34,7 @@ REPEATS: Final = 400
 """Of each trace; a multiple of 20, for 5%."""
 AIM_US: Final = 6.0
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "tests/streams/intake/reading/otlp/samples/kafka"
-_BOUNDS: Final = Bounds(grace=0, idle=60, longest=300, groups=100_000, size=1 << 30)
+_BOUNDS: Final = JoinBounds(grace=0, idle=60, longest=300, groups=100_000, size=1 << 30)
 
 
 @dataclass(frozen=True, slots=True)

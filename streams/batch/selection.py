@@ -18,8 +18,8 @@ from streams.intake.from_settings import (
     sampling_policy,
 )
 from streams.intake.joining.intakes import joined
-from streams.intake.joining.join import Bounds, Group, Join
-from streams.intake.reader import EventReader, GroupReader, GroupSampler, Reader
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup
+from streams.intake.reader import EventReader, GroupReader, GroupSampler, RecordReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Selector
 from streams.kafka.record import Record
@@ -77,7 +77,7 @@ class Selection:
         metrics: Mapping[str, Metric],
         replay_id: str,
         *,
-        reader: Reader,
+        reader: RecordReader,
         parts: Iterable[Mapping[str, str]] = (),
     ) -> None:
         self._parts = tuple(parts)
@@ -121,7 +121,7 @@ class Selection:
                 yield task
 
     async def _events(
-        self, reader: Reader, records: Records, passage: Passage, inside: Inside
+        self, reader: RecordReader, records: Records, passage: Passage, inside: Inside
     ) -> AsyncIterator[_Found]:
         assert isinstance(reader, EventReader)  # noqa: S101 - the other kind has groups
         joins: dict[int, _PartitionJoin[QAEvent]] = {}
@@ -211,10 +211,10 @@ class Selection:
 class _PartitionJoin(Generic[T]):
     """Joins the traces or conversations of one partition, by the time of its records."""
 
-    def __init__(self, bounds: Bounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
+    def __init__(self, bounds: JoinBounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
         self._join = Join[T](bounds, is_complete=is_complete)
         self._clock = self._join.clock(("", 0))
-        self._first: dict[Group[T], Record] = {}
+        self._first: dict[OpenGroup[T], Record] = {}
 
     def add(self, record: Record, parts: Mapping[str, list[T]]) -> Iterator[tuple[Record, list[T]]]:
         """Add a record, and yield the groups that are closed by its time."""
@@ -230,6 +230,6 @@ class _PartitionJoin(Generic[T]):
         """Close and yield the open groups."""
         yield from self._closed(self._join.rest())
 
-    def _closed(self, groups: Iterable[Group[T]]) -> Iterator[tuple[Record, list[T]]]:
+    def _closed(self, groups: Iterable[OpenGroup[T]]) -> Iterator[tuple[Record, list[T]]]:
         for group in groups:
             yield self._first.pop(group), group.parts

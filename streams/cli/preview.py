@@ -27,7 +27,7 @@ from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
 from streams.intake.joining.intakes import joined
 from streams.intake.selector import Route
-from streams.intake.trial import Trial
+from streams.intake.trial import SettingsTrial
 from streams.judging.budget import budget_limits
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
@@ -164,7 +164,7 @@ def _routed(settings: Settings, latest: Sequence[Record]) -> Iterator[tuple[QAEv
     singles, wholes = metric_routes(settings), metric_routes(settings, "conversation")
     conversations: dict[str, list[QAEvent]] = {}
     chances: dict[str, float] = {}
-    for outcome in Trial(settings).outcomes(latest):
+    for outcome in SettingsTrial(settings).outcomes(latest):
         event, chance = outcome.event, outcome.probability
         if event is None or chance is None:
             continue

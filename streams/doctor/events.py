@@ -17,7 +17,7 @@ from judge.text.printable import printable
 from streams.doctor.findings import Finding, failed, not_tried, ok, warning
 from streams.errors import ReaderDownError, SettingsError
 from streams.intake.reader import open_reader
-from streams.intake.trial import Outcome, Trial, unpack
+from streams.intake.trial import SettingsTrial, TrialOutcome, unpack
 from streams.judging.agent import REMEDY
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
@@ -73,7 +73,7 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
 
 
 def check_events(
-    settings: Settings, records: Sequence[Record], partitions: int, without: Sequence[Outcome] = ()
+    settings: Settings, records: Sequence[Record], partitions: int, without: Sequence[TrialOutcome] = ()
 ) -> list[Finding]:
     """Check what records become with these settings.
 
@@ -83,7 +83,7 @@ def check_events(
     topic = settings.topics.events
     if not records and not without:
         return [ok("events", topic, "has no records")]
-    outcomes = [*Trial(settings).outcomes(records), *without]
+    outcomes = [*SettingsTrial(settings).outcomes(records), *without]
     what = "traces" if settings.ingest.format == "otlp" else "records"
     count = sum(outcome.event is not None for outcome in outcomes)
     findings = [ok("events", topic, f"{count} of the {len(outcomes)} newest {what} become events")]
@@ -102,7 +102,7 @@ def check_events(
     return findings + _silent(topic, outcomes) + _uncited(settings, outcomes)
 
 
-def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
+def _uncited(settings: Settings, outcomes: Sequence[TrialOutcome]) -> list[Finding]:
     """Warn, with an example, if most answers with a context have no recognised citation."""
     citing = (settings.metrics.get(name) for name in with_option("citation_pattern"))
     metric = next((one for one in citing if one is not None), None)
@@ -125,7 +125,7 @@ def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
     return [warning("events", settings.topics.events, detail, REMEDY)]
 
 
-def _delay(settings: Settings, records: Sequence[Record], outcomes: Sequence[Outcome]) -> list[Finding]:
+def _delay(settings: Settings, records: Sequence[Record], outcomes: Sequence[TrialOutcome]) -> list[Finding]:
     """Tell how long a drop takes at the records' rate, once a series is known for 30 days."""
     moments = [one.timestamp_ms for one in records if one.timestamp_ms is not None]
     days = (max(moments) - min(moments)) / 86_400_000 if moments else 0.0
@@ -180,7 +180,7 @@ def _is_trace_id(key: bytes) -> bool:
     return _TRACE_ID.fullmatch(key) is not None or len(key) == _TRACE_ID_BYTES
 
 
-def _silent(topic: str, outcomes: Sequence[Outcome]) -> list[Finding]:
+def _silent(topic: str, outcomes: Sequence[TrialOutcome]) -> list[Finding]:
     """Warn of instrumentations without recorded content, each with how to enable it."""
     hints: Counter[str] = Counter(hint for one in outcomes for hint in one.hints)
     findings: list[Finding] = []

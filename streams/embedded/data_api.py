@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streams.embedded.partition import Partition
+from streams.embedded.partition import PartitionLog
 from streams.embedded.topics import Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, RefusedError, Request, Writer
 
@@ -151,7 +151,7 @@ class DataApis:
         for topic, ones in wanted:
             found = []
             for one in ones:
-                partition: Partition | None = None
+                partition: PartitionLog | None = None
                 try:
                     partition = self._topics.partition(topic, one.partition)
                     room = min(one.max_bytes, max_bytes - size)
@@ -241,7 +241,7 @@ def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_F
     return reply
 
 
-def _bounds(partition: Partition | None) -> tuple[int, int]:
+def _bounds(partition: PartitionLog | None) -> tuple[int, int]:
     if partition is None:
         return _UNKNOWN, _UNKNOWN
     return partition.start_offset, partition.end_offset

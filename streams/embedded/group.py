@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from streams.embedded.members import (
+    GroupMember,
     GroupState,
     Identity,
     JoinReply,
     JoinRequest,
-    Member,
     SyncReply,
     preferred_protocol,
     shared_protocols,
@@ -26,7 +26,7 @@ from streams.embedded.wire import ErrorCode
 _MAX_SESSION_TIMEOUT_SECONDS: Final = 1800.0
 
 
-class Group:
+class ConsumerGroup:
     """A consumer group. Its methods are called from one event loop only."""
 
     def __init__(self, group_id: str) -> None:
@@ -35,7 +35,7 @@ class Group:
         self.generation = 0
         self.protocol_type = ""
         self.protocol = ""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, GroupMember] = {}
         self._leader_id = ""
         self._static_ids: dict[str, str] = {}  # instance id -> member id
         self._promised_ids: dict[str, float] = {}  # ids issued in the first step of a join -> expiry
@@ -169,7 +169,7 @@ class Group:
             return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _known(self, request: JoinRequest) -> Member | JoinReply:
+    def _known(self, request: JoinRequest) -> GroupMember | JoinReply:
         """Handle a join with an id: return the member that must wait, or its immediate reply."""
         if request.instance_id is None and self._promised_ids.pop(request.member_id, None) is not None:
             return self._add(request, request.member_id)
@@ -188,7 +188,7 @@ class Group:
             return self._reply_for(member)
         return member
 
-    def _restarted(self, request: JoinRequest, instance_id: str) -> Member | JoinReply:
+    def _restarted(self, request: JoinRequest, instance_id: str) -> GroupMember | JoinReply:
         """Handle a static member's rejoin without an id: it keeps its place; its new id fences the old."""
         former_id = self._static_ids[instance_id]
         former = self.members[former_id]
@@ -206,8 +206,10 @@ class Group:
             member_id=member.member_id,
         )
 
-    def _add(self, request: JoinRequest, member_id: str, *, in_place_of: Member | None = None) -> Member:
-        member = Member(
+    def _add(
+        self, request: JoinRequest, member_id: str, *, in_place_of: GroupMember | None = None
+    ) -> GroupMember:
+        member = GroupMember(
             member_id=member_id,
             instance_id=request.instance_id,
             client_id=request.client_id,
@@ -286,7 +288,7 @@ class Group:
                 member.last_seen = _now()
             member.answer_sync(SyncReply(assignment=member.assignment))
 
-    def _reply_for(self, member: Member) -> JoinReply:
+    def _reply_for(self, member: GroupMember) -> JoinReply:
         listed: tuple[tuple[str, str | None, bytes], ...] = ()
         if member.member_id == self._leader_id:
             listed = tuple(

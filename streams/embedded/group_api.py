@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streams.embedded.group import Group
-from streams.embedded.members import Identity, JoinRequest, Member
+from streams.embedded.group import ConsumerGroup
+from streams.embedded.members import GroupMember, Identity, JoinRequest
 from streams.embedded.topics import Topics
 from streams.embedded.wire import Api, ApiKey, ErrorCode, Request, Writer
 
@@ -27,20 +27,20 @@ class GroupCoordinator:
     """Manages the groups and ends the sessions of members without heartbeats."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(self._groups.values())
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self._groups
 
-    def find(self, group_id: str) -> Group:
+    def find(self, group_id: str) -> ConsumerGroup:
         """Return the group of a name; one that does not exist has no members."""
-        return self._groups.get(group_id) or Group(group_id)
+        return self._groups.get(group_id) or ConsumerGroup(group_id)
 
-    def find_or_create(self, group_id: str) -> Group:
+    def find_or_create(self, group_id: str) -> ConsumerGroup:
         return self._groups.setdefault(group_id, self.find(group_id))
 
     def delete(self, group_id: str) -> ErrorCode:
@@ -250,7 +250,7 @@ class GroupApis:
         def write_group(group_id: str) -> None:
             group = self._coordinator.find(group_id)
 
-            def write_member(member: Member) -> None:
+            def write_member(member: GroupMember) -> None:
                 reply.strings(member.member_id, member.client_id, member.client_host)
                 reply.byte_string(member.protocols.get(group.protocol, b""))
                 reply.byte_string(member.assignment)

@@ -69,7 +69,7 @@ class Identity:
 
 
 @dataclass(slots=True)
-class Member:
+class GroupMember:
     """A group's record of a member. `joining` and `syncing` are the replies it waits for."""
 
     member_id: str
@@ -111,12 +111,12 @@ class Member:
         self.answer_sync(SyncReply(error=error))
 
 
-def shared_protocols(wanted: Iterable[str], others: Collection[Member]) -> list[str]:
+def shared_protocols(wanted: Iterable[str], others: Collection[GroupMember]) -> list[str]:
     """Return the requested strategies that all other members support."""
     return [name for name in wanted if all(name in other.protocols for other in others)]
 
 
-def preferred_protocol(members: Collection[Member]) -> str:
+def preferred_protocol(members: Collection[GroupMember]) -> str:
     """Return the strategy that all members support and most prefer; empty without members."""
     shared = (shared_protocols(member.protocols, members) for member in members)
     votes = Counter(names[0] for names in shared if names)

@@ -26,7 +26,7 @@ MAX_AHEAD_MS: Final = 3_600_000
 _base_offset = attrgetter("base_offset")
 
 
-class Partition:
+class PartitionLog:
     """A log. Offsets count records from 0; `start_offset` grows as old records are deleted."""
 
     __slots__ = ("_batches", "_producers", "end_offset", "size_bytes", "start_offset", "watchers")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from streams.embedded.partition import Partition
+from streams.embedded.partition import PartitionLog
 from streams.embedded.wire import Buffer, ErrorCode, RefusedError
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -24,7 +24,7 @@ class Topic:
 
     def __init__(self, partition_count: int, defaults: Mapping[str, str], configs: Mapping[str, str]) -> None:
         self._defaults = dict(defaults)
-        self.partitions = [Partition() for _ in range(partition_count)]
+        self.partitions = [PartitionLog() for _ in range(partition_count)]
         self.configs: dict[str, str] = {}
         self._max_batch_bytes = 0
         self._retention_bytes: int | None = None
@@ -48,7 +48,7 @@ class Topic:
             for name, value in {**self._defaults, **self.configs}.items()
         }
 
-    def append(self, partition: Partition, data: Buffer) -> int:
+    def append(self, partition: PartitionLog, data: Buffer) -> int:
         """Store a batch in a partition, within the topic's limits; return its first offset."""
         return partition.append(
             data, max_batch_bytes=self._max_batch_bytes, retention_bytes=self._retention_bytes
@@ -80,7 +80,7 @@ class Topics:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         return topic
 
-    def partition(self, name: str, index: int) -> Partition:
+    def partition(self, name: str, index: int) -> PartitionLog:
         partitions = self.get(name).partitions
         if not 0 <= index < len(partitions):
             raise RefusedError(
@@ -134,7 +134,7 @@ class Topics:
                 f"{_MAX_PARTITIONS}, got {partition_count}",
             )
         if not validate_only:
-            partitions.extend(Partition() for _ in range(partition_count - len(partitions)))
+            partitions.extend(PartitionLog() for _ in range(partition_count - len(partitions)))
 
 
 def _size(name: str, value: str, *, least: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.join import JoinBounds
 from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
 from streams.intake.selector import EventCondition, Route
 from streams.settings import SamplingSettings, Settings
@@ -38,15 +38,15 @@ def reading_policy(settings: Settings) -> SamplingPolicy:
     return sampling_policy(settings.sampling, least_rate=least)
 
 
-def joining_bounds(ingest: IngestSettings, *, grace: float = 0, idle: float) -> Bounds:
+def joining_bounds(ingest: IngestSettings, *, grace: float = 0, idle: float) -> JoinBounds:
     """Return the bounds for joining groups, in seconds; `idle` is the default."""
     size, idle = ingest.max_open_bytes, ingest.idle_seconds or idle
-    return Bounds(
+    return JoinBounds(
         grace=grace, idle=idle, longest=LONGEST_IDLE_TIMES * idle, groups=size // GROUP_BYTES, size=size
     )
 
 
-def conversation_bounds(ingest: IngestSettings) -> Bounds:
+def conversation_bounds(ingest: IngestSettings) -> JoinBounds:
     """Return the bounds for joining conversations, which are never known to be complete."""
     return joining_bounds(ingest, idle=CONVERSATION_IDLE_SECONDS)
 

@@ -14,7 +14,7 @@ from judge.extensions import load
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
 from streams.errors import DecodeError, DecodeReason, SettingsError
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.join import JoinBounds
 from streams.intake.randomness import RANGE, random_value
 from streams.intake.sampling import Head, SamplingPolicy, SkipReason
 from streams.kafka.record import Record
@@ -37,7 +37,7 @@ class Predicate(Protocol):
         """Return whether to deliver a record; count it if not."""
 
 
-class Reader:
+class RecordReader:
     """Reads records of one format: an `EventReader` or a `GroupReader`.
 
     A class of another package is used if it is an entry point of `judgestream.readers` and `ingest.format`
@@ -81,7 +81,7 @@ class Reader:
         """Release what the reader opened."""
 
 
-class EventReader(Reader, ABC):
+class EventReader(RecordReader, ABC):
     """Reads the event in each record. A reader needs `decode` alone."""
 
     max_event_bytes: int = 4 * 1024 * 1024
@@ -123,7 +123,7 @@ class EventReader(Reader, ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GroupReading:
     """The events of a group, such as a trace."""
 
     events: tuple[QAEvent, ...] = ()
@@ -137,12 +137,12 @@ class Reading:
     """How to have content recorded."""
 
 
-class GroupReader(Reader, ABC, Generic[T]):
+class GroupReader(RecordReader, ABC, Generic[T]):
     """Reads events whose parts are in several records, such as the spans of a trace."""
 
     noun: ClassVar[str]
     """What a group is called."""
-    bounds: Bounds | None = None
+    bounds: JoinBounds | None = None
     """When groups are closed; None if each record is read alone."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class GroupReader(Reader, ABC, Generic[T]):
         """Read a record's parts of the wanted groups; raises DecodeError if it cannot be read."""
 
     @abstractmethod
-    def read(self, parts: Sequence[T]) -> Reading:
+    def read(self, parts: Sequence[T]) -> GroupReading:
         """Make events of the parts of one group; raises DecodeError if its fields are no valid event."""
 
     @abstractmethod
@@ -240,14 +240,16 @@ class GroupPushDown:
 
 def open_reader(
     settings: Settings, env: Mapping[str, str], *, format_: str | None = None, patient: bool = True
-) -> Reader:
+) -> RecordReader:
     """Build the reader of `ingest.format`, or of another format.
 
     Raises:
         SettingsError: It is not installed, or the settings cannot be used.
     """
     try:
-        kind: type[Reader] = load("judgestream.readers", format_ or settings.ingest.format, Reader)
+        kind: type[RecordReader] = load(
+            "judgestream.readers", format_ or settings.ingest.format, RecordReader
+        )
     except ExtensionError as error:
         raise SettingsError([f"ingest.format: {error}"]) from None
     return kind.of(settings, env, patient=patient)

@@ -165,7 +165,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class SamplingStratum:
     """A stratum with its computed threshold."""
 
     name: str
@@ -221,10 +221,10 @@ class SamplingPolicy:
     def keeps_all(self) -> bool:
         return all(stratum.threshold == 0 for stratum in self._strata())
 
-    def _strata(self) -> Iterable[Stratum]:
+    def _strata(self) -> Iterable[SamplingStratum]:
         return (self._default, *(stratum for _, stratum in self._rules))
 
-    def stratum(self, labels: Mapping[str, str]) -> Stratum:
+    def stratum(self, labels: Mapping[str, str]) -> SamplingStratum:
         for when, stratum in self._rules:
             if when.fits(labels):
                 return stratum
@@ -285,11 +285,11 @@ class SamplingPolicy:
         )
 
 
-def _stratum(name: str, rate: float) -> Stratum:
+def _stratum(name: str, rate: float) -> SamplingStratum:
     limit = threshold(rate)
     if limit == RANGE:  # above every digest
-        return Stratum(name, Fraction(rate), limit, b"\xff" * 33, "filtered")
-    return Stratum(name, Fraction(rate), limit, limit.to_bytes(RANDOM_BITS // 8), "not_sampled")
+        return SamplingStratum(name, Fraction(rate), limit, b"\xff" * 33, "filtered")
+    return SamplingStratum(name, Fraction(rate), limit, limit.to_bytes(RANDOM_BITS // 8), "not_sampled")
 
 
 def _name(

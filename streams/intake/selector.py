@@ -66,7 +66,7 @@ class Assignment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EventSelection:
     """What becomes of one event."""
 
     decision: Decision
@@ -105,7 +105,7 @@ class Selector:
         self._replay_id = replay_id
         self._now = now
 
-    def select(self, event: QAEvent, record_key: bytes | None) -> Selection:
+    def select(self, event: QAEvent, record_key: bytes | None) -> EventSelection:
         decision = lowered = self.policy.decide_event(event, record_key)
         if decision.keep and self._rate_factor is not None:
             lowered = decision.lowered(self._rate_factor())
@@ -119,9 +119,9 @@ class Selector:
         skipped: NoTaskReason | None = None
         if not assignments:
             skipped = lowered.skip_reason or ("not_sampled" if fitting else "unroutable")
-        return Selection(decision, tuple(route.metric for route in fitting), assignments, skipped)
+        return EventSelection(decision, tuple(route.metric for route in fitting), assignments, skipped)
 
-    async def tasks(self, record: Record, event: QAEvent, selection: Selection) -> list[JudgeTask]:
+    async def tasks(self, record: Record, event: QAEvent, selection: EventSelection) -> list[JudgeTask]:
         """Build the task of each assignment."""
         now = self._now()
         recorded_at = moment(record.timestamp) or now

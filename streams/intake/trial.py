@@ -11,7 +11,14 @@ import orjson
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.from_settings import metric_routes, sampling_policy
-from streams.intake.reader import EventReader, GroupReader, Headers, Reader, open_reader, without_registry
+from streams.intake.reader import (
+    EventReader,
+    GroupReader,
+    Headers,
+    RecordReader,
+    open_reader,
+    without_registry,
+)
 from streams.intake.selector import Selector
 from streams.kafka.record import Record
 from streams.settings import Settings
@@ -29,7 +36,7 @@ def raw_record(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """The outcome of one record or trace: its event, or the problem."""
 
     before: Any
@@ -52,7 +59,7 @@ def looks_like_otlp(value: bytes) -> bool:
     return value[:1] == b"\n" and start[:1] not in {b"[", b"{", b'"'}
 
 
-async def unpack(records: Sequence[Record], reader: Reader) -> tuple[list[Record], list[Outcome]]:
+async def unpack(records: Sequence[Record], reader: RecordReader) -> tuple[list[Record], list[TrialOutcome]]:
     """Decode records by their schemas; also return the outcomes of those that do not match theirs."""
     if not isinstance(reader, EventReader):
         return list(records), []
@@ -61,57 +68,59 @@ async def unpack(records: Sequence[Record], reader: Reader) -> tuple[list[Record
         try:
             found.append(replace(record, value=await reader.unpack(record.value, record.headers)))
         except DecodeError as error:
-            unread.append(Outcome(_before(record.value), problem=error.detail))
+            unread.append(TrialOutcome(_before(record.value), problem=error.detail))
     return found, unread
 
 
-class Trial:
+class SettingsTrial:
     """Reads unpacked records as a worker with these settings does; `format_` overrides their format."""
 
     def __init__(self, settings: Settings, *, format_: str | None = None) -> None:
         self._reader = open_reader(without_registry(settings), {}, format_=format_)
         self._selector = Selector(sampling_policy(settings.sampling), metric_routes(settings), {})
 
-    def outcomes(self, records: Iterable[Record]) -> Iterator[Outcome]:
+    def outcomes(self, records: Iterable[Record]) -> Iterator[TrialOutcome]:
         """Yield the outcomes of records, in the order of the topic; groups are joined over all."""
         if isinstance(self._reader, GroupReader):
             yield from self._groups(self._reader, records)
         elif isinstance(self._reader, EventReader):
             yield from self._events(self._reader, records)
 
-    def _events(self, reader: EventReader, records: Iterable[Record]) -> Iterator[Outcome]:
+    def _events(self, reader: EventReader, records: Iterable[Record]) -> Iterator[TrialOutcome]:
         for record in records:
             before = _before(record.value)
             try:
                 event = reader.decode(record.value, record.headers, record.timestamp_ms)
             except DecodeError as error:
-                yield Outcome(before, problem=error.detail)
+                yield TrialOutcome(before, problem=error.detail)
             else:
                 yield self._sampled(before, event, record.key)
 
-    def _groups(self, reader: GroupReader[Any], records: Iterable[Record]) -> Iterator[Outcome]:
+    def _groups(self, reader: GroupReader[Any], records: Iterable[Record]) -> Iterator[TrialOutcome]:
         groups: dict[str, list[Any]] = {}
         for record in records:
             try:
                 for group, parts in reader.parts(record.value).items():
                     groups.setdefault(group, []).extend(parts)
             except DecodeError as error:
-                yield Outcome(None, problem=error.detail)
+                yield TrialOutcome(None, problem=error.detail)
         for group, parts in groups.items():
             try:
                 reading = reader.read(parts)
             except DecodeError as error:
-                yield Outcome(group, problem=error.detail)
+                yield TrialOutcome(group, problem=error.detail)
                 continue
             if reading.why_none is not None:
-                yield Outcome(group, problem=f"{reading.why_none}: {reading.problem}", hints=reading.hints)
+                yield TrialOutcome(
+                    group, problem=f"{reading.why_none}: {reading.problem}", hints=reading.hints
+                )
             for event in reading.events:
                 yield self._sampled(group, event, None)
 
-    def _sampled(self, before: Any, event: QAEvent, key: bytes | None) -> Outcome:
+    def _sampled(self, before: Any, event: QAEvent, key: bytes | None) -> TrialOutcome:
         selection = self._selector.select(event, key)
         decision, unroutable = selection.decision, not selection.fitting
-        return Outcome(
+        return TrialOutcome(
             before,
             event,
             problem="unroutable: no metric's conditions match; see metrics.*.when" if unroutable else None,

@@ -22,7 +22,7 @@ from streams.intake.from_settings import (
 )
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.intakes import ConversationIntake, GroupIntake
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
 from streams.intake.selector import Intake, Selector
 from streams.judging.agent import JudgeAgent
@@ -72,7 +72,7 @@ def _add_intake(worker: Worker) -> None:
             return Intake(selector=selector, output=worker.output, counts=worker.metrics, read=reader.read)
         return Intake(selector=selector, output=worker.output, counts=worker.metrics)
 
-    def joining(bounds: Bounds) -> Joining:
+    def joining(bounds: JoinBounds) -> Joining:
         return Joining(
             counts=worker.metrics,
             bounds=bounds,

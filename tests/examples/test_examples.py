@@ -12,7 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from judge import Judge, Scored
-from streams.intake.trial import Outcome, Trial, raw_record
+from streams.intake.trial import SettingsTrial, TrialOutcome, raw_record
 from streams.kafka.record import Record
 from streams.settings import load_settings
 from tests.places import ROOT
@@ -33,7 +33,7 @@ async def _sent(servers: str) -> Record:
         return raw_record(record.value, record.key, tuple(record.headers), record.timestamp)
 
 
-async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, Outcome]:
+async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, TrialOutcome]:
     """Run a program; returns its output and what its settings make of its event."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "OPENAI_API_KEY": "k", "OPENAI_MODEL": "small-2"}
     with broker_in_thread(topics={"qa.events": 1}) as servers:
@@ -49,11 +49,11 @@ async def _program(file: Path, reply: str, *, path: str = "") -> tuple[str, Outc
         assert process.returncode == 0, said.decode()
         record = await _sent(servers)
     settings = load_settings(file.parent / "settings.yaml", {})
-    (outcome,) = Trial(settings).outcomes([record])
+    (outcome,) = SettingsTrial(settings).outcomes([record])
     return said.decode(), outcome
 
 
-async def _verdict(outcome: Outcome) -> Scored:
+async def _verdict(outcome: TrialOutcome) -> Scored:
     assert outcome.event is not None
     async with Judge() as judge:
         result = await judge.score(outcome.event, outcome.metrics[0])

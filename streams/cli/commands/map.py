@@ -19,7 +19,7 @@ from streams.cli.session import BROKERS, Session, field_names, opened, session
 
 if TYPE_CHECKING:
     from streams.batch.sources import Format
-    from streams.intake.trial import Outcome
+    from streams.intake.trial import TrialOutcome
     from streams.kafka.record import Record
     from streams.settings import Settings
 
@@ -67,7 +67,7 @@ def map_(
     Nothing is judged or written. A topic is read without a consumer group, so no offsets change.
     """
     from streams.batch.sources import expressions, format_of, names_of, unmapped
-    from streams.intake.trial import Trial, looks_like_otlp
+    from streams.intake.trial import SettingsTrial, looks_like_otlp
 
     if (file is None) == (topic is None):
         raise BadUsageError("use either FILE or --topic; for example: judgestream map events.jsonl")
@@ -80,7 +80,7 @@ def map_(
             return format_ == "otlp"
         return looks_like_otlp(first) if config is None else settings.ingest.format == "otlp"
 
-    unread: list[Outcome] = []
+    unread: list[TrialOutcome] = []
     as_table = False
     if file is not None:
         content = _content(file)
@@ -96,7 +96,7 @@ def map_(
     mapping = dict(settings.ingest.mapping) | expressions(names, found)
     settings = settings.model_copy(update={"ingest": settings.ingest.model_copy(update={"mapping": mapping})})
     read_as = "otlp" if otlp else "json" if format_ or as_table else None
-    outcomes = [*Trial(settings, format_=read_as).outcomes(records[:limit]), *unread]
+    outcomes = [*SettingsTrial(settings, format_=read_as).outcomes(records[:limit]), *unread]
     if otlp:
         _show_traces(outcomes, as_json=as_json)
     else:
@@ -150,7 +150,7 @@ def _rows(
     return [raw_record(json.dumps(value).encode()) for value in values]
 
 
-async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record], list[Outcome]]:
+async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record], list[TrialOutcome]]:
     """Read the newest records of a topic, at most `number`, spread over its partitions.
 
     Records in a wire format are decoded with their schemas if the settings name a registry.
@@ -173,7 +173,7 @@ async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record],
         await events.close()
 
 
-def _show_traces(outcomes: Iterable[Outcome], *, as_json: bool) -> None:
+def _show_traces(outcomes: Iterable[TrialOutcome], *, as_json: bool) -> None:
     without: Counter[str] = Counter()
     hints: dict[str, None] = {}
     for outcome in outcomes:
@@ -190,7 +190,7 @@ def _show_traces(outcomes: Iterable[Outcome], *, as_json: bool) -> None:
         echo(f"to have content recorded, {hint}", err=True)
 
 
-def _as_json(outcome: Outcome) -> dict[str, Any]:
+def _as_json(outcome: TrialOutcome) -> dict[str, Any]:
     event = outcome.event
     return {
         "record": outcome.before,
@@ -203,7 +203,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _lines(outcome: Outcome) -> Iterator[str]:
+def _lines(outcome: TrialOutcome) -> Iterator[str]:
     def shown(value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return printable(text, SHOWN_CHARS)

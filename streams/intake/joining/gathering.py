@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from streams.errors import DecodeError, SettingsError
-from streams.intake.joining.join import Bounds, Group, Join, StreamClock
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
@@ -40,7 +40,7 @@ class Joining:
     """How groups are joined in one worker."""
 
     counts: Metrics
-    bounds: Bounds
+    bounds: JoinBounds
     past: TopicReader
     """Rereads the records before the first offset."""
     polled: Callable[[str, int], float | None] = _polled_now
@@ -65,7 +65,7 @@ class Gathering(ABC, Generic[T]):
         self._noun = noun
         self._joining = joining
         self._join = Join[T](joining.bounds, is_complete=is_complete)
-        self._waiting: dict[Group[T], list[tuple[Record, asyncio.Future[None]]]] = {}
+        self._waiting: dict[OpenGroup[T], list[tuple[Record, asyncio.Future[None]]]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
@@ -154,7 +154,7 @@ class Gathering(ABC, Generic[T]):
             self._joining.counts.count("judgestream_joins_closed_total", self._noun, str(group.closed))
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
-    async def _finish(self, group: Group[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
+    async def _finish(self, group: OpenGroup[T], waiting: list[tuple[Record, asyncio.Future[None]]]) -> None:
         """Write the output of a group, then finish its records."""
         first = waiting[0][0]
         try:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class JoinBounds:
     """When groups are closed."""
 
     grace: float  # seconds after the group is complete
@@ -80,7 +80,7 @@ class StreamClock:
 
 
 @dataclass(slots=True, eq=False)
-class Group(Generic[T]):
+class OpenGroup(Generic[T]):
     """A trace or conversation with its parts so far, and the times of its first and last record."""
 
     key: str
@@ -97,13 +97,15 @@ class Group(Generic[T]):
 class Join(Generic[T]):
     """The open groups of one worker; `is_complete` is None if the end of a group is never known."""
 
-    def __init__(self, bounds: Bounds, *, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
+    def __init__(
+        self, bounds: JoinBounds, *, is_complete: Callable[[Sequence[T]], bool] | None = None
+    ) -> None:
         self.late = 0
         """Number of records of groups that were already closed."""
         self.clocks: dict[Partition, StreamClock] = {}
         self._bounds = bounds
         self._is_complete = is_complete
-        self._open: OrderedDict[str, Group[T]] = OrderedDict()
+        self._open: OrderedDict[str, OpenGroup[T]] = OrderedDict()
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._size = 0
         self._past: OrderedDict[str, tuple[StreamClock, float, int, list[T]]] = OrderedDict()
@@ -119,14 +121,14 @@ class Join(Generic[T]):
     def clock(self, partition: Partition) -> StreamClock:
         return self.clocks.setdefault(partition, StreamClock())
 
-    def add(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> Group[T] | None:
+    def add(self, clock: StreamClock, key: str, parts: Sequence[T], *, size: int) -> OpenGroup[T] | None:
         """Add a record's parts of a group; return the open group, or None if it is already closed."""
         group = self._open.get(key)
         if group is None:
             if key in self._closed:
                 self.late += 1
                 return None
-            group = self._open[key] = Group(key, clock, opened=clock.now, last=clock.now)
+            group = self._open[key] = OpenGroup(key, clock, opened=clock.now, last=clock.now)
             self._take_past(group)
         # By its own clock: a trace may be on two partitions after their number was raised.
         now = group.last = group.clock.now
@@ -138,7 +140,7 @@ class Join(Generic[T]):
         heapq.heappush(group.clock.due, (self._due_at(group), key))
         return group
 
-    def _due_at(self, group: Group[T]) -> float:
+    def _due_at(self, group: OpenGroup[T]) -> float:
         bounds = self._bounds
         wait = group.last + bounds.idle if group.root is None else group.root + bounds.grace
         return min(wait, group.opened + bounds.longest)
@@ -148,7 +150,7 @@ class Join(Generic[T]):
         """Seconds of its partition until the first group is due; None without open groups."""
         return min((clock.due[0][0] - clock.now for clock in self.clocks.values() if clock.due), default=None)
 
-    def due(self) -> list[Group[T]]:
+    def due(self) -> list[OpenGroup[T]]:
         """Close and return the groups that are due, and the oldest ones beyond the limits."""
         closed = []
         for clock in self.clocks.values():
@@ -164,18 +166,18 @@ class Join(Generic[T]):
                 heapq.heappop(clock.due)  # an outdated entry
         return closed
 
-    def rest(self) -> list[Group[T]]:
+    def rest(self) -> list[OpenGroup[T]]:
         """Close and return all groups: nothing follows."""
         for clock in self.clocks.values():
             clock.now = math.inf
         return self.due()
 
-    def _why(self, group: Group[T]) -> Why:
+    def _why(self, group: OpenGroup[T]) -> Why:
         if group.root is not None and group.root + self._bounds.grace <= group.clock.now:
             return "root"
         return "longest" if group.opened + self._bounds.longest <= group.clock.now else "idle"
 
-    def _close(self, group: Group[T], why: Why) -> Group[T]:
+    def _close(self, group: OpenGroup[T], why: Why) -> OpenGroup[T]:
         del self._open[group.key]
         self._size -= group.size
         group.closed = why
@@ -218,7 +220,7 @@ class Join(Generic[T]):
         _, (_, _, size, _) = self._past.popitem(last=False)
         self._past_size -= size
 
-    def _take_past(self, group: Group[T]) -> None:
+    def _take_past(self, group: OpenGroup[T]) -> None:
         known = self._past.pop(group.key, None)
         if known is not None:
             _, _, size, parts = known

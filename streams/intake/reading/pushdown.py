@@ -26,7 +26,7 @@ from streams.intake.randomness import (
     trace_randomness,
 )
 from streams.intake.reader import EventReader
-from streams.intake.sampling import SamplingPolicy, SkipReason, Stratum
+from streams.intake.sampling import SamplingPolicy, SamplingStratum, SkipReason
 from streams.kafka.record import Record
 
 WIRE_HEADER_BYTES: Final = 5
@@ -93,7 +93,7 @@ class PushDown:
         self.skipped[stratum.skip_reason] += 1
         return False
 
-    def _read(self, record: Record, randomness: bytes | None) -> tuple[bytes, Stratum] | None:
+    def _read(self, record: Record, randomness: bytes | None) -> tuple[bytes, SamplingStratum] | None:
         """Return R and stratum by the body; None if it cannot be read, or not here because of its size."""
         value = record.value
         if not value:
@@ -124,7 +124,7 @@ class PushDown:
     def _is_large(self, value: bytes) -> bool:
         return len(value) > self._reader.max_event_bytes or self._reader.parts(value) > READ_AT_ONCE
 
-    def _stratum(self, found: Any) -> Stratum:
+    def _stratum(self, found: Any) -> SamplingStratum:
         labels: dict[str, str] = {}
         if found:
             for attribute, name in self._labels:
@@ -135,7 +135,7 @@ class PushDown:
                     labels[name] = label[:MAX_LABEL_VALUE_CHARS]
         return self._policy.stratum(labels)
 
-    def _decode(self, record: Record, randomness: bytes | None) -> tuple[bytes, Stratum]:
+    def _decode(self, record: Record, randomness: bytes | None) -> tuple[bytes, SamplingStratum]:
         event = self._reader.decode(record.value, record.headers)
         randomness = randomness or _as_bytes(trace_randomness(event.trace_id, event.tracestate))
         randomness = randomness or sha256(event.event_id.encode()).digest()

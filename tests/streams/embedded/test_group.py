@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streams.embedded.group import Group
+from streams.embedded.group import ConsumerGroup
 from streams.embedded.group_api import CommittedOffset, GroupCoordinator
 from streams.embedded.members import GroupState, Identity, JoinReply, JoinRequest
 from streams.embedded.wire import ErrorCode
@@ -31,8 +31,8 @@ _REQUEST = JoinRequest(
 
 
 @pytest.fixture
-async def group() -> AsyncIterator[Group]:
-    group = Group("g")
+async def group() -> AsyncIterator[ConsumerGroup]:
+    group = ConsumerGroup("g")
     yield group
     group.close()
 
@@ -41,7 +41,7 @@ def _who(reply: JoinReply) -> Identity:
     return Identity(reply.member_id, reply.generation)
 
 
-async def _two_members(group: Group) -> tuple[JoinReply, JoinReply]:
+async def _two_members(group: ConsumerGroup) -> tuple[JoinReply, JoinReply]:
     """Return the join replies of two members, the leader's first; both wait for the assignment."""
     alone = await group.join(_REQUEST)
     second = asyncio.create_task(group.join(_REQUEST))
@@ -50,7 +50,7 @@ async def _two_members(group: Group) -> tuple[JoinReply, JoinReply]:
     return first, await second
 
 
-async def test_one_member_leads_itself(group: Group) -> None:
+async def test_one_member_leads_itself(group: ConsumerGroup) -> None:
     joined = await group.join(_REQUEST)
     assert (joined.error, joined.generation, joined.leader_id) == (ErrorCode.NONE, 1, joined.member_id)
     assert joined.members == ((joined.member_id, None, b"range"),)
@@ -59,7 +59,7 @@ async def test_one_member_leads_itself(group: Group) -> None:
     assert group.state is GroupState.STABLE
 
 
-async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
+async def test_a_second_member_makes_the_first_join_again(group: ConsumerGroup) -> None:
     """A heartbeat reports the rebalance; the next generation starts when both members have joined."""
     alone = await group.join(_REQUEST)
     await group.sync(_who(alone), {})
@@ -80,7 +80,7 @@ async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
     assert (await waiting).assignment == b"2"
 
 
-async def test_a_member_id_is_given_before_the_join(group: Group) -> None:
+async def test_a_member_id_is_given_before_the_join(group: ConsumerGroup) -> None:
     request = replace(_REQUEST, two_steps=True)
     promised = await group.join(request)
     assert promised.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -102,16 +102,16 @@ async def test_a_member_id_is_given_before_the_join(group: Group) -> None:
         (replace(_REQUEST, protocol_type="connect"), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-async def test_joins_that_are_refused(group: Group, request_: JoinRequest, error: ErrorCode) -> None:
+async def test_joins_that_are_refused(group: ConsumerGroup, request_: JoinRequest, error: ErrorCode) -> None:
     """A refused join leaves the group stable; a group without a name refuses each join."""
     joined = await group.join(_REQUEST)
     await group.sync(_who(joined), {})
     assert (await group.join(request_)).error is error
     assert group.state is GroupState.STABLE
-    assert (await Group("").join(_REQUEST)).error is ErrorCode.INVALID_GROUP_ID
+    assert (await ConsumerGroup("").join(_REQUEST)).error is ErrorCode.INVALID_GROUP_ID
 
 
-async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
+async def test_the_strategy_most_members_prefer_is_chosen(group: ConsumerGroup) -> None:
     """The most preferred protocol that all members support is chosen: one votes range, two sticky."""
     first = await group.join(replace(_REQUEST, protocols={"mine": b"", "range": b"", "sticky": b""}))
     likes_sticky = replace(_REQUEST, protocols={"sticky": b"", "range": b""})
@@ -122,7 +122,7 @@ async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
     await asyncio.gather(*others)
 
 
-async def test_requests_out_of_step(group: Group) -> None:
+async def test_requests_out_of_step(group: ConsumerGroup) -> None:
     joined = await group.join(_REQUEST)
     await group.sync(_who(joined), {})
     stale = Identity(joined.member_id, joined.generation - 1)
@@ -133,7 +133,7 @@ async def test_requests_out_of_step(group: Group) -> None:
         assert (await group.sync(who, {})).error is error
 
 
-async def test_commits_while_the_group_changes(group: Group) -> None:
+async def test_commits_while_the_group_changes(group: ConsumerGroup) -> None:
     anybody = Identity("", -1)
     assert group.check_commit(anybody) is ErrorCode.NONE
     first, _ = await _two_members(group)
@@ -143,7 +143,7 @@ async def test_commits_while_the_group_changes(group: Group) -> None:
     assert group.check_commit(_who(first)) is ErrorCode.NONE
 
 
-async def test_a_lost_reply_is_given_again(group: Group) -> None:
+async def test_a_lost_reply_is_given_again(group: ConsumerGroup) -> None:
     first, second = await _two_members(group)
     assert await group.join(replace(_REQUEST, member_id=first.member_id)) == first
     await group.sync(_who(first), {})
@@ -151,7 +151,7 @@ async def test_a_lost_reply_is_given_again(group: Group) -> None:
     assert group.state is GroupState.STABLE
 
 
-async def test_silent_members_expire_and_waiting_ones_do_not(group: Group) -> None:
+async def test_silent_members_expire_and_waiting_ones_do_not(group: ConsumerGroup) -> None:
     first, second = await _two_members(group)
     waiting = asyncio.create_task(group.sync(_who(second), {}))
     await asyncio.sleep(0)
@@ -161,7 +161,7 @@ async def test_silent_members_expire_and_waiting_ones_do_not(group: Group) -> No
     assert group.heartbeat(_who(first)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_member_that_does_not_rejoin_is_removed(group: Group) -> None:
+async def test_a_member_that_does_not_rejoin_is_removed(group: ConsumerGroup) -> None:
     slow = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
     await group.sync(_who(slow), {})
     quick = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
@@ -169,7 +169,7 @@ async def test_a_member_that_does_not_rejoin_is_removed(group: Group) -> None:
     assert quick.leader_id == quick.member_id
 
 
-async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
+async def test_a_leader_that_assigns_nothing_is_left_out(group: ConsumerGroup) -> None:
     short = replace(_REQUEST, rebalance_timeout_seconds=0.05)
     alone = await group.join(short)
     other = asyncio.create_task(group.join(short))
@@ -181,7 +181,7 @@ async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
     assert list(group.members) == [follower.member_id]
 
 
-async def test_leaving(group: Group) -> None:
+async def test_leaving(group: ConsumerGroup) -> None:
     """A leave triggers a rebalance; the last leave makes the group empty."""
     first, second = await _two_members(group)
     await group.sync(_who(first), {})
@@ -193,7 +193,7 @@ async def test_leaving(group: Group) -> None:
     assert group.state is GroupState.EMPTY
 
 
-async def test_an_unused_member_id_delays_the_group_by_one_session(group: Group) -> None:
+async def test_an_unused_member_id_delays_the_group_by_one_session(group: ConsumerGroup) -> None:
     await group.join(replace(_REQUEST, two_steps=True, session_timeout_seconds=1))
     waiting = asyncio.create_task(group.join(_REQUEST))
     await asyncio.sleep(0)
@@ -202,7 +202,7 @@ async def test_an_unused_member_id_delays_the_group_by_one_session(group: Group)
     assert (await waiting).error is ErrorCode.NONE
 
 
-async def test_a_static_member_can_be_removed_by_instance_id(group: Group) -> None:
+async def test_a_static_member_can_be_removed_by_instance_id(group: ConsumerGroup) -> None:
     joined = await group.join(replace(_REQUEST, instance_id="one"))
     assert group.leave("wrong", "one") is ErrorCode.FENCED_INSTANCE_ID
     assert group.leave("", "one") is ErrorCode.NONE

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.embedded.batches import parse_header
-from streams.embedded.partition import Partition
+from streams.embedded.partition import PartitionLog
 from streams.embedded.wire import ErrorCode, RefusedError
 from tests.streams.embedded.record_batches import record_batch
 
@@ -13,7 +13,7 @@ _ONE = record_batch(b"x" * 100)
 _NO_LIMIT = 2**31 - 1
 
 
-def _append(partition: Partition, data: bytes, retention_bytes: int | None = None) -> int:
+def _append(partition: PartitionLog, data: bytes, retention_bytes: int | None = None) -> int:
     return partition.append(data, max_batch_bytes=_NO_LIMIT, retention_bytes=retention_bytes)
 
 
@@ -29,7 +29,7 @@ def _offsets(batches: list[bytearray]) -> list[int]:
 @given(counts=st.lists(st.integers(1, 5), max_size=12), data=st.data())
 def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st.DataObject) -> None:
     """A read returns contiguous batches to the end; the first one contains the requested offset."""
-    partition = Partition()
+    partition = PartitionLog()
     for count in counts:
         _append(partition, record_batch(*[b"x"] * count))
     total = sum(counts)
@@ -44,7 +44,7 @@ def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st
 @pytest.mark.parametrize("offset", [-1, 2])
 def test_an_offset_outside_is_refused(offset: int) -> None:
     """A log of one record can be read at offsets 0 and 1 (its end) only."""
-    partition = Partition()
+    partition = PartitionLog()
     _append(partition, _ONE)
     with pytest.raises(RefusedError) as refused:
         partition.read(offset, _NO_LIMIT, at_least_one=True)
@@ -52,7 +52,7 @@ def test_an_offset_outside_is_refused(offset: int) -> None:
 
 
 def test_a_read_stops_before_too_many_bytes() -> None:
-    partition = Partition()
+    partition = PartitionLog()
     for _ in range(5):
         _append(partition, _ONE)
     size = len(_ONE)
@@ -63,7 +63,7 @@ def test_a_read_stops_before_too_many_bytes() -> None:
 
 
 def test_reading_gives_the_stored_batches_themselves() -> None:
-    partition = Partition()
+    partition = PartitionLog()
     _append(partition, _ONE)
     (first,) = partition.read(0, _NO_LIMIT, at_least_one=True)
     (second,) = partition.read(0, _NO_LIMIT, at_least_one=True)
@@ -76,7 +76,7 @@ def test_retention_deletes_the_oldest_batches() -> None:
     Three batches of one record fit: of ten, offsets 7, 8 and 9 remain. With a limit below one batch, only the
     newest remains: the eleventh, at offset 10.
     """
-    partition = Partition()
+    partition = PartitionLog()
     for _ in range(10):
         _append(partition, _ONE, retention_bytes=3 * len(_ONE))
     assert (partition.start_offset, partition.end_offset) == (7, 10)
@@ -87,7 +87,7 @@ def test_retention_deletes_the_oldest_batches() -> None:
 
 
 def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
-    partition = Partition()
+    partition = PartitionLog()
     with pytest.raises(RefusedError, match=r"max\.message\.bytes") as refused:
         partition.append(_ONE, max_batch_bytes=len(_ONE) - 1)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -100,7 +100,7 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
 
     The log has two batches of three; offset 4 is inside the second.
     """
-    partition = Partition()
+    partition = PartitionLog()
     for _ in range(2):
         _append(partition, record_batch(b"a", b"b", b"c"))
     assert partition.delete_before(4) == 4
@@ -114,7 +114,7 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
 
 
 def test_watchers_are_woken_by_an_append() -> None:
-    partition = Partition()
+    partition = PartitionLog()
     calls: list[int] = []
 
     def wake() -> None:
@@ -130,7 +130,7 @@ def test_watchers_are_woken_by_an_append() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
 def test_repeated_batches_are_stored_once(order: list[int]) -> None:
-    partition = Partition()
+    partition = PartitionLog()
     batches = [record_batch(b"%d" % number, producer_id=3, epoch=0, sequence=number) for number in range(10)]
     _append(partition, batches[0])
     expected = 1

@@ -14,7 +14,7 @@ from schemas import QAEvent
 from streams.intake.from_settings import reading_policy, sampling_policy
 from streams.intake.randomness import RANGE
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.selector import EventCondition, Route, Selection, Selector
+from streams.intake.selector import EventCondition, EventSelection, Route, Selector
 from streams.settings import Settings
 from tests.streams.intake.joining.test_traces import otlp_record
 
@@ -32,14 +32,14 @@ def select(
     rate: float = 1.0,
     routes: tuple[Route, ...] = ROUTES,
     factor: Callable[[], Fraction] | None = None,
-) -> Selection:
+) -> EventSelection:
     selector = Selector(SamplingPolicy(default_rate=rate), routes, {}, rate_factor=factor)
     trace_id = f"{1:018x}{randomness:014x}"
     event = QAEvent(event_id="e", question="q", answer="a", trace_id=trace_id, **fields)
     return selector.select(event, None)
 
 
-def probabilities(found: Selection) -> dict[str, Fraction]:
+def probabilities(found: EventSelection) -> dict[str, Fraction]:
     return {metric: decision.probability for metric, decision in found.assignments}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from streams.intake.reading.otlp.conversation import ToolCall, Turn, has_messages, read_turns
+from streams.intake.reading.otlp.conversation import RequestedCall, Turn, has_messages, read_turns
 from streams.intake.reading.otlp.families import Field, Kind, shape_of
 from streams.intake.reading.otlp.pages import Document
 from streams.intake.reading.otlp.span import Attributes, Span, SpanEvent
@@ -294,6 +294,6 @@ def is_conversation(value: Any) -> bool:
     )
 
 
-def _tool_call(item: Any) -> ToolCall | None:
+def _tool_call(item: Any) -> RequestedCall | None:
     turns = read_turns([{"role": "assistant", "tool_calls": [loaded(item)]}])
     return turns[0].tool_calls[0] if turns and turns[0].tool_calls else None

@@ -16,9 +16,9 @@ from streams.errors import DecodeError
 from streams.intake.reading.otlp.span import (
     ERROR,
     EVENT_PARTS,
-    Budget,
-    Group,
     Keep,
+    ObjectBudget,
+    ScopeRecords,
     Span,
     SpanEvent,
     log_span,
@@ -28,14 +28,14 @@ MAX_OBJECTS: Final = 250_000
 """Opening brackets of a request in JSON; an attribute has two in at least 30 bytes."""
 
 
-def _groups(value: bytes) -> list[Group]:
-    Budget(MAX_OBJECTS, "objects in JSON").take(value.count(b"{") + value.count(b"["))
+def _groups(value: bytes) -> list[ScopeRecords]:
+    ObjectBudget(MAX_OBJECTS, "objects in JSON").take(value.count(b"{") + value.count(b"["))
     try:
         request = _loaded(value)
         if request and request.keys().isdisjoint(("resourceSpans", "resourceLogs")):
             names = ", ".join(sorted(request)[:5])[:100]
             raise ValueError(f"has neither resourceSpans nor resourceLogs (got {names})")  # noqa: TRY301
-        budget = Budget.of_spans()
+        budget = ObjectBudget.of_spans()
         traces = _grouped(request, ("resourceSpans", "scopeSpans", "spans"), budget)
         return traces + _grouped(request, ("resourceLogs", "scopeLogs", "logRecords"), budget)
     except (ValueError, AttributeError) as error:
@@ -53,7 +53,7 @@ def _loaded(value: bytes) -> Any:
         return orjson.loads(value.decode("utf-8", "replace"))
 
 
-def _grouped(request: Any, names: tuple[str, str, str], budget: Budget) -> list[Group]:
+def _grouped(request: Any, names: tuple[str, str, str], budget: ObjectBudget) -> list[ScopeRecords]:
     groups = []
     for of_resource in _list(request, names[0]):
         if "instrumentationLibrarySpans" in of_resource:
@@ -62,7 +62,7 @@ def _grouped(request: Any, names: tuple[str, str, str], budget: Budget) -> list[
             records = _list(of_scope, names[2])
             budget.take(1 + len(records))
             are_logs = names[2] == "logRecords"
-            groups.append(Group(of_resource.get("resource"), of_scope.get("scope"), records, are_logs))
+            groups.append(ScopeRecords(of_resource.get("resource"), of_scope.get("scope"), records, are_logs))
     return groups
 
 
@@ -83,7 +83,7 @@ def json_heads(value: bytes) -> Iterator[tuple[str, str, bool]]:
 
 def json_spans(value: bytes, keep: Keep) -> Iterator[Span]:
     """Yield the spans and log records of the traces to keep."""
-    budget = Budget.of_parts()
+    budget = ObjectBudget.of_parts()
     for group in _groups(value):
         resource, scope = _attributes(group.resource, budget), _text(group.scope, "name")
         for record in group.records:
@@ -141,7 +141,7 @@ def _number(message: Mapping[str, Any], name: str) -> int:
         return 0
 
 
-def _value(any_value: Any, budget: Budget) -> Any:
+def _value(any_value: Any, budget: ObjectBudget) -> Any:
     if not isinstance(any_value, dict) or not any_value:
         return None
     kind, value = next(iter(any_value.items()))
@@ -160,7 +160,7 @@ def _value(any_value: Any, budget: Budget) -> Any:
     return value if kind in {"stringValue", "boolValue"} else None
 
 
-def _attributes(message: Any, budget: Budget, name: str = "attributes") -> dict[str, Any]:
+def _attributes(message: Any, budget: ObjectBudget, name: str = "attributes") -> dict[str, Any]:
     pairs = message.get(name) if isinstance(message, dict) else None
     if not isinstance(pairs, list):
         return {}

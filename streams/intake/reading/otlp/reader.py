@@ -9,9 +9,9 @@ from schemas import QAEvent
 from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import DecodeError
 from streams.intake.from_settings import joining_bounds
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.join import JoinBounds
 from streams.intake.randomness import normal_tracestate
-from streams.intake.reader import GroupReader, Reading
+from streams.intake.reader import GroupReader, GroupReading
 from streams.intake.reading.decode import bounded, event_of, normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp import request
@@ -54,7 +54,7 @@ class OtlpReader(GroupReader[Span]):
         unit: Unit,
         max_event_bytes: int,
         mapping: Mapping[str, str] | None = None,
-        bounds: Bounds | None = None,
+        bounds: JoinBounds | None = None,
     ) -> None:
         self.bounds = bounds
         self._unit = unit
@@ -122,16 +122,16 @@ class OtlpReader(GroupReader[Span]):
                     count += value.count(",") + value.count("[") + value.count("{")
         return count
 
-    def read(self, parts: Iterable[Span]) -> Reading:
+    def read(self, parts: Iterable[Span]) -> GroupReading:
         try:
             trace = Trace(parts)
             events = tuple(self._event(trace, answer) for answer in self._answers(trace))
             silent = trace.silent_families
             if events:
-                return Reading(events, silent=silent)
+                return GroupReading(events, silent=silent)
             why = trace.why_no_answer
             hints = capture_hints(silent) if why == "no_content" else {}
-            return Reading(
+            return GroupReading(
                 why_none=why,
                 problem=WHY_NO_ANSWER[why],
                 silent=silent,

@@ -20,9 +20,9 @@ from streams.intake.reading.otlp.json_request import json_heads, json_spans
 from streams.intake.reading.otlp.span import (
     ERROR,
     EVENT_PARTS,
-    Budget,
-    Group,
     Keep,
+    ObjectBudget,
+    ScopeRecords,
     Span,
     SpanEvent,
     log_span,
@@ -109,7 +109,7 @@ def _parsed(message: Any, value: bytes) -> Any:
         return None
 
 
-def _protobuf_groups(value: bytes, message: Any) -> list[Group]:
+def _protobuf_groups(value: bytes, message: Any) -> list[ScopeRecords]:
     """Parse a request of spans or of log records.
 
     Both kinds have the same outer fields. Those of a log record have other types than a span's of the same
@@ -132,12 +132,12 @@ def _protobuf_groups(value: bytes, message: Any) -> list[Group]:
     return _grouped(request.resource_logs, "scope_logs", "log_records")
 
 
-def _have_trace_ids(groups: Iterable[Group]) -> bool:
+def _have_trace_ids(groups: Iterable[ScopeRecords]) -> bool:
     return any(len(record.trace_id) == _TRACE_ID_BYTES for group in groups for record in group.records)
 
 
-def _grouped(resources: Any, scopes: str, records: str) -> list[Group]:
-    budget = Budget.of_spans()
+def _grouped(resources: Any, scopes: str, records: str) -> list[ScopeRecords]:
+    budget = ObjectBudget.of_spans()
     budget.take(len(resources))
     groups = []
     for of_resource in resources:
@@ -146,7 +146,7 @@ def _grouped(resources: Any, scopes: str, records: str) -> list[Group]:
         for of_scope in of_scopes:
             held = getattr(of_scope, records)
             budget.take(len(held))
-            groups.append(Group(of_resource.resource, of_scope.scope, held, records == "log_records"))
+            groups.append(ScopeRecords(of_resource.resource, of_scope.scope, held, records == "log_records"))
     return groups
 
 
@@ -161,7 +161,7 @@ def _protobuf_heads(value: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
 
 
 def _protobuf_spans(value: bytes, keep: Keep) -> Iterator[Span]:
-    budget = Budget.of_parts()
+    budget = ObjectBudget.of_parts()
     for group in _protobuf_groups(value, _TRACES):
         resource, scope = _attributes(group.resource.attributes, budget), _text(group.scope.name)
         for record in group.records:
@@ -201,7 +201,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _value(any_value: Any, budget: Budget) -> Any:
+def _value(any_value: Any, budget: ObjectBudget) -> Any:
     kind = any_value.WhichOneof("value")
     if kind == "string_value":
         return _text(any_value.string_value)
@@ -214,6 +214,6 @@ def _value(any_value: Any, budget: Budget) -> Any:
     return getattr(any_value, kind) if kind in {"bool_value", "int_value", "double_value"} else None
 
 
-def _attributes(pairs: Sequence[Any], budget: Budget) -> dict[str, Any]:
+def _attributes(pairs: Sequence[Any], budget: ObjectBudget) -> dict[str, Any]:
     budget.take(len(pairs))
     return {_text(pair.key): _value(pair.value, budget) for pair in pairs}

@@ -48,7 +48,7 @@ class Span(NamedTuple):
     is_log: bool = False
 
 
-class Group(NamedTuple):
+class ScopeRecords(NamedTuple):
     """The spans or log records of one instrumentation, not read yet."""
 
     resource: Any
@@ -57,7 +57,7 @@ class Group(NamedTuple):
     are_logs: bool
 
 
-class Budget:
+class ObjectBudget:
     """Counts the objects of a request before they are made; refuses a request with more than `limit`."""
 
     def __init__(self, limit: int, of: str) -> None:
@@ -65,11 +65,11 @@ class Budget:
         self._of = of
 
     @classmethod
-    def of_spans(cls) -> Budget:
+    def of_spans(cls) -> ObjectBudget:
         return cls(MAX_SPANS, "spans, scopes and resources")
 
     @classmethod
-    def of_parts(cls) -> Budget:
+    def of_parts(cls) -> ObjectBudget:
         return cls(MAX_PARTS, "attributes and events")
 
     def take(self, count: int) -> None:

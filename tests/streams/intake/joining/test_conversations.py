@@ -18,14 +18,14 @@ from schemas import QAEvent
 from streams.errors import DecodeError, SettingsError
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.intakes import ConversationIntake, joined
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.join import JoinBounds
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Intake, Route, Selector
 from streams.kafka.record import Record
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_traces import FakePast, Outbox, otlp_record
 
-BOUNDS = Bounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
+BOUNDS = JoinBounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 PACK = b'{"score_range": [1, 5], "messages": [{"role": "user", "content": "{messages} {answer}"}]}'
 METRICS = {
@@ -67,7 +67,7 @@ class Stage:
         rate: float = 1.0,
         single: tuple[str, ...] = ("tone",),
         past: FakePast | None = None,
-        bounds: Bounds = BOUNDS,
+        bounds: JoinBounds = BOUNDS,
     ) -> None:
         self.outbox = PassingOutbox()
         self.metrics = Metrics(CollectorRegistry())
@@ -224,7 +224,7 @@ async def test_a_late_event_changes_nothing() -> None:
 
 
 async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
-    stage = Stage(bounds=Bounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
+    stage = Stage(bounds=JoinBounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
     first = stage.started(record(1))
     await eventually(lambda: stage.held() == 1)
     second = stage.started(record(2, key=b"c-2", conversation_id="c-2"))

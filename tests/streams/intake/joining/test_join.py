@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.intake.joining.join import Bounds, Group, Join, StreamClock
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
 
 P = ("events", 0)
 READER = OtlpReader(unit="trace", max_event_bytes=1)
-BOUNDS = Bounds(grace=5, idle=60, longest=300, groups=3, size=1000)
+BOUNDS = JoinBounds(grace=5, idle=60, longest=300, groups=3, size=1000)
 
 
 def span(number: int, parent: int | None = 0) -> Span:
@@ -24,7 +24,7 @@ def span(number: int, parent: int | None = 0) -> Span:
 ROOT = span(9, parent=None)
 
 
-def add(join: Join[Any], key: str, parts: list[Any], *, size: int, now: float) -> Group[Any] | None:
+def add(join: Join[Any], key: str, parts: list[Any], *, size: int, now: float) -> OpenGroup[Any] | None:
     join.clock(P).read(now)
     return join.add(join.clock(P), key, parts, size=size)
 
@@ -141,7 +141,7 @@ def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, boo
 
 # The time of a partition
 
-WIDE = Bounds(grace=2, idle=10, longest=60, groups=100, size=1_000)
+WIDE = JoinBounds(grace=2, idle=10, longest=60, groups=100, size=1_000)
 
 
 def opened(timestamp: float, *, wall: float) -> tuple[Join[str], StreamClock]:

@@ -16,7 +16,7 @@ from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.intakes import GroupIntake
-from streams.intake.joining.join import Bounds
+from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import GroupPushDown, GroupSampler
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.sampling import SamplingPolicy
@@ -26,7 +26,7 @@ from streams.telemetry.instruments import Metrics
 from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.records import make_record
 
-LONG = Bounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
+LONG = JoinBounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
 TRACES = {"unit": "trace"}
@@ -71,7 +71,12 @@ class Stage:
     """A trace intake with fake output."""
 
     def __init__(
-        self, *, unit: Any = "trace", rate: float = 1.0, past: FakePast | None = None, bounds: Bounds = LONG
+        self,
+        *,
+        unit: Any = "trace",
+        rate: float = 1.0,
+        past: FakePast | None = None,
+        bounds: JoinBounds = LONG,
     ) -> None:
         self.outbox = Outbox()
         self.metrics = Metrics(CollectorRegistry())
@@ -164,7 +169,7 @@ async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -
 
 
 async def test_revoked_partitions_cancel_their_traces() -> None:
-    stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
+    stage = Stage(bounds=JoinBounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
     await asyncio.wait({held}, timeout=0.02)
     assert stage.metrics.registry.get_sample_value("judgestream_joins_open", TRACES) == 1

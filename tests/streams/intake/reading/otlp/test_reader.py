@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reader import Reading
+from streams.intake.reader import GroupReading
 from streams.intake.reading.otlp.pages import open_prompt
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.text import result_text
@@ -30,7 +30,7 @@ TAGGED = f"<documents><document index='1'>{ONE}</document>\n<document index='2'>
 MODEL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1"}
 
 
-def read(value: bytes) -> Reading:
+def read(value: bytes) -> GroupReading:
     (spans,) = READER.parts(value).values()
     return READER.read(spans)
 
