@@ -27,17 +27,8 @@ from schemas import JudgeCall, JudgeTask, Scored, Unscored
 _log = logging.getLogger(__name__)
 
 _KEPT = {
-    "status",
-    "verdict",
-    "score",
-    "score_exact",
-    "kind",
-    "value",
-    "reason",
-    "evidence",
-    "corrections",
-    "suspicions",
-    "judge",
+    *("status", "verdict", "score", "score_exact", "kind", "value", "reason"),
+    *("evidence", "corrections", "suspicions", "judge"),
 }
 _CALL = TypeAdapter(JudgeCall)
 
