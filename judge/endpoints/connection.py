@@ -53,7 +53,6 @@ class HttpReply:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is one of 2xx."""
         return 200 <= self.status < 300
 
 
@@ -165,7 +164,6 @@ class Connection:
         return bytes(read)
 
     async def close(self) -> None:
-        """Release the connections."""
         await self._client.close()
 
 

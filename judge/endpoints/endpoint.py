@@ -62,9 +62,9 @@ class Endpoint:
     def __init__(
         self,
         options: EndpointOptions,
+        *,
         patience: Patience,
         slots: SharedSlots,
-        *,
         observer: EndpointObserver,
         chance: Callable[[], float],
         clock: Callable[[], float],

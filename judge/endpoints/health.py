@@ -91,7 +91,6 @@ class Breaker:
         self.next_try_at = now + self._jittered()
 
     def probe_failed(self, now: float) -> None:
-        """Double the pause."""
         self._pause_seconds = min(2 * self._pause_seconds, self._longest_pause_seconds)
         self.next_try_at = max(self.next_try_at, now + self._jittered())
 

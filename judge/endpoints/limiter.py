@@ -62,7 +62,6 @@ class Quota:
             self._level -= difference
 
     def report(self, limit: float | None) -> None:
-        """Apply the limit that a reply reports."""
         if limit:
             self.per_minute = limit if self._configured is None else min(limit, self._configured)
 
@@ -235,7 +234,6 @@ class Limiter:
         self.reject_waiting(lambda: DrainingError("cancelled before it was sent"), begun=False)
 
     def stop(self) -> None:
-        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -165,7 +165,6 @@ class OpenAIChat:
                 response_format = weaker
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._connection.close()
 
     def _broken_off(self, error: Exception) -> JudgeError:

@@ -63,7 +63,6 @@ class RequestWriter:
         self._forms: dict[tuple[int, ResponseFormat], _Form] = {}
 
     def write(self, request: ChatRequest, response_format: ResponseFormat) -> bytes:
-        """Return a request as JSON, with the given response format."""
         clash = _RESERVED.intersection(request.parameters)
         if clash:
             raise JudgeConfigurationError(

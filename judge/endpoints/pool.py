@@ -59,19 +59,16 @@ class EndpointPool:
         self.observer = observer or EndpointObserver()
         self.chance = chance
         self.clock = clock
-        slots = SharedSlots(max_in_flight)
-        self.endpoints = tuple(
-            Endpoint(
-                options,
-                self.patience,
-                slots,
-                observer=self.observer,
-                chance=chance,
-                clock=clock,
-                on_change=self._changed,
-            )
-            for options in endpoints
+        build = partial(
+            Endpoint,
+            patience=self.patience,
+            slots=SharedSlots(max_in_flight),
+            observer=self.observer,
+            chance=chance,
+            clock=clock,
+            on_change=self._changed,
         )
+        self.endpoints = tuple(map(build, endpoints))
         self._used_lists: list[tuple[Endpoint, ...]] = []
         self._drains = 0
         self._closed = False
@@ -87,7 +84,6 @@ class EndpointPool:
 
     @property
     def states(self) -> tuple[EndpointState, ...]:
-        """The state of each endpoint."""
         return tuple(endpoint.state for endpoint in self.endpoints)
 
     def named(self, names: Sequence[str] = ()) -> tuple[Endpoint, ...]:
@@ -102,7 +98,6 @@ class EndpointPool:
         return endpoints
 
     async def until_one_is_up(self, endpoints: Sequence[Endpoint]) -> None:
-        """Wait until one of these endpoints is up."""
         drains = self._drains
         while trouble_of(endpoints) is not None:
             errors = [endpoint.misconfigured for endpoint in endpoints]

@@ -83,7 +83,6 @@ class OfflineJudge:
 
     @property
     def model(self) -> str:
-        """The served model."""
         return OFFLINE_MODEL
 
     async def start(self) -> None:

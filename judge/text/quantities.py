@@ -134,7 +134,6 @@ class Quantity:
         return "unit" if "unit" in found else "number" if "number" in found else None
 
     def agrees(self, other: Quantity) -> bool:
-        """Return whether two quantities certainly agree."""
         if self.date is not None and other.date is not None:
             return not self.date.differs(other.date)
         tolerance = self._tolerance_with(other)

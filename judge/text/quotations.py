@@ -85,7 +85,6 @@ class Quotation:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Start and end."""
         return self.start, self.end
 
 
@@ -217,7 +216,6 @@ class Letters:
         return None
 
     def similarity(self, wanted: Letters) -> float:
-        """Return the similarity of the most similar place, 0 to 1."""
         return max((similarity for similarity, _, _ in self._candidates(wanted, 0)), default=0.0)
 
     def _candidates(self, wanted: Letters, begin: int) -> Iterator[tuple[float, int, int]]:

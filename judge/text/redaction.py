@@ -24,7 +24,7 @@ from judge.text.words import read_data
 
 Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
 KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
-"""Kinds of data; `names` needs an engine (`judge.evaluate.names`), the others have a recognisable form."""
+"""Kinds of data; `names` needs an engine (`judge.evaluate.guard`), the others have a recognisable form."""
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
 """Yields the spans of data, start and end (exclusive), in order."""
@@ -54,19 +54,7 @@ _EXPRESSION = re.compile(
     r"|_?[a-z]{0,30}(?:_[a-z]{1,30}){0,6}_?(?:key|token|secret|password|passwd|pwd|type|none|bytes)s?\)?$"
     r"|[A-Za-z]{0,60}(?:Key|Token|Secret|Password|Type|Value|String|Bytes|Str|Provider)s?\)?$"
 )
-_KEY_NAMES = (
-    "secret",
-    "token",
-    "cred",
-    "session",
-    "shared",
-    "api",
-    "access",
-    "priv",
-    "account",
-    "sig",
-    "enc",
-)
+_KEY_NAMES: Final = tuple(read_data("sensitive.toml")["key_names"].split())
 _DATE = re.compile(r"(?:0?[1-9]|[12]\d|3[01])[ ./-](?:0?[1-9]|[12]\d|3[01])[ ./-](?:1\d|20)\d\d(?!\d)")
 _NO_PHONE = re.compile(r"0\d{0,2}(?: 0{3})+|0\d(?:[ \t/_-]{1,3}\d\d){0,3}|0\d(?:[ \t/_-]{1,3}\d\d){5,}")
 _WIDE_GAP = re.compile(r"[^A-Za-z0-9]{4}")

@@ -85,7 +85,6 @@ class Vocabulary:
         return sorted(self._words)
 
     def __contains__(self, word: str) -> bool:
-        """Return whether it contains this word, an inflection of it, or this number."""
         if word in self._words:
             return True
         number = significant(word)
