@@ -171,11 +171,10 @@ class Watch:
     def add(
         self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True
     ) -> Change | None:
-        """Add one score; return the change it triggers, if any.
+        """Add one score, the last of the history; return the change it triggers, if any.
 
         Args:
             share: Its weight relative to the largest of its policy.
-            history: The latest scores, this one last.
             may_call: Whether a drop may be reported now; evidence is collected in any case.
         """
         value = self.measure.goodness(sample.score)
@@ -279,12 +278,10 @@ class Watch:
         self._relief = max(self._relief, (tolerated - level - 2 * self._least_drop) / 2)
 
     def _usual_mean(self) -> float:
-        """Return the mean with which the start of a drop is estimated.
-
-        With a target alone and a mean just below it, only a few of the worst scores would seem the drop.
-        """
+        """Return the mean with which the start of a drop is estimated."""
         if self._target is None:
             return self._baseline.mean
+        # With a target alone and a mean just below it, only a few of the worst scores would seem the drop.
         return max(self._target + self._least_drop, self._baseline.looked_at.mean or 0.0)
 
     def _change(
@@ -312,7 +309,7 @@ class Watch:
         baseline = self._reported(self._fallen.basis) if further else self.baseline
         if current is None or baseline is None or ends is None:
             raise AssertionError("a change is detected on a score, after the baseline")
-        learning = detector is self._downward and self._has_learned_drop(samples_since)
+        learning = detector is self._downward and self._has_learned_drop(latest_first, count, samples_since)
         worst = sorted(since, key=lambda one: measure.goodness(one.score))
         began_at = since[-1].occurred_at
         change = Change(
@@ -332,14 +329,20 @@ class Watch:
         )
         return change, ends[1]
 
-    def _has_learned_drop(self, samples_since: Callable[[int], int]) -> bool:
-        """Whether the drop seems to begin before the look that set the baseline."""
+    def _has_learned_drop(
+        self, latest_first: Sequence[Sample], count: int, samples_since: Callable[[int], int]
+    ) -> bool:
+        """Whether the look that set the baseline has answers of the drop, which has the latest `count`.
+
+        They came just before it or, where topics are read by partition, occurred as late as the drop's.
+        """
         sums, stretch = self._baseline.sums, self._downward.samples
-        if (
-            sums.count < stretch + self._first
-        ):  # the first drop, to which answers of the first look may belong
+        if sums.count < stretch + self._first:  # the first drop: answers of the first look may belong to it
             stretch += self._first
-        return self._target is None and samples_since(stretch) > sums.count - self._baseline.basis.count + 1
+        after = sums.count - self._baseline.basis.count + 1
+        middle = sorted(one.occurred_at for one in latest_first[:count])[count // 2]
+        late = any(one.occurred_at > middle for one in latest_first[after:stretch])
+        return self._target is None and (late or samples_since(stretch) > after)
 
     def _reported(self, sums: WeightedSums) -> Estimate | None:
         """Return the estimate of goodness in units of the amount."""

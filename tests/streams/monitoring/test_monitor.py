@@ -88,6 +88,17 @@ def test_an_alert_says_if_its_baseline_has_answers_of_the_drop(
     assert ("or earlier" in alert.summary) == (good == 47)
 
 
+def test_an_alert_says_if_answers_of_the_drop_were_learned_out_of_order() -> None:
+    """Two partitions are read one after the other: the first look has answers of the drop of one."""
+    results = [scored(n, 1 if n >= 80 else 5) for n in (*range(0, 120, 2), *range(1, 240, 2))]
+    monitor = Monitor(replace(PLAIN, baseline_samples=60))
+    (alert,) = [alert for result in results for alert in monitor.observe(result, at(200))]
+    # 40 fives and 20 ones.
+    assert alert.summary.startswith(
+        "relevance of all answers fell from 3.67 (still being learned as it began)"
+    )
+
+
 def test_the_baseline_is_that_of_the_look_that_set_the_limit() -> None:
     """Slightly lower answers lower no limit: the later looks are not the baseline of the test."""
     monitor = Monitor(PLAIN)
