@@ -28,6 +28,7 @@ from streams.errors import DecodeError
 _UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 WELL_KNOWN: Final = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 COMPILE_SECONDS: Final = 30.0
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the folder in it has a random name
 _CAREFUL: Final = 10
 """Slowdown factor of fastavro's Python code."""
 
@@ -194,7 +195,12 @@ def descriptors(schemas: Mapping[str, str]) -> tuple[bytes, ...]:
         try:
             file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema, validate=True))
         except (ValueError, ProtobufError):
-            return _compiled(schemas, name=list(schemas)[-1])
+            try:
+                return _compiled(schemas, name=list(schemas)[-1])
+            except OSError as error:
+                raise ValueError(
+                    f"cannot be compiled ({error}); let TMPDIR name a folder to write to"
+                ) from None
         file.name = name
         files.append(file.SerializeToString())
     return tuple(files)
@@ -204,7 +210,7 @@ def _compiled(schemas: Mapping[str, str], *, name: str) -> tuple[bytes, ...]:
     """Compile schemas as text, which some registries (Apicurio) return; `name` is the one to use."""
     if find_spec("grpc_tools") is None:
         raise ValueError("is text and needs a compiler; pip install 'judgestream[registry]'")
-    with TemporaryDirectory() as folder:
+    with _folder() as folder:
         source, target = Path(folder, "source").resolve(), Path(folder, "target")
         for one, schema in schemas.items():
             path = Path(source, one).resolve()
@@ -228,6 +234,13 @@ def _compiled(schemas: Mapping[str, str], *, name: str) -> tuple[bytes, ...]:
             raise ValueError(f"is not a Protobuf schema: {' '.join(problems)[:300]}") from None
         compiled = descriptor_pb2.FileDescriptorSet.FromString(target.read_bytes())
     return tuple(file.SerializeToString() for file in compiled.file)
+
+
+def _folder() -> TemporaryDirectory[str]:
+    try:
+        return TemporaryDirectory()
+    except FileNotFoundError:  # a read-only root file system, as in the chart's pods
+        return TemporaryDirectory(dir=SHARED_MEMORY)
 
 
 def _well_known(files: list[descriptor_pb2.FileDescriptorProto]) -> list[descriptor_pb2.FileDescriptorProto]:

@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from streams.errors import DecodeError, ReaderDownError
 from streams.intake.reading.registry.client import RegistryClient
-from streams.intake.reading.registry.decoding import AvroSchema
+from streams.intake.reading.registry.decoding import AvroSchema, descriptors
 from streams.intake.reading.registry.unpacking import Unpacking, wire_form
 from tests.integration.deadlines import until
 from tests.streams.intake.reading.registry.fake_registry import FakeRegistry, fake_registry
@@ -312,3 +312,12 @@ async def test_an_invalid_protobuf_schema_is_named(
     with pytest.raises(DecodeError) as error:
         await unpacking.json(framed(9, b"\x00"), ())
     assert said in error.value.detail
+
+
+def test_a_schema_is_compiled_without_a_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The root file system of a pod is read-only."""
+    monkeypatch.setattr("tempfile.gettempdir", lambda: (_ for _ in ()).throw(FileNotFoundError("none")))
+    assert descriptors({"a.proto": 'syntax = "proto3"; message A {}'})
+    monkeypatch.setattr("streams.intake.reading.registry.decoding.SHARED_MEMORY", "/none")
+    with pytest.raises(ValueError, match="let TMPDIR name a folder"):
+        descriptors({"a.proto": 'syntax = "proto3"; message A {}'})
