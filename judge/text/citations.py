@@ -129,9 +129,9 @@ class _Reading:
     unread: tuple[str, ...]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=128)
 def _read(answer: str, citing: Citing) -> _Reading:
-    """Parse an answer; cached, because the same answer is parsed several times in a row."""
+    """Parse an answer; cached, because it is read before its call and again after it."""
     reader = TagReader(citing)
     plain = plain_form(answer)
     lines, listed = _lines(plain)
