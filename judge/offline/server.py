@@ -151,7 +151,7 @@ class _Part(BaseModel):
     text: str
 
 
-class _Message(BaseModel):
+class _ChatMessage(BaseModel):
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[_Part]
 
@@ -180,7 +180,7 @@ class _ChatBody(BaseModel):
     """A request, checked as a real endpoint would; sampling parameters and length limits are ignored."""
 
     model: str = Field(min_length=1)
-    messages: list[_Message] = Field(min_length=1)
+    messages: list[_ChatMessage] = Field(min_length=1)
     stream: Literal[False] | None = None
     n: Literal[1] | None = None
     response_format: _Format | None = None

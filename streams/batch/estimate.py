@@ -17,7 +17,7 @@ from judge.metric import Metric
 from schemas import RESULT, JudgeTask, Result, Scored, Usage
 from streams.batch.comparison import Seen
 from streams.batch.engine import Spent
-from streams.batch.selection import Passage
+from streams.batch.selection import RecordCounts
 from streams.batch.tally import Tally
 from streams.judging.endpoints import price_of
 from streams.kafka.record import Record
@@ -46,7 +46,7 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Effort:
     """The estimated effort of judging; input tokens are estimated high."""
 
     results: int
@@ -76,7 +76,7 @@ class Estimate:
 class Scan:
     """The tasks of a time range."""
 
-    passage: Passage = field(default_factory=Passage)
+    counted: RecordCounts = field(default_factory=RecordCounts)
     tasks: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     """Those without a result."""
@@ -98,11 +98,11 @@ class Scan:
 
     def text(self, replay_id: str, done: int) -> str:
         """Return the text form."""
-        passed = ", ".join(f"{count:,} {reason}" for reason, count in self.passage.passed.most_common())
+        passed = ", ".join(f"{count:,} {reason}" for reason, count in self.counted.passed.most_common())
         tasks = ", ".join(f"{count:,} {name}" for name, count in self.tasks.items()) or "nothing to judge"
         again = f"; {done:,} exist already" if done else ""
         return (
-            f"{replay_id}: {self.passage.records:,} records, {self.passage.sampled:,} events to judge"
+            f"{replay_id}: {self.counted.records:,} records, {self.counted.sampled:,} events to judge"
             f"{f' ({passed})' if passed else ''}: {tasks}{again}"
         )
 
@@ -116,8 +116,8 @@ def estimate(
     per_second: float | None = None,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
-) -> Estimate:
-    """Estimate the effort of the tasks without a result, at these limits; None is no limit.
+) -> Effort:
+    """Effort the effort of the tasks without a result, at these limits; None is no limit.
 
     `voters` is the endpoint of each call for one answer of a metric: none for code, several for a panel.
     """
@@ -148,9 +148,7 @@ def estimate(
         60 * calls / requests_per_minute if requests_per_minute else 0.0,
         60 * (used.input_tokens + used.output_tokens) / tokens_per_minute if tokens_per_minute else 0.0,
     )
-    return Estimate(
-        results, used.input_tokens, used.output_tokens, cost if known else None, round(seconds, 1)
-    )
+    return Effort(results, used.input_tokens, used.output_tokens, cost if known else None, round(seconds, 1))
 
 
 class _Place(msgspec.Struct):
@@ -176,7 +174,7 @@ Wanted = Callable[[str, _Place], bool]
 
 
 @dataclass(slots=True)
-class History:
+class EarlierResults:
     """Earlier results."""
 
     metrics: Collection[str]

@@ -15,7 +15,7 @@ from judge.text.printable import printable
 from schemas import QAEvent
 from streams.batch.engine import CONFIRM_SECONDS, Checks, Work
 from streams.batch.results import Texts
-from streams.batch.selection import Passage
+from streams.batch.selection import RecordCounts
 from streams.batch.sources import InvalidLine, Line, misspelt, names_of
 from streams.errors import DecodeError
 from streams.intake.joining.intakes import joined
@@ -73,9 +73,9 @@ class FileWork:
         source: str,
         done: Collection[str] = (),
         texts_kept: TextsKept | None = None,
-        passage: Passage | None = None,
+        counted: RecordCounts | None = None,
     ) -> None:
-        self.passage = Passage() if passage is None else passage
+        self.counted = RecordCounts() if counted is None else counted
         """What became of the lines."""
         self.texts: dict[str, Texts] = {}
         """The texts of each answer, by result id; the caller removes those that it no longer needs.
@@ -92,10 +92,10 @@ class FileWork:
         """Yield the tasks of each line, or an `InvalidLine`; then those of conversations, in order."""
         conversations: dict[str, tuple[Line, list[QAEvent]]] = {}
         for line in lines:
-            self.passage.records += 1
+            self.counted.records += 1
             event = read_event(line, self._reader)
             if isinstance(event, InvalidLine):
-                self.passage.passed["undecodable"] += 1
+                self.counted.passed["undecodable"] += 1
                 yield event
                 continue
             async for item in self._tasks(line, event, self._single):
@@ -112,15 +112,15 @@ class FileWork:
         place = Record(self._source, 0, line.number - 1, None, None, None)
         selection = selector.select(event, None)
         if selection.skipped is not None:
-            self.passage.passed[selection.skipped] += 1
+            self.counted.passed[selection.skipped] += 1
             return
         try:
             tasks = await selector.tasks(place, event, selection)
         except EventError as error:
-            self.passage.passed["oversized"] += 1
+            self.counted.passed["oversized"] += 1
             yield InvalidLine(line.number, error.detail)
             return
-        self.passage.sampled += 1
+        self.counted.sampled += 1
         for task in tasks:
             if self._texts_kept is not None:
                 self.texts[task.result_id] = Texts.of(task, self._texts_kept)

@@ -17,10 +17,10 @@ from judge.text.printable import printable
 from schemas import JudgeTask, Result
 from streams.batch.comparison import Comparison, compare_scores
 from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
-from streams.batch.estimate import Estimate, History, Scan, estimate
+from streams.batch.estimate import EarlierResults, Effort, Scan, estimate
 from streams.batch.files import FileWork
 from streams.batch.plan import Plan, rates_of, settings_of
-from streams.batch.selection import Passage, Selection, selectors
+from streams.batch.selection import PastSelection, RecordCounts, selectors
 from streams.batch.sources import InvalidLine, Line
 from streams.errors import SettingsError
 from streams.intake.reader import open_line_reader, open_reader
@@ -59,7 +59,7 @@ class Person(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReplayReport:
     """The outcome of a replay.
 
     Args:
@@ -69,9 +69,9 @@ class Report:
 
     replay_id: str
     end: End | None
-    estimate: Estimate | None
+    estimate: Effort | None
     scan: Scan
-    history: History
+    history: EarlierResults
     comparisons: Sequence[Comparison]
     trouble: str | None = None
 
@@ -80,7 +80,7 @@ class Report:
         return {
             "replay_id": self.replay_id,
             "end": self.end,
-            "events": self.scan.passage.as_json(),
+            "events": self.scan.counted.as_json(),
             "tasks": self.scan.tasks.total(),
             "estimate": None if self.estimate is None else self.estimate.as_json(),
             "results": self.history.tally.by_status,
@@ -140,7 +140,7 @@ class Replay:
         self._stretch: Ranges = {}
         self._extended: Ranges = {}
         self._reads = open_reader(settings, env)
-        self._selection = Selection(
+        self._selection = PastSelection(
             self._settings,
             self._metrics,
             replay_id,
@@ -152,8 +152,8 @@ class Replay:
             what = f"needs a price, and the price of {unknown[0]} is unknown"
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
-    async def run(self, person: Person, stop: asyncio.Event) -> Report:
-        """Estimate, ask for consent, judge and compare.
+    async def run(self, person: Person, stop: asyncio.Event) -> ReplayReport:
+        """Effort, ask for consent, judge and compare.
 
         Raises:
             JudgeConfigurationError: No event can be judged with this configuration.
@@ -165,7 +165,7 @@ class Replay:
         finally:
             await self._reads.close()
 
-    async def _run(self, person: Person, stop: asyncio.Event) -> Report:
+    async def _run(self, person: Person, stop: asyncio.Event) -> ReplayReport:
         history = await self._history()
         scan = await self._scan(history)
         person.tell(scan.text(self._replay_id, len(history.done)))
@@ -195,11 +195,13 @@ class Replay:
                 notice=lambda trouble: person.tell(self._notice(trouble)),
             )
             found, end = await self._judge(batch, scan, history, person)
-        return Report(self._replay_id, end, found, scan, history, self._compared(history), batch.trouble)
+        return ReplayReport(
+            self._replay_id, end, found, scan, history, self._compared(history), batch.trouble
+        )
 
     async def _judge(
-        self, batch: Batch, scan: Scan, history: History, person: Person
-    ) -> tuple[Estimate | None, End | None]:
+        self, batch: Batch, scan: Scan, history: EarlierResults, person: Person
+    ) -> tuple[Effort | None, End | None]:
         if not scan.left:
             return None, "done"
         found = self._estimate(scan, history)
@@ -207,7 +209,7 @@ class Replay:
             return found, None
         progress = _Progress(scan.tasks.total(), len(history.done), person)
         async with (
-            aclosing(self._tasks(Passage(), history.done)) as tasks,
+            aclosing(self._tasks(RecordCounts(), history.done)) as tasks,
             aclosing(batch.run(tasks)) as outcomes,
         ):
             async for result in outcomes:
@@ -227,9 +229,9 @@ class Replay:
 
     # Records and tasks
 
-    async def _history(self) -> History:
+    async def _history(self) -> EarlierResults:
         plan = self._plan
-        history = History(self._metrics)
+        history = EarlierResults(self._metrics)
         events: set[str] = set()
         if plan.file is None:
             around = timedelta(seconds=self._selection.straddle_seconds)
@@ -239,7 +241,7 @@ class Replay:
                 self._topics.events, None if since is None else since - around, until + around
             )
         else:
-            async with aclosing(self._tasks(Passage())) as tasks:
+            async with aclosing(self._tasks(RecordCounts())) as tasks:
                 events = {task.event_id async for task in tasks}
         since = plan.since if plan.file is None else None
         results = await self._reader.between(self._topics.scores, since, None)
@@ -253,27 +255,29 @@ class Replay:
             )
         return history
 
-    async def _scan(self, history: History) -> Scan:
+    async def _scan(self, history: EarlierResults) -> Scan:
         scan = Scan()
-        async with aclosing(self._tasks(scan.passage)) as tasks:
+        async with aclosing(self._tasks(scan.counted)) as tasks:
             async for task in tasks:
                 scan.add(task, self._metrics[task.metric], done=task.result_id in history.done)
         return scan
 
-    async def _tasks(self, passage: Passage, done: Collection[str] = ()) -> AsyncGenerator[JudgeTask, None]:
+    async def _tasks(
+        self, counted: RecordCounts, done: Collection[str] = ()
+    ) -> AsyncGenerator[JudgeTask, None]:
         seen: set[bytes] = set()
-        async with aclosing(self._all_tasks(passage)) as tasks:
+        async with aclosing(self._all_tasks(counted)) as tasks:
             async for task in tasks:
                 known = bytes.fromhex(task.result_id)
                 if known not in seen and task.result_id not in done:  # judge a duplicate event once
                     seen.add(known)
                     yield task
 
-    async def _all_tasks(self, passage: Passage) -> AsyncGenerator[JudgeTask, None]:
+    async def _all_tasks(self, counted: RecordCounts) -> AsyncGenerator[JudgeTask, None]:
         if self._plan.file is None:
             async with (
                 aclosing(self._reader.read(self._topics.events, self._extended)) as records,
-                aclosing(self._selection.tasks(records, passage, self._holds)) as tasks,
+                aclosing(self._selection.tasks(records, counted, self._holds)) as tasks,
             ):
                 async for task in tasks:
                     yield task
@@ -285,7 +289,7 @@ class Replay:
             whole,
             open_line_reader(settings),
             source=self._plan.file.name,
-            passage=passage,
+            counted=counted,
         )
         async for item in work.of(self._lines()):
             if not isinstance(item, InvalidLine):
@@ -298,7 +302,7 @@ class Replay:
         start, end = self._stretch.get(place.partition, (0, 0))
         return bool(start <= place.offset < end)
 
-    def _estimate(self, scan: Scan, history: History) -> Estimate:
+    def _estimate(self, scan: Scan, history: EarlierResults) -> Effort:
         metrics = self._settings.metrics
         return estimate(
             scan,
@@ -326,7 +330,7 @@ class Replay:
             metric=result.metric,
         )
 
-    def _compared(self, history: History) -> list[Comparison]:
+    def _compared(self, history: EarlierResults) -> list[Comparison]:
         return [
             compare_scores(name, history.live.get(name, {}), history.now.get(name, {}))
             for name in self._metrics

@@ -34,7 +34,7 @@ Inside: TypeAlias = Callable[[Record], bool]
 
 
 @dataclass(slots=True)
-class Passage:
+class RecordCounts:
     """What became of the records in a time range."""
 
     records: int = 0
@@ -63,7 +63,7 @@ def selectors(
     )
 
 
-class Selection:
+class PastSelection:
     """Turns past records into tasks.
 
     Args:
@@ -93,35 +93,35 @@ class Selection:
         """Seconds before and after the time range in which its traces or conversations may have records."""
 
     async def tasks(
-        self, records: Records, passage: Passage, inside: Inside
+        self, records: Records, counted: RecordCounts, inside: Inside
     ) -> AsyncGenerator[JudgeTask, None]:
         """Yield the tasks of records, given in order per partition.
 
         A trace or conversation is in the time range (`inside`) if its first record is.
         """
         if isinstance(self._reader, GroupReader):
-            events = self._groups(self._reader, records, passage, inside)
+            events = self._groups(self._reader, records, counted, inside)
         else:
-            events = self._events(self._reader, records, passage, inside)
+            events = self._events(self._reader, records, counted, inside)
         async for record, event, selector in events:
             if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
-                passage.passed["other_part"] += 1
+                counted.passed["other_part"] += 1
                 continue
             selection = selector.select(event, record.key)
             if selection.skipped is not None:
-                passage.passed[selection.skipped] += 1
+                counted.passed[selection.skipped] += 1
                 continue
             try:
                 tasks = await selector.tasks(record, event, selection)
             except EventError:
-                passage.passed["oversized"] += 1
+                counted.passed["oversized"] += 1
                 continue
-            passage.sampled += 1
+            counted.sampled += 1
             for task in tasks:
                 yield task
 
     async def _events(
-        self, reader: RecordReader, records: Records, passage: Passage, inside: Inside
+        self, reader: RecordReader, records: Records, counted: RecordCounts, inside: Inside
     ) -> AsyncIterator[_Found]:
         assert isinstance(reader, EventReader)  # noqa: S101 - the other kind has groups
         joins: dict[int, _PartitionJoin[QAEvent]] = {}
@@ -129,14 +129,14 @@ class Selection:
             counts = inside(record)
             if not counts and not self._whole.routes:
                 continue
-            passage.records += counts
+            counted.records += counts
             if self._predicate is not None and not self._predicate(record):
-                passage.passed["not_sampled"] += counts
+                counted.passed["not_sampled"] += counts
                 continue
             try:
                 event = await reader.read(record)
             except DecodeError as error:
-                passage.passed[error.reason] += counts
+                counted.passed[error.reason] += counts
                 continue
             if counts and self._single.routes:
                 yield record, event, self._single
@@ -163,35 +163,35 @@ class Selection:
     # Groups, such as traces
 
     async def _groups(
-        self, reader: GroupReader[Any], records: Records, passage: Passage, inside: Inside
+        self, reader: GroupReader[Any], records: Records, counted: RecordCounts, inside: Inside
     ) -> AsyncIterator[_Found]:
         joins: dict[int, _PartitionJoin[Any]] = {}
         sampler = GroupSampler(self._read)
         async for record in records:
-            passage.records += inside(record)
+            counted.records += inside(record)
             try:
                 split = sampler.split(reader.heads(record.value), record.key)
                 groups = reader.parts(record.value, split.kept.__contains__) if split.kept else {}
             except (DecodeError, ValueError):
-                passage.passed["undecodable"] += inside(record)
+                counted.passed["undecodable"] += inside(record)
                 continue
-            passage.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
+            counted.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
             if reader.bounds is None:
                 closed: Iterable[tuple[Record, list[Any]]] = ((record, one) for one in groups.values())
             else:
                 join = joins.setdefault(record.partition, _PartitionJoin(reader.bounds, reader.is_complete))
                 closed = join.add(record, groups)
-            for found in self._become(reader, closed, passage, inside):
+            for found in self._become(reader, closed, counted, inside):
                 yield found
         for join in joins.values():
-            for found in self._become(reader, join.rest(), passage, inside):
+            for found in self._become(reader, join.rest(), counted, inside):
                 yield found
 
     def _become(
         self,
         reader: GroupReader[Any],
         closed: Iterable[tuple[Record, list[Any]]],
-        passage: Passage,
+        counted: RecordCounts,
         inside: Inside,
     ) -> Iterator[_Found]:
         for first, parts in closed:
@@ -200,10 +200,10 @@ class Selection:
             try:
                 reading = reader.read(parts)
             except DecodeError as error:
-                passage.passed[error.reason] += 1
+                counted.passed[error.reason] += 1
                 continue
             if reading.why_none is not None:
-                passage.passed[reading.why_none] += 1
+                counted.passed[reading.why_none] += 1
             for event in reading.events:
                 yield first, event, self._single
 

@@ -25,7 +25,7 @@ from schemas import Result
 from streams.batch.comparison import Agreement, Comparison, agreements, compare, read_human_labels
 from streams.batch.engine import Batch, Limits, Outcome
 from streams.batch.files import FileJudge, FileWork, open_file_judge
-from streams.batch.page import Row, page
+from streams.batch.page import PageRow, page
 from streams.batch.results import ResultFile, Texts, open_results, read_results
 from streams.batch.sources import (
     Format,
@@ -339,7 +339,7 @@ class FileRun:
         before = {(one.event_id, one.metric): one for one in earlier}
         people = {(key, one.metric): scores for one in agreed for key, scores in one.people.items()}
         rows = [
-            Row(
+            PageRow(
                 one,
                 self._texts.get(one.result_id),
                 before.get((one.event_id, one.metric)),

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from judge.text.printable import printable
 from streams.batch.plan import Plan, begun_at, new_id
-from streams.batch.replay import Replay, Report
+from streams.batch.replay import Replay, ReplayReport
 from streams.batch.sources import Line, format_of, read_lines
 from streams.cli.running import BadUsageError, CommandError, emit
 from streams.cli.session import Session, opened
@@ -28,7 +28,7 @@ MAX_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class TerminalPerson:
     """The user at the terminal; with --yes there is no prompt."""
 
     yes: bool
@@ -88,7 +88,7 @@ async def judge_past(
                 lines=lambda: _lines(plan),
                 env=os.environ,
             )
-            report = await run.run(Person(yes), stop)
+            report = await run.run(TerminalPerson(yes), stop)
     except SettingsError as error:
         if all(one.startswith("--") for one in error.problems):  # an option's
             raise BadUsageError("\n".join(error.problems)) from error
@@ -105,7 +105,7 @@ def _lines(plan: Plan) -> Iterator[Line]:
         yield from read_lines(handle, format_of(plan.file, None), plan.file.name)
 
 
-def _end(report: Report, plan: Plan, again: str) -> None:
+def _end(report: ReplayReport, plan: Plan, again: str) -> None:
     match report.end:
         case "stopped":
             typer.echo(f"stopped; {again}", err=True)

@@ -1,4 +1,4 @@
-"""Report whether a worker is alive (making progress) and ready (able to work)."""
+"""HealthReport whether a worker is alive (making progress) and ready (able to work)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Loop(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HealthReport:
     """The result of a health check: why it failed, and notes, which do not affect `ok`."""
 
     ok: bool
@@ -67,8 +67,8 @@ class Health:
     now: Callable[[], float] = time.monotonic
     stopping: bool = False
 
-    def alive(self) -> Report:
-        """Report whether a restart would not help: everything progresses or waits for a dependency."""
+    def alive(self) -> HealthReport:
+        """HealthReport whether a restart would not help: everything progresses or waits for a dependency."""
         reasons = []
         loop, now = self.loop(), self.now()
         # There is no loop before the first assignment; waiting for a broker or a group is not being stuck.
@@ -88,9 +88,9 @@ class Health:
                     f"agent {agent.name} has {agent.in_hand} records in flight and finished none for "
                     f"{quiet:.0f} s"
                 )
-        return Report(not reasons, tuple(reasons))
+        return HealthReport(not reasons, tuple(reasons))
 
-    def ready(self) -> Report:
+    def ready(self) -> HealthReport:
         reasons = []
         loop = self.loop()
         if self.stopping:
@@ -107,7 +107,7 @@ class Health:
         reasons += self.broker_trouble()
         # Notes do not affect readiness: answers are judged without budget, store or citations.
         notes = (self.deferred(), self.store_trouble(), self.citations(), *self._about_endpoints())
-        return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
+        return HealthReport(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _about_endpoints(self) -> Iterator[str]:
         for one in self.endpoints():

@@ -17,7 +17,7 @@ from streams.store.views.explorer import Explorer
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
 from streams.web.port import Port, add_assets, json_response
-from streams.worker.health import Health, Report
+from streams.worker.health import Health, HealthReport
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -105,7 +105,7 @@ class WebServer:
         return json_response(shown | {"explorer": explorer is not None})
 
 
-async def _report(check: Callable[[], Report], _: web.Request) -> web.Response:
+async def _report(check: Callable[[], HealthReport], _: web.Request) -> web.Response:
     report = check()
     notes = {"notes": report.notes} if report.notes else {}
     body = orjson.dumps({"ok": report.ok, "reasons": report.reasons, **notes})

@@ -20,7 +20,7 @@ from streams.monitoring.statistics.estimators import student_quantile
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class SquaredDistance:
     """The disagreement of pairs: observed and expected means, and each pair's part in both."""
 
     observed: float
@@ -62,7 +62,7 @@ def kappa_interval(pairs: Sequence[tuple[Any, Any]], confidence: float = 0.95) -
     return max(-1.0, 1 - ratio - half), min(1.0, 1 - ratio + half)
 
 
-def _disagreement(pairs: Sequence[tuple[Any, Any]]) -> Disagreement | None:
+def _disagreement(pairs: Sequence[tuple[Any, Any]]) -> SquaredDistance | None:
     """Return the disagreement; None if all choices are equal.
 
     A pair's part in the expected disagreement is its first-order influence on it.
@@ -83,4 +83,4 @@ def _disagreement(pairs: Sequence[tuple[Any, Any]]) -> Disagreement | None:
         expected = fmean(part for _, part in parts) + 2 * mean * other_mean
     if expected <= 0:
         return None
-    return Disagreement(fmean(apart for apart, _ in parts), expected, parts)
+    return SquaredDistance(fmean(apart for apart, _ in parts), expected, parts)

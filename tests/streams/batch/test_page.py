@@ -11,7 +11,7 @@ import pytest
 
 from schemas import Failed, Scored, Unscored
 from streams.batch.comparison import HumanLabel, agreements, compare
-from streams.batch.page import Row, page
+from streams.batch.page import PageRow, page
 from streams.batch.results import Texts
 from streams.batch.tally import MetricTally, Tally
 from streams.judging.metrics import build_metrics
@@ -101,7 +101,7 @@ def _report() -> str:
     people = agreed[0].people
     usual = Texts("Where is the key?", "The key is in the cupboard. " * 40, "Cupboard.")
     rows = [
-        Row(
+        PageRow(
             one,
             Texts(_EVIL, _EVIL, "r") if one.event_id == _EVIL else usual,
             next((old for old in before if old.event_id == one.event_id), None),
@@ -132,7 +132,7 @@ def test_texts_that_are_not_kept_are_said_so() -> None:
     """Where the settings keep no texts, each says so."""
     result = scored(1, 4)
     assert isinstance(result, Scored)
-    html = page("f", Tally([MetricTally("relevance", (1, 5))]), [Row(result, Texts("text not kept", ""))])
+    html = page("f", Tally([MetricTally("relevance", (1, 5))]), [PageRow(result, Texts("text not kept", ""))])
     assert "text not kept" in html
 
 

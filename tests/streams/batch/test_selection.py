@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from schemas import JudgeTask
-from streams.batch.selection import Passage, Selection
+from streams.batch.selection import PastSelection, RecordCounts
 from streams.intake.from_settings import sampling_policy
 from streams.intake.reader import open_reader
 from streams.judging.metrics import build_metrics
@@ -27,15 +27,15 @@ def settings(**changes: Any) -> Settings:
 
 async def selected(
     settings: Settings, records: Sequence[Record], *, first: int = 0, end: int = 1_000, **options: Any
-) -> tuple[list[JudgeTask], Passage]:
+) -> tuple[list[JudgeTask], RecordCounts]:
     async def given() -> AsyncIterator[Record]:
         for record in records:
             yield record
 
-    selection = Selection(
+    selection = PastSelection(
         settings, build_metrics(settings), "replay-1", reader=open_reader(settings, {}), **options
     )
-    tally = Passage()
+    tally = RecordCounts()
     inside = lambda record: first <= record.offset < end  # noqa: E731 - shorter than a function
     return [task async for task in selection.tasks(given(), tally, inside)], tally
 

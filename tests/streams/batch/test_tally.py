@@ -7,7 +7,7 @@ import pytest
 from schemas import Usage
 from streams.batch.comparison import compare, paired_interval
 from streams.batch.page import page
-from streams.batch.tally import MetricTally, Spending, Tally
+from streams.batch.tally import MetricTally, Tally, TokenCost
 from tests.streams.results import failed, numbered, scored, unscored
 
 
@@ -65,7 +65,7 @@ def test_only_the_ten_lowest_are_kept() -> None:
 
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
     """One unknown price makes the total cost unknown; tokens are still summed."""
-    spending = Spending()
+    spending = TokenCost()
     spending.add(Usage(input_tokens=10, output_tokens=1), 0.5)
     assert spending.cost_usd == 0.5
     spending.add(Usage(input_tokens=10), None)
