@@ -14,7 +14,7 @@ from judge.endpoints.health import (
     OUTAGE_CALLS,
     PAID_TRIES,
     Breaker,
-    History,
+    CallHistory,
     Trial,
     failed_share,
     share_of,
@@ -78,7 +78,7 @@ class Endpoint:
         self._observer = observer
         self._clock = clock
         self._on_change = on_change
-        self.histories: dict[str, History] = {}
+        self.histories: dict[str, CallHistory] = {}
         """The latest outcomes by metric."""
         self.breaker = Breaker(
             failures=patience.breaker_failures,
@@ -175,8 +175,8 @@ class Endpoint:
             return await self.ask(replace(request, fresh=True), attempt)
         return reply
 
-    def history(self, metric: str) -> History:
-        return self.histories.setdefault(metric, History())
+    def history(self, metric: str) -> CallHistory:
+        return self.histories.setdefault(metric, CallHistory())
 
     async def is_fault_of_event(self, metric: str, trial: Trial, kind: str, *, paid: bool) -> bool:
         """Return whether an event itself causes its failures; if the endpoint does, it is marked down."""

@@ -123,7 +123,7 @@ class Trial:
     """Neutral events that were judged on its account."""
 
 
-class History:
+class CallHistory:
     """The latest outcomes of one metric at one endpoint, and the rule that decides who caused a failure.
 
     An event's failure is published after k tries if share^k is at most `CHANCE`. The share is that of other
@@ -219,7 +219,7 @@ class History:
         return "neutral" if doubted and may_ask else "again"
 
 
-def failed_share(histories: Iterable[History], now: float) -> float:
+def failed_share(histories: Iterable[CallHistory], now: float) -> float:
     """Return the share of the latest decided outcomes that the endpoint failed; 0 while there are few."""
     latest = sorted(
         (one for history in histories for one in history.latest(now)), key=lambda one: one.sent_at

@@ -28,7 +28,7 @@ from judge.metrics.scoring import (
     exact_text,
     is_forced,
 )
-from judge.text.contradictions import MAX_SENTENCES, Passage, contradiction_between
+from judge.text.contradictions import MAX_SENTENCES, TextPart, contradiction_between
 from judge.text.normal import is_blank, quoted
 from judge.text.words import each_sentence
 from schemas import JudgeTask
@@ -148,11 +148,11 @@ def _without_contradicted(
 ) -> list[tuple[int, int]]:
     """Return the counts with at least one unmatched fact per sentence that the answer contradicts."""
     reference = task.reference or ""
-    answer = Passage(task.answer, task.answer)
+    answer = TextPart(task.answer, task.answer)
     contradicted = 0
     for start, end in islice(each_sentence(reference), MAX_SENTENCES):
         sentence = reference[start:end]
-        against = contradiction_between(Passage(sentence, sentence), answer)
+        against = contradiction_between(TextPart(sentence, sentence), answer)
         if against is not None:
             contradicted += 1
             sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"

@@ -18,7 +18,7 @@ from judge.metrics.base import Findings
 from judge.metrics.replies import MAX_ITEMS
 from judge.metrics.words import AnswerWords, has_facts_for, left_out
 from judge.text.citations import without_tags
-from judge.text.contradictions import Passage, contradiction_between
+from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import neutralize, normalise, quoted
 from judge.text.quotations import Quotable, Quotation
 from judge.text.support import share_stem
@@ -190,8 +190,8 @@ class CoverageChecks:
         is_term = where.startswith("terms")
         if not is_term:
             against = contradiction_between(
-                Passage(stated.words, self._words.reference_sentences(stated.place)),
-                Passage(found.words, self._words.answer_sentences(found.place)),
+                TextPart(stated.words, self._words.reference_sentences(stated.place)),
+                TextPart(found.words, self._words.answer_sentences(found.place)),
             )
             if against is not None:
                 sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"

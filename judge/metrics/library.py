@@ -22,7 +22,7 @@ from judge.metrics.packs.templates import render_context, split_front_matter
 from judge.metrics.prompting import array_of, load_prompt, object_schema
 from judge.metrics.replies import MAX_ITEMS, extract_object, extract_verdict
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.text.contradictions import Passage, contradiction_between
+from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import is_blank, normalise, quoted
 from schemas import JudgeTask, QAEvent
 
@@ -212,7 +212,7 @@ class _Count:
                 return {**item, counts.holds: False} if item[counts.holds] else None
             if not counts.compare:
                 continue
-            against = contradiction_between(Passage(str(own), str(own)), Passage(str(span), str(span)))
+            against = contradiction_between(TextPart(str(own), str(own)), TextPart(str(span), str(span)))
             if against is not None:
                 sides = f"the answer says {quoted(against.source)}, the context {quoted(against.stated)}"
                 findings.correct(against.kind, f"{where}: {sides}")

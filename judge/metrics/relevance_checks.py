@@ -20,7 +20,7 @@ from judge.metrics.claims import Stretches, claiming_parts
 from judge.metrics.replies import MAX_ITEMS
 from judge.metrics.words import Place, SupportWords
 from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
-from judge.text.contradictions import Passage, contradiction_between
+from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import neutralize, quoted
 from judge.text.quotations import Quotable, Quotation
 from judge.text.tags import MAX_PAGE, USUAL, Citing
@@ -304,8 +304,8 @@ class RelevanceChecks:
         index = self._quotable(page).index
         sentence = _overlapping_sentences(tagged, stated.place)
         against = contradiction_between(
-            Passage(stated.words, sentence or stated.words),
-            Passage(found.words, self._words.page_sentences(page, index, found.place)),
+            TextPart(stated.words, sentence or stated.words),
+            TextPart(found.words, self._words.page_sentences(page, index, found.place)),
         )
         if against is not None:
             sides = f"the answer says {quoted(against.source)}, {page_key(page)} {quoted(against.stated)}"

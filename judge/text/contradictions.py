@@ -46,7 +46,7 @@ _AFTER_ANSWER: Final = frozenset(",.;:!-\u3002\uff0c\u3001")
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class TextPart:
     """A quotation and the sentences that it overlaps."""
 
     words: str
@@ -62,7 +62,7 @@ class Contradiction:
     source: str
 
 
-def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | None:
+def contradiction_between(narrow: TextPart, wide: TextPart) -> Contradiction | None:
     """Return how a statement and its quoted support contradict each other; None if nothing is proven.
 
     A number of the statement (`narrow`) that occurs anywhere in the support (`wide`) is no contradiction.
@@ -79,7 +79,7 @@ def negations(text: str) -> int:
     return _sentence(text).negations
 
 
-def _numbers(narrow: Passage, wide: Passage) -> Contradiction | None:
+def _numbers(narrow: TextPart, wide: TextPart) -> Contradiction | None:
     own = [one for one in map(_sentence, _split(narrow.words)) if one.quantities]
     if not own:
         return None
@@ -95,7 +95,7 @@ def _numbers(narrow: Passage, wide: Passage) -> Contradiction | None:
     return None
 
 
-def _negation(narrow: Passage, wide: Passage) -> Contradiction | None:
+def _negation(narrow: TextPart, wide: TextPart) -> Contradiction | None:
     """Compare whole sentences, because a quotation may have left out the negation."""
     others = [_sentence(other) for other in _split(wide.sentences)]
     for one in map(_sentence, _split(narrow.sentences)):

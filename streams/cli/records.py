@@ -20,7 +20,7 @@ from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
 from streams.cli.running import json_text
 from streams.cli.session import Session
 from streams.kafka.offsets import Start
-from streams.kafka.reader import Batch
+from streams.kafka.reader import TopicBatch
 from streams.kafka.record import Record
 from streams.kafka.topics.grants import tail_grants
 from streams.kafka.topics.table import message_of
@@ -198,7 +198,7 @@ TEXT_NOT_KEPT: Final = "    text not kept"
 class TaskTexts:
     """Finds the texts of results, while the tasks' topics are read beside."""
 
-    def __init__(self, batches: AsyncIterator[Batch]) -> None:
+    def __init__(self, batches: AsyncIterator[TopicBatch]) -> None:
         self._batches = batches
         self._lines: OrderedDict[str, str] = OrderedDict()
 

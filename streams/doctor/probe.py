@@ -19,7 +19,7 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
-from streams.kafka.access.connection import Connection, open_connection
+from streams.kafka.access.connection import BrokerConnection, open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import BROKER_NAMES
 from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
@@ -121,7 +121,7 @@ class KafkaProbe:
         self._kafka = kafka
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout_seconds = timeout_seconds
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
 
     async def close(self) -> None:
         await asyncio.gather(*(connection.end() for connection in self._connections.values()))
@@ -202,7 +202,7 @@ class KafkaProbe:
         connection = await self._connection(*at)
         return await connection.send(request)
 
-    async def _connection(self, host: str, port: int) -> Connection:
+    async def _connection(self, host: str, port: int) -> BrokerConnection:
         known = self._connections.get((host, port))
         if known is not None and known.connected():
             return known

@@ -40,7 +40,7 @@ Ranges: TypeAlias = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TopicBatch:
     """One poll of followed topics.
 
     Args:
@@ -181,7 +181,7 @@ class TopicReader:
         positions: Mapping[Place, int] | None = None,
         *,
         start: Start = "earliest",
-    ) -> AsyncGenerator[Batch, None]:
+    ) -> AsyncGenerator[TopicBatch, None]:
         """Yield polls of all partitions of some topics, without an end; a yielded poll is not repeated.
 
         Args:
@@ -214,7 +214,7 @@ class TopicReader:
                     max((consumer.highwater(place) or 0) - at.get(place, 0), 0) for place in assigned
                 )
                 records = [_record(record) for found in polled.values() for record in found]
-                yield Batch(records, read, behind)
+                yield TopicBatch(records, read, behind)
                 if len(records) < MAX_RECORDS // 2:
                     # Poll a slow topic a few times a second, not once per record.
                     await asyncio.sleep(_GATHER_SECONDS)

@@ -187,7 +187,7 @@ class _Quiet:
     """Below 0 while the broker throttles this client."""
 
 
-class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
+class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
     """A connection to a broker, as aiokafka's clients use it."""
 
     _was_open = False
@@ -270,13 +270,13 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
             await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
 
 
-_opened: contextvars.ContextVar[weakref.WeakSet[Connection] | None] = contextvars.ContextVar(
+_opened: contextvars.ContextVar[weakref.WeakSet[BrokerConnection] | None] = contextvars.ContextVar(
     "opened", default=None
 )
 """The connections of the client that is bootstrapping in this task."""
 
 
-async def open_connection(host: str, port: int, **options: Any) -> Connection:
+async def open_connection(host: str, port: int, **options: Any) -> BrokerConnection:
     """Open one connection to a broker, and log in. The caller must await its `end`."""
     password = options.get("sasl_plain_password")
     if isinstance(password, Password):
@@ -285,7 +285,7 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
     carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
     admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:
-        connection = Connection(host, port, **options)
+        connection = BrokerConnection(host, port, **options)
         if (opened := _opened.get()) is not None:
             opened.add(connection)
         await connection.connect()
@@ -310,7 +310,7 @@ def closing_bootstrap(bootstrap: Callable[[Any], Awaitable[None]]) -> Callable[[
 
     @functools.wraps(bootstrap)
     async def closing(client: Any) -> None:
-        opened: weakref.WeakSet[Connection] = weakref.WeakSet()
+        opened: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
         token = _opened.set(opened)
         try:
             await bootstrap(client)

@@ -15,7 +15,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import Connection, ended_certificate, open_connection
+from streams.kafka.access.connection import BrokerConnection, ended_certificate, open_connection
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 
@@ -60,7 +60,7 @@ async def _enter(kafka: KafkaSettings, host: str, port: int, options: Mapping[st
 async def _brokers_at(
     kafka: KafkaSettings, host: str, port: int, options: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
-    connection: Connection | None = None
+    connection: BrokerConnection | None = None
     try:
         connection = await open_connection(
             host, port, client_id="judgestream", request_timeout_ms=round(REACH_SECONDS * 1000), **options
@@ -99,7 +99,7 @@ async def _look_from_outside(
 @contextlib.asynccontextmanager
 async def _without_login(
     host: str, port: int, options: Mapping[str, Any], *, tls: bool
-) -> AsyncIterator[Connection]:
+) -> AsyncIterator[BrokerConnection]:
     """Connect as a client of another protocol; what every listener answers before a login can be asked."""
     asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
     asking["security_protocol"] = "SSL" if tls else "PLAINTEXT"

@@ -10,14 +10,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.contradictions import Contradiction, Passage, contradiction_between
+from judge.text.contradictions import Contradiction, TextPart, contradiction_between
 
 PAIRS: dict[str, list[list[Any]]] = yaml.safe_load((Path(__file__).parent / "pairs.yaml").read_text("utf-8"))
 
 
 def contradiction(stated: str, source: str) -> Contradiction | None:
     """The contradiction between two whole texts."""
-    return contradiction_between(Passage(source, source), Passage(stated, stated))
+    return contradiction_between(TextPart(source, source), TextPart(stated, stated))
 
 
 def test_the_pairs() -> None:
@@ -52,10 +52,10 @@ def test_no_sentence_contradicts_itself(pair: list[str]) -> None:
 
 
 def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
-    claim = Passage("Line B opened in 1995.", "Line B opened in 1995.")
+    claim = TextPart("Line B opened in 1995.", "Line B opened in 1995.")
     page = "Line B opened in 1990. Line B opened in 1995 after a rebuild."
-    assert contradiction_between(claim, Passage("Line B opened in 1990.", page)) is None
-    alone = Passage("Line B opened in 1990.", "Line B opened in 1990.")
+    assert contradiction_between(claim, TextPart("Line B opened in 1990.", page)) is None
+    alone = TextPart("Line B opened in 1990.", "Line B opened in 1990.")
     found = contradiction_between(claim, alone)
     assert found is not None
     assert found.kind == "dates_differ"
@@ -65,14 +65,14 @@ def test_a_negation_that_was_cut_off_counts() -> None:
     """The polarity is that of the whole sentence."""
     whole = "It is a myth that the drug is safe, it is not so."
     assert contradiction_between(
-        Passage("the drug is safe", whole), Passage("The drug is not safe.", "The drug is not safe.")
+        TextPart("the drug is safe", whole), TextPart("The drug is not safe.", "The drug is not safe.")
     ) is None  # fmt: skip
 
 
 def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
     reference = "The maximum dose is 500 mg."
     answer = "The maximum dose is 500 g."
-    found = contradiction_between(Passage(reference, reference), Passage("The maximum dose is", answer))
+    found = contradiction_between(TextPart(reference, reference), TextPart("The maximum dose is", answer))
     assert found is not None
     assert found.kind == "units_differ"
 
@@ -82,7 +82,7 @@ def test_nothing_breaks_it(one: str, other: str) -> None:
     """Any texts can be compared, and none contradicts itself."""
     contradiction(one, other)
     assert contradiction(one, one) is None
-    contradiction_between(Passage(one, one + other), Passage(other, other + one))
+    contradiction_between(TextPart(one, one + other), TextPart(other, other + one))
 
 
 @given(st.integers(0, 10**12), st.sampled_from(["mg", "km", "people", "%", "euros", ""]))

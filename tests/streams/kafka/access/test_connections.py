@@ -20,7 +20,13 @@ from streams.errors import KafkaAccessError, SettingsError
 from streams.kafka.access import connection as kafka_connections
 from streams.kafka.access import errors
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import REFUSED_SECONDS, Admission, Connection, Password, open_connection
+from streams.kafka.access.connection import (
+    REFUSED_SECONDS,
+    Admission,
+    BrokerConnection,
+    Password,
+    open_connection,
+)
 from streams.settings import KafkaSettings
 from tests.streams.certificates import Authority
 from tests.threaded_broker import broker_in_thread
@@ -150,14 +156,14 @@ async def test_a_refused_login_leaves_no_open_connection(
     own = authority.issue("broker", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own.certificate, own.key)
-    made: list[Connection] = []
+    made: list[BrokerConnection] = []
 
-    class Noted(Connection):
+    class Noted(BrokerConnection):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             made.append(self)
 
-    monkeypatch.setattr(kafka_connections, "Connection", Noted)
+    monkeypatch.setattr(kafka_connections, "BrokerConnection", Noted)
     kafka = kafka_of(**{**SCRAM, "protocol": "SASL_SSL"}, password_env="P", ca_file=authority.file)
     options = client_options(kafka, {"P": "x"})
     del options["bootstrap_servers"]

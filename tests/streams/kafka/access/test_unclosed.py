@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connection import Connection
+from streams.kafka.access.connection import BrokerConnection
 from streams.kafka.reader import TopicReader, stop_consumer
 from streams.kafka.topics.admin import ensure_topics
 from streams.settings import KafkaSettings
@@ -28,16 +28,16 @@ async def kafka() -> AsyncIterator[KafkaSettings]:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Connection]]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BrokerConnection]]:
     """The connections that were opened."""
-    found: list[Connection] = []
-    connect = Connection.connect
+    found: list[BrokerConnection] = []
+    connect = BrokerConnection.connect
 
-    async def noted(self: Connection) -> object:
+    async def noted(self: BrokerConnection) -> object:
         found.append(self)
         return await connect(self)
 
-    monkeypatch.setattr(Connection, "connect", noted)
+    monkeypatch.setattr(BrokerConnection, "connect", noted)
     yield found
     for one in found:
         one.close()
@@ -61,7 +61,7 @@ async def _read(kafka: KafkaSettings) -> None:
     ids=["consumer", "read", "topics"],
 )  # fmt: skip
 async def test_no_connection_is_left(
-    start: Callable[[KafkaSettings], Awaitable[None]], kafka: KafkaSettings, opened: list[Connection]
+    start: Callable[[KafkaSettings], Awaitable[None]], kafka: KafkaSettings, opened: list[BrokerConnection]
 ) -> None:
     for turns in TURNS:
         task = asyncio.ensure_future(start(kafka))
