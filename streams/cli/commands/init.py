@@ -17,6 +17,8 @@ from typer import Abort, Argument, Option, echo, prompt
 
 from streams.cli.running import BadUsageError
 
+_CONDITION: Final = re.compile(r"([a-z_&]+)\| ")
+"""The start of a template's line that stands only under conditions."""
 USD_A_DAY: Final = 5.0
 NEW_KAFKA: Final = "new"
 OFFLINE: Final = "offline"
@@ -244,7 +246,7 @@ def _filled(name: str, flags: Collection[str], values: Mapping[str, str]) -> str
     text = resources.files("streams.cli").joinpath("templates", f"{name}.txt").read_text("utf-8")
     lines = []
     for line in text.splitlines(keepends=True):
-        marked = re.match(r"([a-z_&]+)\| ", line)
+        marked = _CONDITION.match(line)
         if marked is None or set(marked[1].split("&")) <= set(flags):
             lines.append(line[marked.end() :] if marked else line)
     return _Template("".join(lines)).substitute(values)
