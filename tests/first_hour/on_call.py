@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http.client import HTTPConnection
 from pathlib import Path
-
-import httpx
+from typing import Any
 
 from streams.demo.events import load_questions, make_record
 from tests.first_hour.terminal import Terminal
@@ -46,7 +48,7 @@ def from_alert_to_export(terminal: Terminal, folder: Path, port: int, until: Unt
 
     review = terminal.type_beside(f"judgestream review {CONFIG} --port {port} --who ada")
     until(lambda: f":{port}" in review.read_text(), review.read_text)
-    labelled = _label_one(f"http://127.0.0.1:{port}")
+    labelled = _label_one(port)
     until_it_says(f"labels agreement {CONFIG}", "1 label")
 
     rows = list(csv.DictReader(io.StringIO(typed(f"export {CONFIG} --since 1d --format csv"))))
@@ -61,11 +63,18 @@ def _write_traffic(path: Path) -> None:
     path.write_bytes(b"\n".join(record.value for record in records) + b"\n")
 
 
-def _label_one(url: str) -> str:
+def _label_one(port: int) -> str:
     """Say "4" to the first answer of the queue, as the page does; returns its result id."""
-    queue = httpx.get(f"{url}/review/api/queue?kind=random&size=1").raise_for_status().json()
+    queue = _answer(port, "GET", "/review/api/queue?kind=random&size=1", None, {})
     chosen = str(queue["tasks"][0]["result_id"])
-    body = {"result_id": chosen, "score": 4}
-    headers = {"X-Review-Token": queue["token"]}
-    httpx.post(f"{url}/review/api/label", json=body, headers=headers).raise_for_status()
+    headers = {"Content-Type": "application/json", "X-Review-Token": queue["token"]}
+    sent = json.dumps({"result_id": chosen, "score": 4})
+    assert _answer(port, "POST", "/review/api/label", sent, headers)["label_id"]
     return chosen
+
+
+def _answer(port: int, method: str, path: str, body: str | None, headers: dict[str, str]) -> Any:
+    connection = HTTPConnection("127.0.0.1", port)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers)
+        return json.load(connection.getresponse())
