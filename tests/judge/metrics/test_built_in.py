@@ -11,6 +11,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
@@ -65,7 +66,8 @@ def relevance_task(*, question: str = "What is it?", answer: str = ANSWER) -> Ju
 def scored(metric: Metric, task: JudgeTask, reply: object) -> ScoredOutcome:
     outcome = metric.interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
-    verdict = {"coverage": CoverageVerdict, "relevance": RelevanceVerdict}[metric.name]
+    verdicts: dict[str, type[BaseModel]] = {"coverage": CoverageVerdict, "relevance": RelevanceVerdict}
+    verdict = verdicts[metric.name]
     verdict.model_validate(dict(outcome.verdict))
     orjson.dumps([outcome.verdict, outcome.evidence, [one.detail for one in outcome.corrections]])
     return outcome

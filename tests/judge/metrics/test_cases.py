@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pydantic import BaseModel
 
 from judge.chat import ChatRequest
 from judge.errors import EventError, JudgeConfigurationError
@@ -28,7 +29,7 @@ from schemas import CoverageVerdict, JudgeTask, RelevanceVerdict
 from tests.judge.tasks import make_task
 
 FOLDER = Path(__file__).parent / "cases"
-VERDICTS = {"coverage": CoverageVerdict, "relevance": RelevanceVerdict}
+VERDICTS: dict[str, type[BaseModel]] = {"coverage": CoverageVerdict, "relevance": RelevanceVerdict}
 Json = dict[str, Any]
 
 

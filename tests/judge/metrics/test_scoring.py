@@ -22,7 +22,7 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
 )
 def test_the_rule_case_by_case(case: dict[str, Any]) -> None:
     """Branch, exact value, rounding and the printed formula, each derived by hand."""
-    counts = {
+    counts: dict[str, Any] = {
         name: given if name == "organization" else tuple(given) for name, given in case["counts"].items()
     }
     result = coverage_score(**counts)

@@ -84,7 +84,7 @@ def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
     ],
 )
 def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], alive: bool) -> None:
-    report = _health(**{"now": now, "loop": _Loop(last_turn=now)} | parts).alive()
+    report = _health(now=now, **{"loop": _Loop(last_turn=now), **parts}).alive()
     assert report.ok is alive
     if not alive and "agent" not in parts:
         assert report.reasons == ("the delivery loop has not run for 65 s",)
@@ -125,7 +125,7 @@ def test_alive_is_what_progresses_or_waits(now: float, parts: dict[str, Any], al
 def test_readiness_names_every_reason(
     now: float, parts: dict[str, Any], reasons: tuple[str, ...], notes: tuple[str, ...]
 ) -> None:
-    health = _health(**{"now": now, "loop": _Loop()} | parts)
+    health = _health(now=now, **{"loop": _Loop(), **parts})
     health.stopping = "stopping" in reasons
     report = health.ready()
     assert (report.ok, report.reasons, report.notes) == (not reasons, reasons, notes)
