@@ -101,7 +101,8 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
         assert seen["landmarks"] == 3
         assert seen["unscoped"] == 0
         assert seen["first_focus"] == "To the content"
-        assert seen["lines"] == seen["bands"] == 2
+        # One for each metric; a busy machine's pause is a gap, which parts a line.
+        assert seen["lines"] == seen["bands"] >= 2
         # The worse answers have another prompt_version, and the hostile ones a model of their own.
         assert seen["changes"] >= 2
         # Scores 0 to 5 and 1 to 5.
