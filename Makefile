@@ -66,9 +66,10 @@ test-collector: $(VENV)/.dev  ## traces and verdicts through a real Collector: C
 	COLLECTOR="$(abspath $(COLLECTOR))" $(BIN)/python -m pytest tests/collector -m collector $(ARGS)
 
 # Atheris brings libFuzzer and has wheels for Linux alone: an environment of its own.
-.cache/fuzz/.ready: requirements/runtime.txt
+.cache/fuzz/.ready: requirements/runtime.txt pyproject.toml
 	$(PYTHON) -m venv .cache/fuzz/venv
 	.cache/fuzz/venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	.cache/fuzz/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	.cache/fuzz/venv/bin/pip install --quiet --disable-pip-version-check "atheris==3.0.0"
 	@touch $@
 
