@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from aiokafka.errors import CorruptRecordException, KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.util import decode_varint
+from aiokafka.record.util import decode_varint_py as decode_varint  # the compiled one checks no bounds
 
 from streams.errors import DecodeReason
 
