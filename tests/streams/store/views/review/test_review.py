@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.views.export import flat
 from streams.store.views.labels import agreements, all_labels, label_lines, read_labels
-from streams.store.views.review import TOKEN_HEADER, choose
+from streams.store.views.review import TOKEN_HEADER, Task, choose
 from streams.store.writer import StoreWriter
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, batch_of, result_record
@@ -27,22 +27,23 @@ _RESULT = scored(7, 3, seconds=420.0)
 
 
 def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tmp_path: Path) -> None:
-    """A random sample of 4 of 20 has probability 0.2, and each verdict is drawn."""
+    """A sample of 4 of 20 has probability 0.2; over all places to start, each verdict is drawn 4 times."""
     fill(tmp_path / "s")
-    times: dict[str, int] = {}
     with StoreFile(tmp_path / "s").snapshot() as snapshot:
-        for _ in range(300):
-            tasks = choose(snapshot, Filter(), kind="random", size=4, start=os.urandom(16))
-            assert len({task.result_id for task in tasks}) == 4
-            assert {task.selection.probability for task in tasks} == {0.2}
-            for task in tasks:
-                times[task.result_id] = times.get(task.result_id, 0) + 1
-        whole = choose(
-            snapshot, Filter(metric="relevance", lowest=5), kind="random", size=500, start=b"\0" * 16
-        )
+
+        def drawn(size: int, start: bytes, **wanted: Any) -> list[Task]:
+            return choose(snapshot, Filter(**wanted), kind="random", size=size, start=start)
+
+        everything = [task.result_id for task in drawn(20, b"\0" * 16)]
+        samples = [drawn(4, bytes.fromhex(result_id)) for result_id in everything]
+        assert {task.selection.probability for tasks in samples for task in tasks} == {0.2}
+        times = Counter(task.result_id for tasks in samples for task in tasks)
+        assert times == dict.fromkeys(everything, 4)
+        assert len(times) == 20
+        assert drawn(4, b"\xff" * 16) == drawn(4, b"\0" * 16)  # behind the last comes the first
+        whole = drawn(500, b"\0" * 16, metric="relevance", lowest=5)
         assert [task.selection.probability for task in whole] == [1.0] * 4
-        assert choose(snapshot, Filter(metric="none"), kind="random", size=4, start=b"\0" * 16) == []
-    assert len(times) == 20
+        assert drawn(4, b"\0" * 16, metric="none") == []
 
 
 def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Path) -> None:
