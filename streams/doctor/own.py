@@ -192,7 +192,7 @@ async def _port(telemetry: TelemetrySettings) -> Finding:
             "set telemetry.port to a free one (0 picks one), and telemetry.host to an address of this machine"
         )
         return failed("port", subject, what, remedy, may_pass=in_use)
-    server.close()  # without wait_closed: it would wait for whoever has connected
+    server.close()  # wait_closed would wait for clients that are connected
     return ok("port", subject, "is free" if port else "any free port")
 
 

@@ -143,7 +143,7 @@ class Buffers:
         return False
 
     def clear(self) -> None:
-        """Start anew: records still in flight belong to an earlier assignment."""
+        """Count from zero: records still in flight belong to an earlier assignment."""
         self._buffers.clear()
         self.closed.clear()
 
