@@ -7,12 +7,14 @@ without an event loop. See `judge.library`.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judge.blocking import BlockingJudge as BlockingJudge
     from judge.endpoints.options import Patience as Patience
-    from judge.endpoints.stack import JudgingOptions as JudgingOptions
+    from judge.endpoints.pool import JudgingOptions as JudgingOptions
     from judge.errors import InvalidEventError as InvalidEventError
     from judge.errors import JudgeConfigurationError as JudgeConfigurationError
     from judge.errors import JudgeError as JudgeError
@@ -38,10 +40,18 @@ if TYPE_CHECKING:
     from schemas import Usage as Usage
     from schemas import Vote as Vote
 
+_found = find_spec("schemas")
+_here = Path(__file__).parent.parent
+if _found is None or _found.origin is None or Path(_found.origin).parent.parent != _here:
+    raise ImportError(
+        f"judgestream's package `schemas` is in {_here}, but Python found {_found and _found.origin} first: "
+        "rename that one, or start the program from another folder"
+    )
+
 _PARTS = {
     "judge.blocking": "BlockingJudge",
     "judge.endpoints.options": "Patience",
-    "judge.endpoints.stack": "JudgingOptions",
+    "judge.endpoints.pool": "JudgingOptions",
     "judge.errors": (
         "InvalidEventError JudgeConfigurationError JudgeError JudgeUnavailableError PromptPackError"
     ),

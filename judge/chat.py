@@ -15,21 +15,13 @@ OFFLINE_MODEL: Final = "offline-rules-1"
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaReport:
-    """One limit, of requests or tokens a minute, as an endpoint reports it; None: not reported."""
-
-    limit: float | None = None
-    remaining: float | None = None
-    reset_seconds: float | None = None
-    """Time until the full limit is available again."""
-
-
-@dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Limits that an endpoint reports."""
+    """Limits of requests and tokens a minute that an endpoint reports; None: not reported."""
 
-    requests: QuotaReport = QuotaReport()
-    tokens: QuotaReport = QuotaReport()
+    requests: float | None = None
+    tokens: float | None = None
+    reset_seconds: float = 0.0
+    """Time until a used-up limit is renewed; 0: none is used up, or it is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +32,12 @@ class ChatMessage:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ResponseSchema:
-    """The JSON Schema that the reply must follow (strict mode: all keys required, no others)."""
+    """The JSON Schema that the reply must follow (strict mode: all keys required, no others).
+
+    Create one for each metric: its form in requests is kept by identity.
+    """
 
     name: str
     schema: Mapping[str, Any]

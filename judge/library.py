@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from judge.chat import ChatClient
 from judge.endpoints.options import EndpointOptions
-from judge.endpoints.pool import RetryingJudge
-from judge.endpoints.stack import JudgingOptions, JudgingStack
+from judge.endpoints.pool import EndpointPool, JudgingOptions
+from judge.endpoints.retrying import RetryingJudge
 from judge.errors import InvalidEventError, JudgeConfigurationError
 from judge.evaluate.cache import VerdictCache
 from judge.evaluate.evaluator import Evaluator
@@ -102,7 +102,7 @@ class Judge:
             call_seconds=timeout_seconds,
             context_tokens=context_tokens,
         )
-        self._stack = JudgingStack([endpoint], options, prices=prices, cache=cache)
+        self._pool = EndpointPool([endpoint], options, prices=prices, cache=cache)
         self._retry = retry
         self._limits = limits or TextLimits()
         self._redactor = _redactor(redact)
@@ -180,7 +180,7 @@ class Judge:
             await asyncio.gather(*pending, return_exceptions=True)
 
     def __repr__(self) -> str:
-        return f"Judge(model={self._stack.endpoints[0].chat.model!r})"
+        return f"Judge(model={self._pool.endpoints[0].model!r})"
 
     def _judge(self, metric: MetricChoice) -> tuple[Metric, Evaluator | RetryingJudge]:
         if isinstance(metric, str) and metric not in metric_names() and Path(metric).suffix:
@@ -192,10 +192,10 @@ class Judge:
         else:
             built = metric
         guarded = GuardedMetric(built, redactor=self._redactor, limits=self._limits)
-        return guarded, self._stack.judge(guarded) if self._retry else self._stack.evaluator(guarded)
+        return guarded, self._pool.judge(guarded) if self._retry else self._pool.evaluator(guarded)
 
     async def close(self) -> None:
-        await self._stack.close()
+        await self._pool.close()
 
     async def __aenter__(self) -> Self:
         return self

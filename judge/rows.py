@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-_LABEL: Final = "labels."
-_FIELD: Final = "fields."
+_NAMED: Final = ("labels.", "fields.")
 _TEXTS: Final = frozenset(
     {"event_id", "question", "answer", "reference", "other_answer", "conversation_id", "trace_id", "span_id"}
 )
@@ -26,30 +25,22 @@ def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
     and so are empty ones, except question and answer. Numbers in text fields become text; 7.0 becomes 7.
     """
     fields: dict[str, Any] = {}
-    labels: dict[str, str] = {}
-    texts: dict[str, str] = {}
     for column, given in row.items():
         cell = given.tolist() if hasattr(given, "tolist") else given  # NumPy's
         if not isinstance(column, str) or _is_missing(cell) or (cell == "" and column not in _MAY_BE_BLANK):
             continue
-        if column.startswith(_LABEL):
-            labels[column.removeprefix(_LABEL)] = _text(cell)
-        elif column.startswith(_FIELD):
-            texts[column.removeprefix(_FIELD)] = _text(cell)
-        elif column in _STRUCTURES:
-            fields[column] = _structure(column, cell)
-        elif column in _TEXTS:
-            fields[column] = _text(cell)
+        if column in _STRUCTURES:
+            cell = _structure(column, cell)
+        elif column in _TEXTS or column.startswith(_NAMED):
+            cell = _text(cell)
         elif column == "sampling_probability":
             with suppress(TypeError, ValueError):
                 cell = float(cell)
-            fields[column] = cell
-        else:
-            fields[column] = cell
-    for name, own in (("labels", labels), ("fields", texts)):
-        known = fields.get(name)
-        if own:
-            fields[name] = {**known, **own} if isinstance(known, dict) else own
+        fields[column] = cell
+    for column in [name for name in fields if name.startswith(_NAMED)]:
+        field, _, name = column.partition(".")
+        known = fields.get(field)
+        fields[field] = {**(known if isinstance(known, dict) else {}), name: fields.pop(column)}
     return fields
 
 

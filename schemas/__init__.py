@@ -30,9 +30,8 @@ from schemas.result import (
     UnscoredReason,
     Usage,
     Vote,
-    result_id,
 )
-from schemas.task import JudgeTask, Sampling
+from schemas.task import JudgeTask, Sampling, result_id
 
 # fmt: off
 __all__ = [

@@ -6,8 +6,6 @@ or 0.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StrictFloat, TypeAdapter
@@ -51,14 +49,8 @@ class Correction(Message):
     detail: str
 
 
-class Suspicion(Message):
+class Suspicion(Correction):
     """A possible error that code cannot prove; the score is unchanged."""
-
-    kind: str = Field(
-        pattern=r"^[a-z][a-z0-9_]*$",
-        description="A kind listed in corrections.md; later versions may add kinds.",
-    )
-    detail: str
 
 
 class Evaluator(Message):
@@ -211,14 +203,3 @@ Result = Annotated[Scored | Unscored | Failed, Field(discriminator="status")]
 
 RESULT: TypeAdapter[Scored | Unscored | Failed] = TypeAdapter(Result)
 """Parses a result from JSON bytes: `RESULT.validate_json(value)`."""
-
-
-_ID_PARTS = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
-# Created once, because `json.dumps` with these arguments creates one per call, which dominates the time of an
-# id.
-
-
-def result_id(*, topic: str, event_id: str, metric: str, replay_id: str | None) -> str:
-    """Return the deterministic id of a result: 32 hexadecimal digits."""
-    parts = _ID_PARTS.encode([topic, event_id, metric, replay_id])
-    return hashlib.sha256(parts.encode()).hexdigest()[:32]

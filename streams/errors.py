@@ -9,8 +9,7 @@ StreamsError
 ├── TooLargeError           one record is too large for the broker: it is truncated or a dead letter
 ├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
 ├── DeadLetterLimitError    there are more dead letters than dead_letters.limit allows
-├── WrongProtocolError      a port uses TLS where plain text was expected, or the reverse
-├── LoginWantedError        a listener requires a login, and none is configured
+├── WrongListenerError      a listener has another protocol, or other mechanisms, than the settings
 ├── TokenError              there is no token to log in with
 ├── TopicsError             topics are missing, or the broker does not answer
 ├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
@@ -73,6 +72,11 @@ class DecodeError(StreamsError):
         self.detail = detail
 
 
+def undecodable(detail: str) -> DecodeError:
+    """Return the error about a record that is not an event."""
+    return DecodeError("undecodable", detail)
+
+
 class ReaderDownError(StreamsError):
     """Reading needs another system, such as a schema registry, which does not answer."""
 
@@ -117,31 +121,13 @@ class DeadLetterLimitError(StreamsError):
     """There are more dead letters than `dead_letters.limit` allows."""
 
 
-class WrongProtocolError(StreamsError):
-    """A port uses TLS where plain text was expected, or the reverse.
+class WrongListenerError(StreamsError):
+    """A listener has another protocol, or other mechanisms, than the settings."""
 
-    Args:
-        server: Host and port.
-        speaks_tls: Whether the port uses TLS.
-    """
-
-    def __init__(self, server: str, *, speaks_tls: bool) -> None:
-        super().__init__(f"{server} uses {'TLS' if speaks_tls else 'plain text'}")
+    def __init__(self, server: str, protocol: str, mechanisms: Sequence[str]) -> None:
+        super().__init__(f"{server} is {protocol} ({', '.join(mechanisms)})")
         self.server = server
-        self.speaks_tls = speaks_tls
-
-
-class LoginWantedError(StreamsError):
-    """A listener requires a login, and none is set.
-
-    Args:
-        server: Host and port.
-        mechanisms: Its SASL mechanisms, as far as known.
-    """
-
-    def __init__(self, server: str, mechanisms: Sequence[str]) -> None:
-        super().__init__(f"{server} requires a login ({', '.join(mechanisms)})")
-        self.server = server
+        self.protocol = protocol
         self.mechanisms = tuple(mechanisms)
 
 

@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
-import httpx2
 import orjson
-from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from judge.endpoints.options import is_loopback
 
-COMPLETIONS: Final = "chat/completions"
-EMBEDDINGS: Final = "embeddings"
+if TYPE_CHECKING:
+    import httpx2 as httpx
+else:  # the SDK's client is built on one of the two; asking the SDK itself would import it
+    httpx = import_module("httpx2" if "httpx2" in str(metadata.requires("openai")) else "httpx")
+Headers = httpx.Headers
+Response = httpx.Response
+
 MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
 # Below the 5 s after which uvicorn (and so vLLM and many gateways) closes an idle connection: a request sent
@@ -31,29 +35,19 @@ _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
 """Whether the current call needs a new connection."""
 
 
-class TooLargeReplyError(Exception):
-    """A body exceeded its limit and was not read further."""
+class UnreadReplyError(Exception):
+    """A body is not read: it is too large, or in an encoding that was not requested.
 
-    def __init__(self, limit: int, *, is_success: bool) -> None:
-        super().__init__(f"the reply is larger than {limit} bytes, too large for a verdict")
-        self.is_success = is_success
+    `is_event_s`: it is due to the request, so that a retry would not help; else as a broken connection.
+    """
+
+    def __init__(self, why: str, *, is_event_s: bool) -> None:
+        super().__init__(why)
+        self.is_event_s = is_event_s
 
 
-class UnreadableReplyError(OSError):
-    """A body has an encoding that was not requested; treated as a broken connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpReply:
-    """A reply of any status."""
-
-    status: int
-    headers: httpx2.Headers
-    content: bytes
-
-    @property
-    def is_success(self) -> bool:
-        return 200 <= self.status < 300
+BROKEN: Final = (UnreadReplyError, httpx.HTTPError, aiohttp.ClientError, OSError, RuntimeError)
+"""What a call raises that gets no reply; RuntimeError: an event loop finds its file descriptor in use."""
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -77,14 +71,18 @@ class _Connector(aiohttp.TCPConnector):
         return None
 
 
-class _Client(DefaultAioHttpClient):
-    """The SDK's HTTP client over `_Connector`."""
+def _open_client(**options: Any) -> Any:
+    """Open the SDK's HTTP client over `_Connector`."""
+    from openai import DefaultAioHttpClient  # noqa: PLC0415 - half a second, which only a call waits for
 
-    def _init_transport(self, *args: Any, **kwargs: Any) -> Any:
-        return _with_connector(super()._init_transport(*args, **kwargs))
+    class Client(DefaultAioHttpClient):
+        def _init_transport(self, *args: Any, **kwargs: Any) -> Any:
+            return _with_connector(super()._init_transport(*args, **kwargs))
 
-    def _init_proxy_transport(self, *args: Any, **kwargs: Any) -> Any:
-        return _with_connector(super()._init_proxy_transport(*args, **kwargs))
+        def _init_proxy_transport(self, *args: Any, **kwargs: Any) -> Any:
+            return _with_connector(super()._init_proxy_transport(*args, **kwargs))
+
+    return Client(**options)
 
 
 def _with_connector(transport: Any) -> Any:
@@ -97,80 +95,69 @@ def _with_connector(transport: Any) -> Any:
     return transport
 
 
-class Connection:
-    """Connections to one API; create, use and close it in one event loop."""
+class ApiConnection(NamedTuple):
+    """An HTTP client, and the headers and addresses of calls; to be used and closed in one event loop."""
 
-    def __init__(
-        self,
-        *,
-        base_url: str,
-        api_key: str,
-        timeout_seconds: float,
-        max_connections: int,
-        max_reply_bytes: int,
-        trust_env: bool,
-    ) -> None:
-        self._max_reply_bytes = max_reply_bytes
-        self._http = _Client(
-            limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
-            # The call has its own limit; only an address that does not answer fails sooner.
-            timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
-            # A redirected POST would arrive as a GET, and send the key to an unconfigured address.
-            follow_redirects=False,
-            trust_env=trust_env,
-        )
-        self._client = AsyncOpenAI(
-            api_key=api_key,
-            base_url=base_url,
-            max_retries=0,
-            http_client=self._http,
-            default_headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
-        )
-        base = self._client.base_url
-        self._urls = {path: _url(base, path) for path in (COMPLETIONS, EMBEDDINGS)}
-        given = {**self._client.auth_headers, **self._client.default_headers}
-        # The SDK marks omitted headers with a sentinel.
-        self._headers = httpx2.Headers(
-            {name: value for name, value in given.items() if isinstance(value, str)}
-        )
+    http: httpx.AsyncClient
+    headers: Headers
+    completions: httpx.URL
+    embeddings: httpx.URL
 
-    async def post(self, content: bytes, path: str = COMPLETIONS, *, fresh: bool = False) -> HttpReply:
-        """Send a JSON body and read the reply; `fresh`: over a new connection."""
-        request = httpx2.Request(
-            "POST", self._urls[path], headers=self._headers, stream=httpx2.ByteStream(content)
-        )
-        # As a stream that is read at once, the body's headers are left to the transport, which writes them
-        # anyway.
-        request.read()
-        _fresh.set(fresh)
-        response = await self._http.send(request, stream=True)
-        try:
-            return HttpReply(response.status_code, response.headers, await self._content(response))
-        finally:
-            await response.aclose()
 
-    async def _content(self, response: httpx2.Response) -> bytes:
-        """Return the body, read directly from the stream."""
+def open_api(
+    *, base_url: str, api_key: str, timeout_seconds: float, max_connections: int, trust_env: bool
+) -> ApiConnection:
+    """Open an API; ValueError if a proxy of the environment cannot be used."""
+    from openai import AsyncOpenAI  # noqa: PLC0415 - as above
+
+    http = _open_client(
+        limits=httpx.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
+        # The call has its own limit; only an address that does not answer fails sooner.
+        timeout=httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
+        # A redirected POST would arrive as a GET, and send the key to an unconfigured address.
+        follow_redirects=False,
+        trust_env=trust_env,
+    )
+    own = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+    client = AsyncOpenAI(api_key=api_key, base_url=base_url, http_client=http, default_headers=own)
+    given = {**client.auth_headers, **client.default_headers}
+    # The SDK marks omitted headers with a sentinel.
+    headers = {name: value for name, value in given.items() if isinstance(value, str)}
+    base = httpx.URL(base_url)  # the SDK's versions differ in where they put the slash before a query string
+    folder, mark, query = base.raw_path.partition(b"?")
+    completions, embeddings = (
+        base.copy_with(raw_path=folder.rstrip(b"/") + path + mark + query)
+        for path in (b"/chat/completions", b"/embeddings")
+    )
+    return ApiConnection(http, Headers(headers), completions, embeddings)
+
+
+async def post(
+    api: ApiConnection, content: bytes, *, embeds: bool, fresh: bool, max_bytes: int
+) -> tuple[Response, bytes]:
+    """Send a JSON body; return the reply, of any status, and its body, read directly from the stream."""
+    url = api.embeddings if embeds else api.completions
+    request = httpx.Request("POST", url, headers=api.headers, stream=httpx.ByteStream(content))
+    # As a stream that is read at once, the body's headers are left to the transport, which writes them
+    # anyway.
+    request.read()
+    _fresh.set(fresh)
+    response = await api.http.send(request, stream=True)
+    try:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise UnreadableReplyError("the reply is compressed, which was not asked for")
+            raise UnreadReplyError("the reply is compressed, which was not asked for", is_event_s=False)
         stream = response.stream
-        if not isinstance(stream, httpx2.AsyncByteStream):
+        if not isinstance(stream, httpx.AsyncByteStream):
             raise TypeError(f"an asynchronous client gave a body to be read as {type(stream).__name__}")
         read = bytearray()  # not a list: there may be millions of parts
         async for part in stream:
             read += part
-            if len(read) > self._max_reply_bytes:
-                raise TooLargeReplyError(self._max_reply_bytes, is_success=response.is_success)
-        return bytes(read)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-
-def _url(base_url: httpx2.URL, path: str) -> httpx2.URL:
-    """Return the address of an API path; a query string stays at the end."""
-    folder, mark, query = base_url.raw_path.partition(b"?")
-    return base_url.copy_with(raw_path=folder + path.encode() + mark + query)
+            if len(read) > max_bytes:
+                why = f"the reply is larger than {max_bytes} bytes, too large for a verdict"
+                raise UnreadReplyError(why, is_event_s=response.is_success)
+        return response, bytes(read)
+    finally:
+        await response.aclose()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.health import (
@@ -19,13 +19,11 @@ from judge.endpoints.health import (
     failed_share,
     share_of,
 )
-from judge.endpoints.limiter import Limiter, SharedSlots
+from judge.endpoints.limiter import Limiter
 from judge.endpoints.options import (
     Attempt,
-    EndpointObserver,
     EndpointOptions,
     EndpointState,
-    Patience,
     remedy_for,
 )
 from judge.endpoints.payloads import is_about_another
@@ -39,14 +37,17 @@ from judge.errors import (
 from judge.evaluate.evaluator import Evaluator
 from schemas import Usage
 
+if TYPE_CHECKING:
+    from judge.endpoints.pool import EndpointPool
+
 MISCONFIGURED_SECONDS: Final = 300.0
 """Pause before a misconfigured endpoint is probed again."""
+FIRST_TURNS: Final = 2
+"""Messages of a request that is no repair turn, at most."""
 MOST_PROBES: Final = 8
 """Concurrent probes: a hanging one does not delay the next; beyond this number the oldest is cancelled."""
 MOST_MODELS: Final = 20
 """Names of models that are remembered for each endpoint."""
-FIRST_TURNS: Final = 2
-"""Messages of a request that is no repair turn."""
 OVERLOAD_SHARE: Final = 0.2
 """Share of failures above which time-outs mean overload; below it, single events cause them."""
 STALLED: Final = 2
@@ -59,41 +60,23 @@ class Endpoint:
     While it is open, neutral events probe the endpoint, because a failing event may be at fault itself.
     """
 
-    def __init__(
-        self,
-        options: EndpointOptions,
-        *,
-        patience: Patience,
-        slots: SharedSlots,
-        observer: EndpointObserver,
-        chance: Callable[[], float],
-        clock: Callable[[], float],
-        on_change: Callable[[], None],
-    ) -> None:
-        self._chat = options.chat
+    def __init__(self, options: EndpointOptions, pool: EndpointPool) -> None:
+        patience = pool.options.patience
+        self.options = options
         self.name = options.chat.endpoint
         self.model = options.chat.model
         self._call_seconds = min(patience.timeout_seconds, options.call_seconds or patience.timeout_seconds)
         self._patience = patience
-        self._observer = observer
-        self._clock = clock
-        self._on_change = on_change
+        self._pool = pool
+        self._clock = pool.clock
         self.histories: dict[str, CallHistory] = {}
         """The latest outcomes by metric."""
         self.breaker = Breaker(
             failures=patience.breaker_failures,
             longest_pause_seconds=patience.longest_breaker_seconds,
-            chance=chance,
+            chance=pool.chance,
         )
-        self.limiter = Limiter(
-            slots,
-            max_in_flight=min(slots.most, options.max_in_flight or slots.most),
-            requests_per_minute=options.requests_per_minute,
-            tokens_per_minute=options.tokens_per_minute,
-            chance=chance,
-            clock=clock,
-            on_change=lambda calls: observer.in_flight(self.name, calls),
-        )
+        self.limiter = Limiter(options, pool)
         self.judges: dict[str, Evaluator] = {}
         """Evaluators by metric name; they judge the neutral event."""
         self.trouble: str | None = None
@@ -170,8 +153,8 @@ class Endpoint:
         self._answered(reply, tokens)
         self._answered_by(reply.model)
         # A repair turn repeats the first reply, so only that one is compared.
-        own = request.messages[-1].content if len(request.messages) <= FIRST_TURNS else ""
-        if own and not request.fresh and is_about_another(own, reply.text):
+        is_first_turn = len(request.messages) <= FIRST_TURNS and not request.fresh
+        if is_first_turn and is_about_another(request.messages[-1].content, reply.text):
             return await self.ask(replace(request, fresh=True), attempt)
         return reply
 
@@ -220,7 +203,7 @@ class Endpoint:
     async def _complete(self, request: ChatRequest) -> ChatReply:
         try:
             async with asyncio.timeout(self._call_seconds):
-                return await self._chat.complete(request)
+                return await self.options.chat.complete(request)
         except TimeoutError as error:
             raise JudgeUnavailableError(
                 f"judge endpoint {self.name} did not answer within {self._call_seconds:.3g} s", kind="timeout"
@@ -232,7 +215,7 @@ class Endpoint:
         if attempt is not None:
             attempt.used.append((self.name, reply.usage))
             attempt.round_used += reply.usage != Usage()
-        self._observer.used(self.name, self.model, reply.usage, for_verdict=attempt is not None)
+        self._pool.observer.used(self.name, self.model, reply.usage, for_verdict=attempt is not None)
 
     def _answered(self, reply: ChatReply | None, tokens: float = 0.0) -> None:
         self._ever_answered = True
@@ -261,7 +244,7 @@ class Endpoint:
             return
         if self._models:
             self._model_changed_at = datetime.now(UTC)
-            self._observer.model_changed(self.name, self._models[-1], model)
+            self._pool.observer.model_changed(self.name, self._models[-1], model)
         self._models.append(model)
 
     # Outages
@@ -284,9 +267,9 @@ class Endpoint:
         self.trouble, self._metric, self._kind = reason, metric, kind
         self._remedy, self._down_since = remedy_for(error), datetime.now(UTC)
         self._refused_since = self._clock() if isinstance(error, JudgeConfigurationError) else None
-        self._observer.down(self.name, reason)
+        self._pool.observer.down(self.name, reason)
         self.limiter.reject_waiting(self._down)
-        self._on_change()
+        self._pool.changed()
         if self.judges:
             self._probe_later()
 
@@ -296,10 +279,10 @@ class Endpoint:
         self._remedy = ""
         for history in self.histories.values():
             history.begin(self._clock())
-        self._observer.down(self.name, None)
+        self._pool.observer.down(self.name, None)
         self.limiter.concurrency.came_back(self._clock())
         self.limiter.admit()
-        self._on_change()
+        self._pool.changed()
 
     def _probe_later(self) -> None:
         seconds = max(self.breaker.next_try_at - self._clock(), 0.0) + 0.001  # timers may be early
@@ -332,7 +315,7 @@ class Endpoint:
         elif now - self._refused_since >= self._patience.confirm_seconds and not self._ever_answered:
             self.misconfigured = str(trouble)
             self.breaker.open(now, MISCONFIGURED_SECONDS)
-            self._on_change()
+            self._pool.changed()
         if self._kind is None or not isinstance(trouble, EventError):
             self.trouble, self._remedy = str(trouble), remedy_for(trouble)
 

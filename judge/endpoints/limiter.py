@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
 from judge.errors import DrainingError, JudgeError, JudgeUnavailableError
+
+if TYPE_CHECKING:
+    from judge.endpoints.options import EndpointOptions
+    from judge.endpoints.pool import EndpointPool
 
 MARGIN: Final = 0.97
 """Share of a limit per minute to use, because calls may arrive closer together than they were sent."""
@@ -118,21 +122,6 @@ class Concurrency:
 
 
 @dataclass(slots=True)
-class SharedSlots:
-    """Concurrent calls over all endpoints of a pool."""
-
-    most: int
-    taken: int = 0
-    limiters: list[Limiter] = field(default_factory=list)
-
-    def release(self) -> None:
-        """Free a slot, and let the queues use it."""
-        self.taken -= 1
-        for limiter in self.limiters:
-            limiter.admit()
-
-
-@dataclass(slots=True)
 class _Waiting:
     """A queued call; `begun`: an earlier call of its verdict would be wasted by cancelling."""
 
@@ -144,25 +133,13 @@ class _Waiting:
 class Limiter:
     """Sends the calls of one endpoint within its limits, first in, first out."""
 
-    def __init__(
-        self,
-        slots: SharedSlots,
-        *,
-        max_in_flight: int,
-        requests_per_minute: float | None,
-        tokens_per_minute: float | None,
-        chance: Callable[[], float],
-        clock: Callable[[], float],
-        on_change: Callable[[int], None],
-    ) -> None:
-        self._slots = slots
-        slots.limiters.append(self)
-        self._chance = chance
-        self._clock = clock
-        self._on_change = on_change
-        self.concurrency = Concurrency(max_in_flight)
-        self._requests = Quota(requests_per_minute)
-        self._tokens = Quota(tokens_per_minute)
+    def __init__(self, options: EndpointOptions, pool: EndpointPool) -> None:
+        self._pool = pool
+        self._most = pool.options.max_in_flight
+        self._name = options.chat.endpoint
+        self.concurrency = Concurrency(min(self._most, options.max_in_flight or self._most))
+        self._requests = Quota(options.requests_per_minute)
+        self._tokens = Quota(options.tokens_per_minute)
         self._output_tokens = 0.0
         self._in_flight = 0
         self._pauses = 0
@@ -200,12 +177,12 @@ class Limiter:
     def leave(self) -> None:
         """Record that a call has ended, and send queued ones."""
         self._in_flight -= 1
-        self._on_change(self._in_flight)
-        self._slots.release()
+        self._pool.observer.in_flight(self._name, self._in_flight)
+        self._pool.call_ended()
 
     def sent_without_slot(self) -> None:
         """Count a neutral event's call, which needs neither queue nor slot."""
-        self._requests.take(self._clock(), 1)
+        self._requests.take(self._pool.clock(), 1)
 
     def admit(self) -> None:
         """Send queued calls as far as the limits allow."""
@@ -242,7 +219,7 @@ class Limiter:
     def answered(self, reply: ChatReply | None = None, tokens: float = 0.0) -> None:
         """Update the limits from an answered call; a refusal of the request counts as an answer."""
         self._pauses = 0
-        self.concurrency.answered(self._in_flight, self._clock())
+        self.concurrency.answered(self._in_flight, self._pool.clock())
         if reply is None:
             return
         self._reported(reply.limits)
@@ -254,9 +231,9 @@ class Limiter:
     def refused(self, error: JudgeUnavailableError, *, sent_at: float) -> bool:
         """Pause all calls after a rate limit or another failure with `Retry-After`."""
         self._reported(error.limits)
-        now = self._clock()
+        now = self._pool.clock()
         is_new = sent_at >= self.paused_until
-        seconds = error.retry_after_seconds or _reset_seconds(error.limits)
+        seconds = error.retry_after_seconds or (error.limits.reset_seconds if error.limits else 0.0)
         if is_new:
             self._pauses += 1
             # A long stated pause ends when a quota is renewed: without hold, each renewal would be overrun.
@@ -265,30 +242,32 @@ class Limiter:
             seconds = seconds or FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6)
         seconds = min(seconds, LONGEST_PAUSE_SECONDS)
         # Jitter spreads the calls of several workers.
-        self.paused_until = max(self.paused_until, now + seconds + min(1.0, 0.1 * seconds) * self._chance())
+        self.paused_until = max(
+            self.paused_until, now + seconds + min(1.0, 0.1 * seconds) * self._pool.chance()
+        )
         return is_new
 
     def _reported(self, limits: RateLimits | None) -> None:
         if limits is not None:
-            self._requests.report(limits.requests.limit)
-            self._tokens.report(limits.tokens.limit)
+            self._requests.report(limits.requests)
+            self._tokens.report(limits.tokens)
 
     def _wait_seconds(self) -> float:
         """Return how long the next call must wait; infinite if another call must end first."""
         # After repeated pauses, one call at a time.
         most = 1 if self._pauses > 1 else self.concurrency.calls
-        if self._in_flight >= most or self._slots.taken >= self._slots.most:
+        if self._in_flight >= most or self._pool.in_flight >= self._most:
             return _NEVER
-        now = self._clock()
+        now = self._pool.clock()
         return max(self.paused_until - now, self._requests.wait_seconds(now), self._tokens.wait_seconds(now))
 
     def _start(self, tokens: float) -> None:
-        now = self._clock()
+        now = self._pool.clock()
         self._requests.take(now, 1)
         self._tokens.take(now, tokens)
-        self._slots.taken += 1
+        self._pool.in_flight += 1
         self._in_flight += 1
-        self._on_change(self._in_flight)
+        self._pool.observer.in_flight(self._name, self._in_flight)
 
     def _admit_after(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -303,13 +282,3 @@ class Limiter:
     def _time_is_up(self) -> None:
         self._timer = None
         self.admit()
-
-
-def _reset_seconds(limits: RateLimits | None) -> float:
-    """Return the reported time until a used-up quota resets; 0 if none is reported."""
-    if limits is None:
-        return 0.0
-    used_up = [
-        one for one in (limits.requests, limits.tokens) if one.remaining is not None and one.remaining < 1
-    ]
-    return max((one.reset_seconds or 0.0 for one in used_up), default=0.0)

@@ -13,20 +13,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property, partial
 from typing import Final
 from urllib.parse import urlsplit
 
-import aiohttp
-import httpx2
-
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.connection import (
-    COMPLETIONS,
-    EMBEDDINGS,
-    Connection,
-    HttpReply,
-    TooLargeReplyError,
-    UnreadableReplyError,
+    BROKEN,
+    ApiConnection,
+    Headers,
+    Response,
+    UnreadReplyError,
+    open_api,
+    post,
 )
 from judge.endpoints.options import is_loopback
 from judge.endpoints.payloads import (
@@ -37,7 +36,7 @@ from judge.endpoints.payloads import (
     read_completion,
     read_cosine,
 )
-from judge.endpoints.refusals import MAX_MESSAGE_CHARS, error_for_status, rate_limits
+from judge.endpoints.refusals import MAX_MESSAGE_CHARS, error_for_status, rate_limits, retry_after_seconds
 from judge.errors import (
     EventError,
     InvalidVerdictError,
@@ -61,12 +60,6 @@ _MEDIA_TYPES = frozenset({
     "text/event-stream", "text/html", "text/plain", "text/xml",
 })  # fmt: skip
 _REQUEST_REFUSED = frozenset({400, 422})
-# RuntimeError: an event loop that finds its file descriptor in use.
-_BROKEN = (TooLargeReplyError, httpx2.HTTPError, aiohttp.ClientError, OSError, RuntimeError)
-
-
-class _TemperatureRefusedError(Exception):
-    """The endpoint refuses the default temperature."""
 
 
 class OpenAIChat:
@@ -115,16 +108,29 @@ class OpenAIChat:
         self._takes_temperature = True
         self._key = key
         self._timeout_seconds = timeout_seconds
+        self._max_reply_bytes = max_reply_bytes
         self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
-        self._connection = Connection(
+        self._open = partial(
+            open_api,
             base_url=base_url,
             api_key=key or "none-needed",
             timeout_seconds=timeout_seconds,
             max_connections=max_connections,
-            max_reply_bytes=max_reply_bytes,
             # No proxy for loopback addresses.
             trust_env=not is_loopback(host),
         )
+
+    @cached_property
+    def _api(self) -> ApiConnection:
+        """The API, opened by the first call: a worker reads before the SDK is imported."""
+        try:
+            return self._open()
+        except OSError as error:
+            raise self._broken_off(error) from error
+        except ValueError as error:
+            raise JudgeConfigurationError(
+                f"judge endpoint {self.endpoint}: {error}; check the proxy variables of the environment"
+            ) from error
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Send one request.
@@ -135,22 +141,27 @@ class OpenAIChat:
             JudgeConfigurationError: Key, address, model or parameters are wrong.
             EventError: The endpoint refuses this request, or its reply is truncated, refused or too large.
         """
+        api = self._api
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         response_format = self.response_format
         if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
             request = replace(request, temperature=None)
-        path = EMBEDDINGS if request.embeds else COMPLETIONS
         while True:
             content = self._writer.write(request, response_format)
             started = time.perf_counter()
             try:
                 async with asyncio.timeout_at(deadline):
-                    reply = await self._connection.post(content, path, fresh=request.fresh)
-            except _BROKEN as error:
+                    response, body = await post(
+                        api,
+                        content,
+                        embeds=request.embeds,
+                        fresh=request.fresh,
+                        max_bytes=self._max_reply_bytes,
+                    )
+            except BROKEN as error:
                 raise self._broken_off(error) from error
-            try:
-                return self._reply(reply, request, response_format, time.perf_counter() - started)
-            except _TemperatureRefusedError:
+            refused = response.status_code in _REQUEST_REFUSED and b"temperature" in body
+            if refused and request.temperature is not None:
                 self._takes_temperature = False
                 _log.warning(
                     "judge endpoint %s refuses temperature %s; it is not sent any more",
@@ -158,6 +169,9 @@ class OpenAIChat:
                     request.temperature,
                 )
                 request = replace(request, temperature=None)
+                continue
+            try:
+                return self._reply(response, body, request, response_format, time.perf_counter() - started)
             except ResponseFormatError:
                 weaker = response_format.weaker
                 if weaker is None:
@@ -165,7 +179,8 @@ class OpenAIChat:
                 response_format = weaker
 
     async def close(self) -> None:
-        await self._connection.close()
+        if "_api" in vars(self):
+            await self._api.http.aclose()
 
     def _broken_off(self, error: Exception) -> JudgeError:
         """Return the error for a missing or incomplete reply."""
@@ -174,36 +189,36 @@ class OpenAIChat:
                 f"judge endpoint {self.endpoint} did not answer within {self._timeout_seconds:g} s",
                 kind="timeout",
             )
-        if isinstance(error, TooLargeReplyError) and error.is_success:
-            # A successful reply of this size is due to the request; a retry would not help.
+        if isinstance(error, UnreadReplyError) and error.is_event_s:
             return InvalidVerdictError(f"judge {self.model} at {self.endpoint}: {error}")
-        why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
+        why = str(error) if isinstance(error, UnreadReplyError) else cause_of(error)
         happened = (
             "cannot be asked" if why == NO_DESCRIPTORS else "cannot be reached or closed the connection"
         )
         return JudgeUnavailableError(f"judge endpoint {self.endpoint} {happened}: {why}")
 
     def _reply(
-        self, reply: HttpReply, request: ChatRequest, response_format: ResponseFormat, seconds: float
+        self,
+        response: Response,
+        body: bytes,
+        request: ChatRequest,
+        response_format: ResponseFormat,
+        seconds: float,
     ) -> ChatReply:
         schema_sent = request.response_schema is not None and response_format is not ResponseFormat.PLAIN
-        if not reply.is_success:
-            refused = reply.status in _REQUEST_REFUSED and b"temperature" in reply.content
-            if refused and request.temperature is not None:
-                raise _TemperatureRefusedError
-            raise self._refusal(reply, reply.status, _error_body(reply.content), schema_sent=schema_sent)
+        headers, status = response.headers, response.status_code
+        if not response.is_success:
+            raise self._refusal(headers, status, _error_body(body), schema_sent=schema_sent)
         try:
-            completion = (read_cosine if request.embeds else read_completion)(reply.content)
+            completion = (read_cosine if request.embeds else read_completion)(body)
         except NoCompletionError as error:
             if error.body is None:
                 wanted = "pair of vectors" if request.embeds else "chat completion"
                 _log.debug("judge endpoint %s said [foreign text, cut]: %s", self.endpoint, error)
-                told = f"answered {reply.status} with a body that is not a {wanted}"
-                refusal: JudgeError = JudgeUnavailableError(
-                    f"judge endpoint {self.endpoint} {told} ({_media_type(reply.headers)})"
-                )
+                told = f"answered {status} with a body that is not a {wanted} ({_media_type(headers)})"
+                refusal: JudgeError = JudgeUnavailableError(f"judge endpoint {self.endpoint} {told}")
             else:
-                refusal = self._refusal(reply, error.status, error.body, schema_sent=schema_sent)
+                refusal = self._refusal(headers, error.status, error.body, schema_sent=schema_sent)
             refusal.reply = _paid(ChatReply("", self.model, error.usage, seconds))
             raise refusal from error
         if request.response_schema is not None:
@@ -213,7 +228,7 @@ class OpenAIChat:
             model=completion.model or self.model,
             usage=completion.usage,
             seconds=seconds,
-            limits=rate_limits(reply.headers.raw),
+            limits=rate_limits(headers.raw),
         )
         stopped = self._stopped(completion, request)
         if stopped is not None:
@@ -249,16 +264,17 @@ class OpenAIChat:
             return EventError("reply_cut", f"the reply of {self.model} ended at its length limit {limit}")
         return None
 
-    def _refusal(self, reply: HttpReply, status: int, body: object, *, schema_sent: bool) -> JudgeError:
+    def _refusal(self, headers: Headers, status: int, body: object, *, schema_sent: bool) -> JudgeError:
         error = error_for_status(
             endpoint=self.endpoint,
             status=status,
             body=body,
-            headers=reply.headers,
-            now=datetime.now(UTC),
             schema_sent=schema_sent,
             secret=self._key,
         )
+        if isinstance(error, JudgeUnavailableError):
+            error.retry_after_seconds = retry_after_seconds(headers, now=datetime.now(UTC))
+            error.limits = rate_limits(headers.raw)
         self._heard(error.said)
         return error
 

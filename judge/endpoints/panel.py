@@ -12,34 +12,24 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from judge.endpoints.pool import Result, RetryingJudge, total_cost, total_usage
+from judge.endpoints.retrying import RetryingJudge
 from judge.errors import EndpointDownError
-from schemas import Evaluator, Failed, JudgeCall, JudgeTask, Scored, Unscored, Vote
+from judge.evaluate.prices import total_cost, total_usage
+from schemas import Evaluator, Failed, JudgeCall, JudgeTask, Result, Scored, Unscored, Vote
 
 MAX_SHOWN_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One vote of a panel."""
-
-    endpoint: str
-    model: str
-    evaluator: Evaluator
-    judge: RetryingJudge
-
-
 class PanelJudge:
-    """Asks all members concurrently and publishes the decision of `votes.decide`.
+    """Asks all members concurrently and publishes the decision of `decide`.
 
     Members whose endpoint is down are awaited only if the others give no quorum. A member that fails on an
     answer has no vote on it. Without a majority the result is `Failed("no_quorum")`.
     """
 
-    def __init__(self, members: Sequence[Member], *, score_range: tuple[float, float]) -> None:
+    def __init__(self, members: Sequence[RetryingJudge], *, score_range: tuple[float, float]) -> None:
         self._members = tuple(members)
         self._quorum = len(self._members) // 2 + 1
         self._score_range = score_range
@@ -71,19 +61,19 @@ class PanelJudge:
 
     async def _vote(self, place: int, task: JudgeTask, given: dict[int, Result], *, patient: bool) -> None:
         with contextlib.suppress(EndpointDownError):
-            given[place] = await self._members[place].judge.judge(task, patient=patient)
+            given[place] = await self._members[place].judge(task, patient=patient)
 
     @staticmethod
     def _verdicts(given: dict[int, Result]) -> int:
         return sum(not isinstance(one, Failed) for one in given.values())
 
-    def _result(self, given: Sequence[tuple[Member, Result]]) -> Result:
+    def _result(self, given: Sequence[tuple[RetryingJudge, Result]]) -> Result:
         results = [result for _, result in given]
         update: dict[str, Any] = {
             "evaluator": self.evaluator,
             "judge": self._call(results),
             "usage": total_usage(result.usage for result in results),
-            "cost_usd": total_cost([result.cost_usd for result in results]),
+            "cost_usd": total_cost(result.cost_usd for result in results),
             "votes": tuple(
                 vote_of(result, endpoint=member.endpoint, model=member.model) for member, result in given
             ),
@@ -91,9 +81,10 @@ class PanelJudge:
         }
         decided = decide(results, quorum=self._quorum, score_range=self._score_range)
         if decided is not None:
-            asked = not isinstance(decided.result, Unscored) or decided.result.judge is not None
-            update["agreement"] = round(decided.agreement, 6) if asked else None
-            return decided.result.model_copy(update=update)
+            result, agreement = decided
+            asked = not isinstance(result, Unscored) or result.judge is not None
+            update["agreement"] = round(agreement, 6) if asked else None
+            return result.model_copy(update=update)
         failed = [(member.endpoint, one) for member, one in given if isinstance(one, Failed)]
         told = "; ".join(f"{name}: {one.error_type}: {one.detail[:MAX_SHOWN_CHARS]}" for name, one in failed)
         verdicts = len(results) - len(failed)
@@ -141,20 +132,14 @@ def _times(results: Sequence[Result]) -> Any:
     return last.model_copy(update={"judge_seconds": max(seconds, default=None)})
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """Decision of the votes, and their agreement with it, 0 to 1.
+def decide(
+    results: Sequence[Result], *, quorum: int, score_range: tuple[float, float]
+) -> tuple[Scored | Unscored, float] | None:
+    """Return the decision of the results, in the panel's order, and their agreement with it, 0 to 1.
 
-    For booleans, labels and unscored results: the share of equal verdicts. For numbers: 1 minus their mean
-    distance from it, as a share of the scale.
+    For booleans, labels and unscored results the agreement is the share of equal verdicts; for numbers 1
+    minus their mean distance from it, as a share of the scale. None with fewer verdicts than the quorum.
     """
-
-    result: Scored | Unscored
-    agreement: float
-
-
-def decide(results: Sequence[Result], *, quorum: int, score_range: tuple[float, float]) -> Decided | None:
-    """Return the decision of the results, in the panel's order; None with fewer verdicts than the quorum."""
     scored = [one for one in results if isinstance(one, Scored)]
     unscored = [one for one in results if isinstance(one, Unscored)]
     verdicts = len(scored) + len(unscored)
@@ -162,26 +147,15 @@ def decide(results: Sequence[Result], *, quorum: int, score_range: tuple[float, 
         return None
     if len(unscored) > len(scored):
         reason, votes = Counter(one.reason for one in unscored).most_common(1)[0]
-        return Decided(next(one for one in unscored if one.reason == reason), votes / verdicts)
+        return next(one for one in unscored if one.reason == reason), votes / verdicts
     if scored[0].kind in ("boolean", "label"):
-        return _most_frequent(scored, verdicts)
-    return _median(scored, verdicts, score_range)
-
-
-def _most_frequent(scored: Sequence[Scored], verdicts: int) -> Decided:
-    votes = Counter(one.value for one in scored)
-    most = max(votes.values())
-    chosen = min((one for one in scored if votes[one.value] == most), key=lambda one: one.score)
-    return Decided(chosen, most / verdicts)
-
-
-def _median(scored: Sequence[Scored], verdicts: int, score_range: tuple[float, float]) -> Decided:
-    # Sorting is stable: of equal votes, the first in the panel's order comes first.
-    median = sorted(scored, key=lambda one: one.amount)[(len(scored) - 1) // 2].amount
-    chosen = next(one for one in scored if one.amount == median)
-    low, high = score_range
-    apart = sum(abs(one.amount - median) for one in scored) / (high - low)
-    return Decided(chosen, (len(scored) - apart) / verdicts)
+        counts = Counter(one.value for one in scored)
+        most = max(counts.values())
+        chosen = min((one for one in scored if counts[one.value] == most), key=lambda one: one.score)
+        return chosen, most / verdicts
+    median = sorted(one.amount for one in scored)[(len(scored) - 1) // 2]
+    apart = sum(abs(one.amount - median) for one in scored) / (score_range[1] - score_range[0])
+    return next(one for one in scored if one.amount == median), (len(scored) - apart) / verdicts
 
 
 def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:

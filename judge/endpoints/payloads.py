@@ -11,8 +11,11 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -27,7 +30,6 @@ from schemas import Usage
 _RESERVED = frozenset(
     {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice", "input"}
 )
-_CACHED_SCHEMAS = 64
 _INSTRUCTION: Final = (
     "The reply must be one JSON object that is valid by this JSON Schema, with nothing around it:\n{schema}"
 )
@@ -60,7 +62,6 @@ class RequestWriter:
         # `max_tokens`, and some accept nothing else. If `parameters` sets either, only that one is sent.
         is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
         self._length_parameter = "max_completion_tokens" if is_openai else "max_tokens"
-        self._forms: dict[tuple[int, ResponseFormat], _Form] = {}
 
     def write(self, request: ChatRequest, response_format: ResponseFormat) -> bytes:
         clash = _RESERVED.intersection(request.parameters)
@@ -74,10 +75,10 @@ class RequestWriter:
             return self._bytes({"model": self._model, "input": texts, **request.parameters})
         body: dict[str, Any] = {"model": self._model, "messages": request.messages}
         if request.response_schema is not None:
-            form = self._form(request.response_schema, response_format)
-            body["messages"] = _with_instruction(request.messages, form.instruction)
-            if form.field is not None:
-                body["response_format"] = form.field
+            field, instruction = _form(request.response_schema, response_format)
+            body["messages"] = _with_instruction(request.messages, instruction)
+            if field is not None:
+                body["response_format"] = field
         if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
             body[self._length_parameter] = request.max_output_tokens
         if request.temperature is not None:
@@ -101,26 +102,12 @@ class RequestWriter:
                 f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
             ) from error
 
-    def _form(self, schema: ResponseSchema, response_format: ResponseFormat) -> _Form:
-        """Return the cached form of a schema (the entry holds the schema, so its id stays unique)."""
-        key = (id(schema), response_format)
-        if key not in self._forms:
-            if len(self._forms) >= _CACHED_SCHEMAS:
-                self._forms.clear()
-            self._forms[key] = _form_of(schema, response_format)
-        return self._forms[key]
 
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """Parts of a request for one schema in one format; None: omitted."""
-
-    schema: ResponseSchema
-    field: orjson.Fragment | None
-    instruction: str | None
-
-
-def _form_of(schema: ResponseSchema, response_format: ResponseFormat) -> _Form:
+@lru_cache(maxsize=64)
+def _form(
+    schema: ResponseSchema, response_format: ResponseFormat
+) -> tuple[orjson.Fragment | None, str | None]:
+    """Return a schema's field and instruction in one format; None: omitted."""
     plain = dict(schema.schema)
     strict = {"name": schema.name, "strict": True, "schema": plain}
     fields: dict[ResponseFormat, dict[str, Any]] = {
@@ -130,8 +117,7 @@ def _form_of(schema: ResponseSchema, response_format: ResponseFormat) -> _Form:
     }
     field = fields.get(response_format)
     in_prompt = response_format is not ResponseFormat.JSON_SCHEMA
-    return _Form(
-        schema,
+    return (
         None if field is None else orjson.Fragment(orjson.dumps(field)),
         _INSTRUCTION.format(schema=orjson.dumps(plain).decode()) if in_prompt else None,
     )
@@ -222,13 +208,11 @@ def _word(value: Any) -> str | None:
 
 def _no_completion(raw: bytes, body: dict[str, Any]) -> NoCompletionError:
     start = repr(" ".join(raw[:_SHOWN_BYTES].decode("utf-8", "replace").split()))
-    usage, error = _usage(body.get("usage")), body.get("error")
-    if not error:
-        return NoCompletionError(start, usage)
+    error = body.get("error")
     # Some gateways answer 200 and put their backend's status into the error.
     code = _fields(error).get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 502
-    return NoCompletionError(start, usage, body=body, status=status)
+    return NoCompletionError(start, _usage(body.get("usage")), body=body if error else None, status=status)
 
 
 def _said(message: dict[str, Any]) -> str:
@@ -292,20 +276,14 @@ def is_about_another(text: str, reply: str) -> bool:
     Then it may be the late second reply to an earlier request on the same connection.
     """
     spans = []
-    for number, match in enumerate(_SPAN.finditer(reply)):
-        if number == _MOST_SPANS:
-            break
-        try:
+    for match in islice(_SPAN.finditer(reply), _MOST_SPANS):
+        with suppress(orjson.JSONDecodeError):
             span = orjson.loads(match[1])
-        except orjson.JSONDecodeError:
-            continue
-        if span in text:
-            return False
-        spans.append(span)
-    if not spans:
-        return False
-    letters = _NO_LETTER.sub("", text.casefold())
-    return not any(_NO_LETTER.sub("", span.casefold()) in letters for span in spans)
+            if span in text:
+                return False
+            spans.append(_NO_LETTER.sub("", span.casefold()))
+    letters = _NO_LETTER.sub("", text.casefold()) if spans else ""
+    return bool(spans) and not any(span in letters for span in spans)
 
 
 # Embeddings

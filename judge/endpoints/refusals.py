@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from importlib.resources import files
 from typing import Any, Final
 
-from judge.chat import QuotaReport, RateLimits
+from judge.chat import RateLimits
 from judge.errors import (
     EventError,
     JudgeConfigurationError,
@@ -36,29 +36,17 @@ _BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
 
 def error_for_status(
-    *,
-    endpoint: str,
-    status: int,
-    body: object,
-    headers: Mapping[str, str],
-    now: datetime,
-    schema_sent: bool,
-    secret: str,
+    *, endpoint: str, status: int, body: object, schema_sent: bool, secret: str
 ) -> JudgeError:
-    """Return the error for a reply with an error status."""
+    """Return the error for a reply with an error status; `body` is its decoded JSON, or its text."""
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
-    said = _cut(message)
     named = sorted(codes & _SHOWN)
     told = f"judge endpoint {endpoint} answered {status}" + (f" ({', '.join(named)})" if named else "")
     words = message[:MAX_READ_CHARS].lower()
     error = _error(told, status=status, codes=codes, words=words, schema_sent=schema_sent)
-    if isinstance(error, JudgeUnavailableError):
-        error.retry_after_seconds = retry_after_seconds(headers, now=now)
-        error.limits = rate_limits(
-            (name.encode(errors="replace"), value.encode(errors="replace")) for name, value in headers.items()
-        )
-    error.said = said
+    line = " ".join(message[: 4 * MAX_MESSAGE_CHARS].split())
+    error.said = line if len(line) <= MAX_MESSAGE_CHARS else f"{line[:MAX_MESSAGE_CHARS]}…"
     return error
 
 
@@ -132,11 +120,6 @@ def _mentions(words: str, phrases: Iterable[str]) -> bool:
     return any(phrase in words for phrase in phrases)
 
 
-def _cut(message: str) -> str:
-    line = " ".join(message[: 4 * MAX_MESSAGE_CHARS].split())
-    return line if len(line) <= MAX_MESSAGE_CHARS else f"{line[:MAX_MESSAGE_CHARS]}…"
-
-
 def _number(text: str | None) -> float | None:
     try:
         number = float(text or "")
@@ -177,7 +160,9 @@ def rate_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits | None:
             found[key] = number
     if not found:
         return None
-    return RateLimits(_report(found, "requests"), _report(found, "tokens"))
+    used_up = (name for name in ("requests", "tokens") if found.get(f"remaining-{name}", 1.0) < 1)
+    reset_seconds = max((found.get(f"reset-{name}", 0.0) for name in used_up), default=0.0)
+    return RateLimits(found.get("limit-requests"), found.get("limit-tokens"), reset_seconds)
 
 
 def duration_seconds(text: str) -> float | None:
@@ -192,11 +177,3 @@ def duration_seconds(text: str) -> float | None:
         total += float(part[1]) * _UNIT_SECONDS[part[2]]
         position = part.end()
     return total if position and position == len(text) else None
-
-
-def _report(found: dict[str, float], what: str) -> QuotaReport:
-    return QuotaReport(
-        limit=found.get(f"limit-{what}"),
-        remaining=found.get(f"remaining-{what}"),
-        reset_seconds=found.get(f"reset-{what}"),
-    )

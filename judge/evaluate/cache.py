@@ -10,7 +10,6 @@ import hashlib
 import logging
 import os
 import sqlite3
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,8 +33,6 @@ _CALL = TypeAdapter(JudgeCall)
 
 APPLICATION_ID: Final = 0x6A73_7663
 """Identifies a file as this cache ("jsvc"), to reject other programs' databases."""
-AGAIN_SECONDS: Final = 5.0
-"""Pause after a failure before the file is opened again."""
 _VERSION: Final = 1
 _OPEN_SECONDS: Final = 5.0
 _BUSY_MILLISECONDS: Final = 50
@@ -95,43 +92,32 @@ class FileCache:
     """Cache in a file, which survives restarts; evicts the least recently used entries.
 
     The file is an SQLite database of JSON entries (`diskcache` unpickles its own: CVE-2025-69872). Workers on
-    one machine may share it. A failure never blocks judging: an unreadable file is renamed and replaced, a
-    failed write is skipped. Every failure is counted; only the first of consecutive ones is logged.
+    one machine may share it. A failure never blocks judging: a file that cannot be read is renamed and
+    replaced at the start; a read or write that fails later is counted and skipped, and only the first of
+    consecutive ones is logged.
 
     Args:
         path: The file; created if missing, in an existing folder.
         max_entries: At least 1; may be exceeded briefly.
         on_failure: Called on each failed read or write, except while another worker writes.
-        monotonic: Returns the seconds of a clock that nobody sets.
 
     Raises:
         JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        max_entries: int,
-        on_failure: Callable[[], object] = lambda: None,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, path: Path, max_entries: int, on_failure: Callable[[], object] = lambda: None) -> None:
         self._path = path
         self._max_entries = max_entries
         self._on_failure = on_failure
-        self._monotonic = monotonic
-        self._failed_at: float | None = None
+        self._has_failed = False
         self._puts = 0
-        self._database: sqlite3.Connection | None = None
         try:
-            self._database = _open(path)
-        except sqlite3.OperationalError as error:
+            self._database = _open_or_replace(path)
+        except (OSError, sqlite3.Error) as error:
             raise JudgeConfigurationError(
                 f"judge.cache.file {path} cannot be opened: {error}; check that its folder exists "
                 "and can be written"
             ) from error
-        except sqlite3.DatabaseError as error:
-            self._start_anew(error)
 
     def get(self, key: str) -> bytes | None:
         return self._try(self._get, key)
@@ -140,88 +126,62 @@ class FileCache:
         self._try(self._put, key, entry)
 
     def close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            with suppress(sqlite3.Error):
-                self._trim(database)
-            database.close()
+        with suppress(sqlite3.Error):
+            self._trim()
+        self._database.close()
 
-    @staticmethod
-    def _get(database: sqlite3.Connection, key: str) -> bytes | None:
-        row = database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
+    def _get(self, key: str) -> bytes | None:
+        row = self._database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
-        database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
+        self._database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
         return bytes(row[0]) if isinstance(row[0], bytes) else None
 
-    def _put(self, database: sqlite3.Connection, key: str, entry: bytes) -> None:
-        database.execute(f"INSERT OR REPLACE INTO verdicts VALUES (?, ?, {_NEXT_USE})", (key, entry))  # noqa: S608 - a constant
+    def _put(self, key: str, entry: bytes) -> None:
+        self._database.execute(f"INSERT OR REPLACE INTO verdicts VALUES (?, ?, {_NEXT_USE})", (key, entry))  # noqa: S608 - a constant
         self._puts += 1
         # Counting reads the whole index, so a large cache is trimmed only every `_TRIM_EVERY` writes.
         if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
-            self._trim(database)
-        self._failed_at = None
+            self._trim()
+        self._has_failed = False
 
-    def _trim(self, database: sqlite3.Connection) -> None:
-        database.execute(
+    def _trim(self) -> None:
+        self._database.execute(
             "DELETE FROM verdicts "
             "WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)",
             (self._max_entries,),
         )
 
     def _try(self, action: Callable[..., _T], *args: object) -> _T | None:
-        """Call an action with the connection; None if it fails, which counts unless another worker writes."""
-        if self._failed_at is not None and self._monotonic() - self._failed_at >= AGAIN_SECONDS:
-            self._open_again()
-        if self._database is None:
-            self._on_failure()
-            return None
+        """Read or write; None if it fails, which counts unless another worker writes."""
         try:
-            return action(self._database, *args)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & _PRIMARY_CODE in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return action(*args)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+            if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
                 return None
             self._on_failure()
-            if self._failed_at is None:
-                self._failed_at = self._monotonic()
+            if not self._has_failed:
+                self._has_failed = True
                 _log.warning(
                     "verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error
                 )
-        except sqlite3.DatabaseError as error:
-            self._start_anew(error)
         return None
 
-    def _open_again(self) -> None:
-        self._failed_at = self._monotonic()
-        if self._database is not None:
-            self._database.close()
-        try:
-            self._database = _open(self._path)
-        except (OSError, sqlite3.Error, JudgeConfigurationError):
-            self._database = None
 
-    def _start_anew(self, error: sqlite3.DatabaseError) -> None:
-        """Keep an unreadable file under another name, and begin a new one."""
-        self._on_failure()
-        aside = self._path.with_name(f"{self._path.name}.unreadable")
-        _log.warning(
-            "verdict cache %s cannot be read (%s): renamed to %s, starting with an empty one",
-            self._path,
-            error,
-            aside,
-        )
-        if self._database is not None:
-            with suppress(sqlite3.Error):
-                self._database.close()
-            self._database = None
-        try:
-            self._path.replace(aside)
-            for side in _SIDES[1:]:
-                self._path.with_name(self._path.name + side).unlink(missing_ok=True)
-            self._database = _open(self._path)
-        except (OSError, sqlite3.Error) as second:
-            self._failed_at = self._monotonic()
-            _log.warning("verdict cache %s cannot be used; trying again: %s", self._path, second)
+def _open_or_replace(path: Path) -> sqlite3.Connection:
+    """Open the file; one that cannot be read is kept under another name, and a new one begun."""
+    try:
+        return _open(path)
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        aside = path.with_name(f"{path.name}.unreadable")
+        _log.warning("verdict cache %s cannot be read (%s): renamed to %s", path, error, aside)
+        path.replace(aside)
+        for side in _SIDES[1:]:
+            path.with_name(path.name + side).unlink(missing_ok=True)
+        return _open(path)
 
 
 def _open(path: Path) -> sqlite3.Connection:

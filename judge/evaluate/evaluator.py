@@ -16,7 +16,7 @@ from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationErro
 from judge.evaluate.cache import VerdictCache, cache_entry, cache_key, from_entry
 from judge.evaluate.guard import neutral_task
 from judge.evaluate.limited import DEFAULT_SECONDS, MetricProcess, run_limited
-from judge.evaluate.prices import PriceTable
+from judge.evaluate.prices import PriceTable, total_cost, total_usage
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome, reading_size, size_of
 from schemas import Evaluator as EvaluatorFacts
 from schemas import Failed, FailedType, JudgeCall, JudgeTask, Result, Scored, Times, Unscored, Usage
@@ -24,6 +24,8 @@ from schemas import Failed, FailedType, JudgeCall, JudgeTask, Result, Scored, Ti
 Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
 """Makes one call; raises what `judge.chat.ChatClient.complete` does."""
 
+CODE: Final = "code"
+"""Endpoint and model of results without a judge."""
 TEMPERATURE: Final = 0.0
 """For reproducible verdicts, as far as the model allows."""
 DEFAULT_REPAIR_ATTEMPTS: Final = 2
@@ -64,7 +66,7 @@ class Evaluator:
     """Judges one metric at one endpoint.
 
     Args:
-        chat: The endpoint; the caller closes it.
+        chat: The endpoint, which the caller closes; None: a code metric, which asks none.
         parameters: Sampling parameters of the endpoint (temperature, seed, ...); they override the metric's
             own.
         max_output_tokens: Limit of a reply; None: the metric's own.
@@ -80,7 +82,7 @@ class Evaluator:
     def __init__(
         self,
         metric: Metric,
-        chat: ChatClient,
+        chat: ChatClient | None,
         *,
         prices: PriceTable | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -93,7 +95,8 @@ class Evaluator:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.metric = metric
-        self._chat = chat
+        self._complete: Ask = _nobody if chat is None else chat.complete
+        self._endpoint, self._model = (CODE, CODE) if chat is None else (chat.endpoint, chat.model)
         self._prices = prices or PriceTable()
         self._parameters = dict(parameters or {})
         self._max_output_tokens = max_output_tokens
@@ -103,7 +106,7 @@ class Evaluator:
         self._verification_seconds = verification_seconds
         self._process = process
         self._clock = clock
-        self.evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
+        self.evaluator = evaluator_of(metric, model=self._model, parameters=self._parameters)
         """The evaluator of all its results."""
 
     async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Result:
@@ -132,7 +135,7 @@ class Evaluator:
             prepared = await self._prepared(task)
             if isinstance(prepared, ChatRequest):
                 is_asked = True
-                prepared = await self._asked(task, prepared, ask or self._chat.complete, replies)
+                prepared = await self._asked(task, prepared, ask or self._complete, replies)
             result = _result(prepared, self._common(task, replies, is_asked=is_asked))
             if self._cache is not None and replies:
                 self._cache.put(key, cache_entry(result))
@@ -168,7 +171,7 @@ class Evaluator:
 
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost of one call to its endpoint, in USD; None if the price is unknown."""
-        return self._prices.cost_usd(self._chat.model, usage, endpoint=self._chat.endpoint)
+        return self._prices.cost_usd(self._model, usage, endpoint=self._endpoint)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Return the request for a task, or an outcome that needs no call."""
@@ -247,18 +250,15 @@ class Evaluator:
         return cache_key(task, fingerprint=self.evaluator.fingerprint, context_tokens=self._context_tokens)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, is_asked: bool) -> dict[str, Any]:
-        # A failed call may have been billed; its cost is unknown.
-        cost = self._cost(replies) if replies else None if is_asked else 0.0
+        # A failed call may have been billed; its cost is unknown. Calls are priced singly, because price
+        # tiers depend on a call's size.
+        is_unknown = is_asked and not replies
         return {
             **{name: getattr(task, name) for name in _OF_TASK},
             "evaluator": self.evaluator,
             "judge": self._call(replies) if is_asked else None,
-            "usage": Usage(
-                input_tokens=sum(reply.usage.input_tokens for reply in replies),
-                cached_tokens=sum(reply.usage.cached_tokens for reply in replies),
-                output_tokens=sum(reply.usage.output_tokens for reply in replies),
-            ),
-            "cost_usd": cost,
+            "usage": total_usage(reply.usage for reply in replies),
+            "cost_usd": None if is_unknown else total_cost(self.cost_usd(reply.usage) for reply in replies),
             "times": Times(
                 occurred_at=task.occurred_at,
                 sampled_at=task.sampled_at,
@@ -267,19 +267,17 @@ class Evaluator:
             ),
         }
 
-    def _cost(self, replies: list[ChatReply]) -> float | None:
-        """Return the total cost; calls are priced singly, because price tiers depend on a call's size."""
-        costs = [self.cost_usd(reply.usage) for reply in replies]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
-
     def _call(self, replies: list[ChatReply], *, tries: int = 0) -> JudgeCall:
         return JudgeCall(
-            endpoint=self._chat.endpoint,
-            model_asked=self._chat.model,
-            model_answered=replies[-1].model if replies else self._chat.model,
+            endpoint=self._endpoint,
+            model_asked=self._model,
+            model_answered=replies[-1].model if replies else self._model,
             tries=max(1, tries, len(replies)),
         )
+
+
+async def _nobody(_: ChatRequest) -> ChatReply:
+    raise TypeError("a code metric asks no endpoint")
 
 
 def _failure(error: Exception) -> tuple[FailedType, str]:

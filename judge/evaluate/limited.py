@@ -20,7 +20,6 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -51,7 +50,7 @@ _SERVE: Final = (
 
 _OF_TEXTS: Final[tuple[FailedType, str]] = (
     "verification_timeout",
-    ("its texts could not be processed: {}; shorten them"),
+    "its texts could not be processed: {}; shorten them",
 )
 _OF_A_METRIC: Final[tuple[FailedType, str]] = ("metric_error", "{}; correct it, or raise its limit")
 
@@ -89,7 +88,7 @@ async def run_limited(
     if size <= INLINE_BYTES:
         return function(*args, **kwargs)
     # A child with a language model takes seconds to start again, so it is not ended early.
-    quick = seconds if _kept_loaded else min(seconds, QUICK_SECONDS)
+    quick = seconds if _kept_loaded[-1] else min(seconds, QUICK_SECONDS)
     try:
         try:
             value: T = await _shared("quick").call(quick, function, *args, **kwargs)
@@ -107,7 +106,7 @@ async def run_limited(
     return value
 
 
-_kept_loaded: list[Callable[[], object]] = []
+_kept_loaded: list[Callable[[], object] | None] = [None]
 
 
 def keep_loaded(function: Callable[[], object]) -> None:
@@ -117,16 +116,9 @@ def keep_loaded(function: Callable[[], object]) -> None:
 
 @cache
 def _shared(name: str) -> Child:
-    first = _kept_loaded[0] if _kept_loaded else None
-    child = Child(f"limited-{name}", MEMORY_BYTES, first=first, counts_first=False)
+    child = Child(f"limited-{name}", MEMORY_BYTES, first=_kept_loaded[-1], counts_first=False)
     atexit.register(child.close)
     return child
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    popen: subprocess.Popen[bytes]
-    connection: Connection
 
 
 class Child:
@@ -155,7 +147,8 @@ class Child:
         self._arguments = (memory_bytes, niceness, int(counts_first))
         self._first = first
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._process: _Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection
         self._lock = threading.Lock()
         self._closed = False
 
@@ -183,7 +176,7 @@ class Child:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise self._unknown(error) from error
         try:
-            connection = self._started().connection
+            connection = self._started()
         except (OSError, EOFError, TimeoutError):
             raise self._over(f"its process did not start: ended{self._end(patiently=True)}") from None
         is_late = threading.Event()
@@ -197,9 +190,11 @@ class Child:
         try:
             connection.send_bytes(pickled)
             return self._value(*connection.recv())
-        except (OSError, EOFError):
+        except (OSError, EOFError, TypeError) as error:  # TypeError: closed by `kill` while it was written to
             if is_late.is_set():
                 raise self._over(f"it took longer than {seconds:g} s", LateError) from None
+            if isinstance(error, TypeError):
+                raise
             raise self._over(f"its process ended{self._end(patiently=True)}") from None
         finally:
             killer.cancel()
@@ -225,51 +220,48 @@ class Child:
     def _unknown(self, reason: object) -> UnknownCallError:
         return UnknownCallError(self._failure[0], f"it cannot be sent to its process: {reason}")
 
-    def _started(self) -> _Process:
+    def _started(self) -> Connection:
         with self._lock:
-            if self._process is not None and self._process.popen.poll() is None:
-                return self._process
+            if self._process is not None and self._process.poll() is None:
+                return self._connection
             if self._closed:
                 raise EOFError
-            process = self._process = _start(self._arguments)
-        process.connection.send(self._first)
-        if not process.connection.poll(_START_SECONDS):
+            ours, its = socket.socketpair()
+            with its:
+                arguments = map(str, (its.fileno(), *self._arguments))
+                self._process = subprocess.Popen(  # noqa: S603 - only this interpreter and fixed arguments
+                    [sys.executable, "-c", _SERVE, *arguments, *sys.path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(its.fileno(),),
+                    start_new_session=True,  # so that its own children can be killed with it
+                )
+            connection = self._connection = Connection(ours.detach())
+        connection.send(self._first)
+        if not connection.poll(_START_SECONDS):
             raise TimeoutError
-        process.connection.recv()
-        return process
+        connection.recv()
+        return connection
 
     def _end(self, *, patiently: bool = False) -> str:
         """End the process and what it has started; return how it ended."""
         with self._lock:
             process, self._process = self._process, None
-        if process is None:
-            return ""
-        popen = process.popen
+            if process is None:
+                return ""
+            connection = self._connection
         if patiently:  # its connection is closed, so it is about to end
             with contextlib.suppress(subprocess.TimeoutExpired):
-                popen.wait(_END_SECONDS)
-        code = popen.poll()
+                process.wait(_END_SECONDS)
+        code = process.poll()
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(popen.pid, signal.SIGKILL)
-        popen.wait()
-        process.connection.close()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        connection.close()
         if code is None:
             return " by us"
         return f" with signal {-code}" if code < 0 else f" with exit code {code}"
-
-
-def _start(arguments: tuple[int, ...]) -> _Process:
-    ours, its = socket.socketpair()
-    with its:
-        popen = subprocess.Popen(  # noqa: S603 - only this interpreter and fixed arguments
-            [sys.executable, "-c", _SERVE, str(its.fileno()), *map(str, arguments), *sys.path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(its.fileno(),),
-            start_new_session=True,  # so that its own children can be killed with it
-        )
-    return _Process(popen, Connection(ours.detach()))
 
 
 class MetricProcess(Child):

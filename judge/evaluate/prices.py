@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -105,3 +105,16 @@ class PriceTable:
         """Return the cost of a call, in USD; None if the price is unknown, which does not mean free."""
         price = self.price(model, endpoint=endpoint)
         return None if price is None else price.cost_usd(usage)
+
+
+def total_usage(usages: Iterable[Usage]) -> Usage:
+    """Return the sum of tokens."""
+    given = list(usages)
+    return Usage(**{name: sum(getattr(usage, name) for usage in given) for name in Usage.model_fields})
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """Return the sum in USD; None if one is unknown."""
+    given = list(costs)
+    known = [cost for cost in given if cost is not None]
+    return sum(known) if len(known) == len(given) else None

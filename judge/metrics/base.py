@@ -211,7 +211,7 @@ class BaseMetric(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     """Settings that its constructor takes: `pack`, `citation_pattern`, `without_citations`."""
     needs: ClassVar[tuple[EventField, ...]] = ()
-    """Fields that an event needs to be judged by default."""
+    """Fields that an event needs, where the metric is on by default (`BUILT_IN`)."""
 
     name: str
     mode: Mode

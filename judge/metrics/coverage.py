@@ -28,8 +28,9 @@ from judge.metrics.scoring import (
     exact_text,
     is_forced,
 )
-from judge.text.contradictions import MAX_SENTENCES, TextPart, contradiction_between
+from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import is_blank, quoted
+from judge.text.passages import MAX_SENTENCES
 from judge.text.words import each_sentence
 from schemas import JudgeTask
 
@@ -88,9 +89,8 @@ class Coverage(BuiltInMetric):
         listed = read_evidence(CoverageReply, reply, key="facts")
         checks = CoverageChecks(reference=task.reference or "", answer=task.answer, question=task.question)
         facts, conclusions, terms = checks.verify(listed.facts, listed.conclusions, listed.terms)
-        counts = [(sum(item.matched for item in items), len(items)) for items in (facts, conclusions, terms)]
-        named = {"facts": facts, "conclusions": conclusions, "terms": terms}
-        evidence: dict[str, Any] = {name: [item.as_json() for item in items] for name, items in named.items()}
+        evidence: dict[str, Any] = {"facts": facts, "conclusions": conclusions, "terms": terms}
+        counts = [(sum(item["matched"] for item in items), len(items)) for items in evidence.values()]
         similar = listed.organization.similar
         evidence["organization"] = {"similar": similar, "justification": listed.organization.justification}
         score = _scored(counts, similar=similar)

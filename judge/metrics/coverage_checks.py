@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.metrics.base import Findings
+from judge.metrics.claims import Place
+from judge.metrics.doubts import LONG_ANSWER, Doubts, cannot_be_compared, has_facts_for, left_out
 from judge.metrics.replies import MAX_ITEMS
-from judge.metrics.words import AnswerWords, has_facts_for, left_out
 from judge.text.citations import without_tags
 from judge.text.contradictions import TextPart, contradiction_between
-from judge.text.normal import neutralize, normalise, quoted
+from judge.text.normal import normalise, quoted
+from judge.text.passages import Passage, passage, share_stem
 from judge.text.quotations import Quotable, Quotation
-from judge.text.support import share_stem
-from judge.text.words import content_words, has_content, has_words, words
+from judge.text.words import content_words, has_words, sentences, word_texts
 
 _NOTHING_LISTED = (
     "facts and conclusions are empty, but the reference says something; list what it states, matched or not"
@@ -62,38 +63,19 @@ class CoverageReply(BaseModel):
     organization: ListedOrganization
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A verified item. Offsets refer to the event's texts; spans are the texts' own words."""
+Verified = dict[str, Any]
+"""An item as the evidence has it. Offsets refer to the event's texts; spans are the texts' own words.
+`inexact`: a quotation was inexact."""
 
-    item: str
-    reference_span: str
-    reference: tuple[int, int] | None
-    matched: bool
-    justification: str
-    answer_span: str | None = None
-    answer: tuple[int, int] | None = None
-    inexact: bool = False
-    """Whether a quotation was inexact."""
 
-    def as_json(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            "item": self.item,
-            "reference_span": self.reference_span,
-            "matched": self.matched,
-            "justification": self.justification,
-            "answer_span": self.answer_span,
-        }
-        if self.reference is not None:
-            fields |= {"reference_start": self.reference[0], "reference_end": self.reference[1]}
-        if self.answer is not None:
-            fields |= {"answer_start": self.answer[0], "answer_end": self.answer[1]}
-        return fields | {"inexact": True} if self.inexact else fields
+def _key(item: Verified) -> str:
+    """Return the item's words, or its span if it has none."""
+    return normalise(item["item"]).rstrip(".") or normalise(item["reference_span"])
 
-    @property
-    def key(self) -> str:
-        """The item's words, or its span if it has none."""
-        return normalise(self.item).rstrip(".") or normalise(self.reference_span)
+
+def _place(item: Verified) -> Place | None:
+    """Return the item's place in the reference; None if it is invented."""
+    return (item["reference_start"], item["reference_end"]) if "reference_start" in item else None
 
 
 class CoverageChecks:
@@ -109,12 +91,16 @@ class CoverageChecks:
         self.findings = Findings()
         self.nothing_listed: str | None = None
         self._reference = Quotable(reference)
-        self._answer = Quotable(answer, read=without_tags(answer))
-        self._words = AnswerWords(self._reference.index, self._answer.index, question)
+        self._untagged = without_tags(answer)
+        self._answer = Quotable(answer, read=self._untagged)
+        self._question = question
+        self._doubts = Doubts(question)
+        self._own = self._doubts.own(reference)
+        self._sentences = sentences(reference)
 
     def verify(
         self, facts: Sequence[ListedItem], conclusions: Sequence[ListedItem], terms: Sequence[ListedItem]
-    ) -> tuple[list[Item], list[Item], list[Item]]:
+    ) -> tuple[list[Verified], list[Verified], list[Verified]]:
         """Return the distinct facts, conclusions and terms, matched if the answer has them."""
         if not facts and not conclusions:
             self.nothing_listed = _NOTHING_LISTED
@@ -126,8 +112,8 @@ class CoverageChecks:
         self._suspect_omissions(checked_facts, checked_conclusions)
         return checked_facts, checked_conclusions, checked_terms
 
-    def _items(self, name: str, listed: Sequence[ListedItem]) -> list[Item]:
-        kept: dict[str, Item] = {}
+    def _items(self, name: str, listed: Sequence[ListedItem]) -> list[Verified]:
+        kept: dict[str, Verified] = {}
         for number, given in enumerate(listed):
             where = f"{name}[{number}]"
             if name == "terms" and not self._is_term(where, given.item):
@@ -135,14 +121,11 @@ class CoverageChecks:
             item = self._checked(where, given)
             if item is None:
                 continue
-            earlier = kept.get(item.key)
-            if earlier is None:
-                kept[item.key] = item
-                continue
-            self.findings.correct("duplicate_item", f"{where}: {quoted(given.item)} is listed already")
-            if earlier.matched and not item.matched:
+            earlier = kept.setdefault(_key(item), item)
+            if earlier is not item:
+                self.findings.correct("duplicate_item", f"{where}: {quoted(given.item)} is listed already")
                 # An item listed as matched and as unmatched counts as unmatched.
-                kept[item.key] = replace(earlier, matched=False)
+                earlier["matched"] = earlier["matched"] and item["matched"]
         return list(kept.values())
 
     def _is_term(self, where: str, term: str) -> bool:
@@ -156,25 +139,29 @@ class CoverageChecks:
             self.findings.suspect("not_a_term", detail)
         return True
 
-    def _checked(self, where: str, given: ListedItem) -> Item | None:
+    def _checked(self, where: str, given: ListedItem) -> Verified | None:
         """Return the item with its places; None if it is invented and unmatched."""
         stated = self._reference.find(given.reference_span)
-        item = Item(given.item, given.reference_span, None, given.matched, given.justification)
+        item: Verified = {
+            "item": given.item,
+            "reference_span": given.reference_span,
+            "matched": False,
+            "justification": given.justification,
+            "answer_span": None,
+        }
         if stated is None:
             self.findings.not_found(f"{where}.reference_span", given.reference_span, "the reference")
             problem = f"{where}: {quoted(given.reference_span)} is not in the reference"
             self.findings.correct("span_not_in_reference", problem)
             # An invented unmatched item is dropped; an invented match counts as unmatched.
-            return replace(item, matched=False) if given.matched else None
-        inexact = stated.kind != "exact"
-        item = replace(item, reference_span=stated.words, reference=stated.place, inexact=inexact)
-        if not given.matched:
-            return item
-        matching = self._matching(where, given, stated)
-        if matching is None:
-            return replace(item, matched=False)
-        inexact = inexact or matching.kind != "exact"
-        return replace(item, answer_span=matching.words, answer=matching.place, inexact=inexact)
+            return item if given.matched else None
+        item |= {"reference_span": stated.words, "reference_start": stated.start, "reference_end": stated.end}
+        found = self._matching(where, given, stated) if given.matched else None
+        if found is not None:
+            item |= {"matched": True, "answer_span": found.words}
+            item |= {"answer_start": found.start, "answer_end": found.end}
+        exact = stated.kind == "exact" and (found is None or found.kind == "exact")
+        return item if exact else item | {"inexact": True}
 
     def _matching(self, where: str, given: ListedItem, stated: Quotation) -> Quotation | None:
         """Return the place in the answer that matches an item; None if it is not there or contradicts it."""
@@ -190,8 +177,8 @@ class CoverageChecks:
         is_term = where.startswith("terms")
         if not is_term:
             against = contradiction_between(
-                TextPart(stated.words, self._words.reference_sentences(stated.place)),
-                TextPart(found.words, self._words.answer_sentences(found.place)),
+                TextPart(stated.words, self._reference.told(stated.place)),
+                TextPart(found.words, self._answer.told(found.place)),
             )
             if against is not None:
                 sides = f"the answer says {quoted(against.stated)}, the reference {quoted(against.source)}"
@@ -199,63 +186,111 @@ class CoverageChecks:
                 return None
         said = quoted(found.words)
         # A reference of only stop words ("The Who") is matched by its own words.
-        if not (has_content(found.words) or _same_words(found.words, stated.words)):
+        if not (passage(found.words).content or word_texts(found.words) == word_texts(stated.words) != []):
             self.findings.suspect("span_says_nothing", f"{where}: matched, but {said} says nothing by itself")
         elif not is_term:
-            doubt = self._words.doubt(given.item, stated.place, found.place)
+            doubt = self._doubt(stated.place, found.place)
             if doubt is not None:
                 detail = f"{where}: {said} does not state {quoted(given.item)}: {doubt}"
                 self.findings.suspect("match_not_borne_out", detail)
         return found
 
-    def _not_facts(self, facts: Sequence[Item], conclusions: Sequence[Item]) -> list[Item]:
+    def _doubt(self, stated: Place, found: Place) -> str | None:
+        """Return why the answer's sentences around a span do not state a span of the reference.
+
+        Each sentence of the span must be stated, by words that the question does not have if there are any.
+        """
+        told = self._answer.around(found)
+        text = self._reference.text
+        if self._doubts.refuses(told.text) and not self._doubts.refuses(self._reference.told(stated)):
+            doubt: str | None = "it refuses an answer or announces one"
+        else:
+            parts = [
+                (text[max(start, stated[0]) : min(end, stated[1])], text[start:end])
+                for start, end in self._sentences
+                if start < stated[1] and end > stated[0]
+            ]
+            parts = [part for part in parts if self._doubts.own(part[0])] or [(text[slice(*stated)],) * 2]
+            found_doubts = (self._doubt_of_sentence(*part, told) for part in parts)
+            doubt = next((one for one in found_doubts if one is not None), None)
+        return doubt if doubt is not None and self._comparable else None
+
+    def _doubt_of_sentence(self, stated: str, sentence: str, told: Passage) -> str | None:
+        doubt = self._doubts.doubt(stated, sentence, told)
+        own = self._doubts.own(sentence)
+        shared = sum(word in told for word in own) if doubt is None and self._is_off_topic else len(own)
+        if 2 * shared >= len(own):
+            return doubt
+        return (
+            f"the answer has hardly a word of the question, and shares {shared} of {len(own)} words with the "
+            "sentence (at least half needed)"
+        )
+
+    @cached_property
+    def _comparable(self) -> bool:
+        return not cannot_be_compared(self._reference.text, self._untagged, question=self._question)
+
+    @cached_property
+    def _is_off_topic(self) -> bool:
+        """Whether the answer shares hardly any words with the question, although the reference does."""
+        answer = passage(self._untagged)
+        return (
+            len(answer.content) >= LONG_ANSWER
+            and not self._doubts.is_about(answer)
+            and self._doubts.is_about(passage(self._reference.text))
+        )
+
+    def _not_facts(self, facts: Sequence[Verified], conclusions: Sequence[Verified]) -> list[Verified]:
         """Return the conclusions that are not also listed as facts."""
-        keys = {fact.key for fact in facts}
-        places = {fact.reference for fact in facts} - {None}
+        keys = set(map(_key, facts))
+        places = set(map(_place, facts)) - {None}
         kept = []
         for conclusion in conclusions:
-            detail = f"{quoted(conclusion.item)} is also listed as a fact and counts as one"
-            if conclusion.key in keys:
+            detail = f"{quoted(conclusion['item'])} is also listed as a fact and counts as one"
+            if _key(conclusion) in keys:
                 self.findings.correct("both_fact_and_conclusion", detail)
                 continue
-            if conclusion.reference in places:
+            if _place(conclusion) in places:
                 self.findings.suspect("both_fact_and_conclusion", detail)
             kept.append(conclusion)
         return kept
 
-    def _suspect_terms(self, terms: Sequence[Item]) -> None:
+    def _suspect_terms(self, terms: Sequence[Verified]) -> None:
         """Mark matched terms whose span shares no word with them: another spelling, or no match."""
         for term in terms:
-            if not term.matched or term.answer_span is None:
+            if not term["matched"]:
                 continue
-            wanted, given = content_words(term.item) or words(term.item), words(term.answer_span)
-            if not any(share_stem(one.text, other.text) for one in wanted for other in given):
-                detail = f"{quoted(term.item)} shares no word with {quoted(term.answer_span)}"
+            wanted, given = passage(term["item"]), passage(term["answer_span"])
+            if not any(
+                share_stem(one, other) for one in wanted.content or wanted.words for other in given.words
+            ):
+                detail = f"{quoted(term['item'])} shares no word with {quoted(term['answer_span'])}"
                 self.findings.suspect("term_not_in_answer", detail)
 
-    def _suspect_repetition(self, items: Sequence[Item]) -> None:
+    def _suspect_repetition(self, items: Sequence[Verified]) -> None:
         """Mark matched items if all of them only repeat the question, while the reference says more."""
-        matched = [item for item in items if item.matched and item.reference is not None]
-        if all(item.reference and self._words.repeats_question(item.reference) for item in matched):
+        matched = [item for item in items if item["matched"]]
+        if (
+            not self._own
+            or any(self._doubts.own(item["reference_span"]) for item in matched)
+            or not self._comparable
+        ):
+            return
+        for item in matched:
             why = "only repeats the question, and nothing else of the reference is matched"
-            for item in matched:
-                self.findings.suspect("match_not_borne_out", f"{quoted(item.item)} {why}")
+            self.findings.suspect("match_not_borne_out", f"{quoted(item['item'])} {why}")
 
-    def _suspect_omissions(self, facts: Sequence[Item], conclusions: Sequence[Item]) -> None:
+    def _suspect_omissions(self, facts: Sequence[Verified], conclusions: Sequence[Verified]) -> None:
         """Mark sentences of the reference without an item, and conclusions without facts."""
-        reference, own = self._reference.index, self._words.own
-        spans_of_facts = [item.reference_span for item in facts]
-        spans_of_conclusions = [item.reference_span for item in conclusions]
-        for start, end in left_out(reference, own, [*spans_of_facts, *spans_of_conclusions]):
-            text = quoted(neutralize(reference.text[start:end]).strip())
+        reference = self._reference.index
+        spans_of_facts = [item["reference_span"] for item in facts]
+        spans_of_conclusions = [item["reference_span"] for item in conclusions]
+        missed = left_out(reference, self._own, [*spans_of_facts, *spans_of_conclusions])
+        for text in dict.fromkeys(quoted(reference.text[start:end].strip()) for start, end in missed):
             self.findings.suspect("reference_not_accounted", f"no item accounts for {text} in the reference")
         if conclusions and not (
-            facts and has_facts_for(reference, own, spans_of_facts, spans_of_conclusions)
+            facts and has_facts_for(reference, self._own, spans_of_facts, spans_of_conclusions)
         ):
             # Without facts their neutral ratio would apply, and with a one-word fact their full weight.
             doubt = "conclusions are listed with hardly any fact to draw them from"
             self.findings.suspect("conclusions_without_facts", doubt)
-
-
-def _same_words(one: str, other: str) -> bool:
-    return [word.text for word in words(one)] == [word.text for word in words(other)] != []

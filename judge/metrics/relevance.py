@@ -15,14 +15,15 @@ from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.base import BuiltInMetric, Findings, Scale
-from judge.metrics.claims import claiming_parts
+from judge.metrics.claims import uncited_numbers
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import array_of, object_schema, short_hash
 from judge.metrics.relevance_checks import (
-    CheckedClaim,
     RelevanceChecks,
     RelevanceReply,
+    Verified,
     format_pages,
+    is_upheld,
     unsupported_claim,
 )
 from judge.metrics.replies import extract_verdict, read_evidence
@@ -159,7 +160,7 @@ class Relevance(BuiltInMetric):
         score = int(self.score_of(listed.score))
         is_cited = bool(tagged_claims(task.answer, sources.citing))
         caps = [_cap_of_claims(claims) if is_cited else _CITES_NOTHING, *_cap_of_missing(sources, task)]
-        evidence = {"claims": [claim.as_json() for claim in claims], "judge_score": listed.score}
+        evidence = {"claims": claims, "judge_score": listed.score}
         return _lowered(score, listed.justification, caps, evidence, findings)
 
     def _of_score(self, task: JudgeTask, sources: Sources, verdict: Mapping[str, Any]) -> Outcome:
@@ -212,12 +213,12 @@ def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome
         unsupported_claim(claim, f"Missing from the context: {format_pages(claim.pages)}.")
         for claim in claims
     ]
-    evidence = {"claims": [claim.as_json() for claim in unsupported]}
+    evidence = {"claims": unsupported}
     return ScoredOutcome({"score": _LOWEST, "justification": reason}, _LOWEST, evidence=evidence)
 
 
-def _cap_of_claims(claims: Sequence[CheckedClaim]) -> Cap:
-    upheld = sum(claim.upheld for claim in claims)
+def _cap_of_claims(claims: Sequence[Verified]) -> Cap:
+    upheld = sum(map(is_upheld, claims))
     flawed = len(claims) - upheld
     reason = (
         f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and "
@@ -232,8 +233,7 @@ def _cap_of_missing(sources: Sources, task: JudgeTask) -> list[Cap]:
 
 
 def _cap_of_untagged(answer: str, citing: Citing) -> list[Cap]:
-    segments = untagged_segments(answer, citing)
-    untagged = next((one for one in segments if claiming_parts(one.text, surely=True)), None)
+    untagged = next(uncited_numbers(untagged_segments(answer, citing)), None)
     return [] if untagged is None else [(_CAP_WITH_FLAW, f"{quoted(untagged.text)} cites no page")]
 
 

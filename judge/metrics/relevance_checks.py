@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.metrics.base import Findings
-from judge.metrics.claims import Stretches, claiming_parts
+from judge.metrics.claims import Place, Stretches, claiming_parts, uncited_numbers
+from judge.metrics.doubts import Doubts, cannot_be_compared
 from judge.metrics.replies import MAX_ITEMS
-from judge.metrics.words import Place, SupportWords
 from judge.text.citations import Claim, page_key, tagged_claims, untagged_segments, without_tags
 from judge.text.contradictions import TextPart, contradiction_between
 from judge.text.normal import neutralize, quoted
+from judge.text.passages import Passage, passage
 from judge.text.quotations import Quotable, Quotation
 from judge.text.tags import MAX_PAGE, USUAL, Citing
-from judge.text.words import has_content, has_words, sentences
+from judge.text.words import has_words, sentences
 from schemas import CorrectionKind
 
 MAX_PLACES = 100
@@ -59,52 +59,47 @@ class RelevanceReply(BaseModel):
     score: int
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedClaim:
-    """A verified claim. Offsets refer to the event's texts; spans are the texts' own words."""
+Verified = dict[str, Any]
+"""A claim as the evidence has it. Offsets refer to the event's texts; spans are the texts' own words.
 
-    claim_span: str
-    place: Place
-    pages: tuple[int, ...]
-    supported: bool
-    relevant: bool
-    justification: str
-    page: int | None = None
-    page_span: str | None = None
-    page_place: Place | None = None
-    added: bool = False
-    """Whether code added it, because the judge omitted it."""
-    inexact: bool = False
-    """Whether a quotation was inexact."""
-
-    @property
-    def upheld(self) -> bool:
-        """Whether it counts in the answer's favour."""
-        return self.supported and self.relevant
-
-    def as_json(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            "claim_span": self.claim_span,
-            "claim_start": self.place[0],
-            "claim_end": self.place[1],
-            "pages": list(self.pages),
-            "supported": self.supported,
-            "relevant": self.relevant,
-            "page": self.page,
-            "page_span": self.page_span,
-            "justification": self.justification,
-        }
-        if self.page_place is not None:
-            fields |= {"page_start": self.page_place[0], "page_end": self.page_place[1]}
-        if self.inexact:
-            fields["inexact"] = True
-        return fields | {"added": True} if self.added else fields
+`added`: code added it, because the judge omitted it; `inexact`: a quotation was inexact."""
 
 
-def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
+def is_upheld(claim: Verified) -> bool:
+    """Return whether a claim counts in the answer's favour."""
+    return bool(claim["supported"] and claim["relevant"])
+
+
+def unsupported_claim(claim: Claim, justification: str) -> Verified:
     """Return a claim of the answer as unsupported, with the reason."""
-    span, place = neutralize(claim.text), (claim.start, claim.end)
-    return CheckedClaim(span, place, claim.pages, False, False, justification, added=True)  # noqa: FBT003
+    return _verified(neutralize(claim.text), (claim.start, claim.end), claim.pages, justification) | {
+        "added": True
+    }
+
+
+def _verified(
+    span: str,
+    place: Place,
+    pages: Sequence[int],
+    justification: str,
+    *,
+    relevant: bool = False,
+    page: int | None = None,
+    support: Quotation | None = None,
+) -> Verified:
+    found = {} if support is None else {"page_start": support.start, "page_end": support.end}
+    return {
+        "claim_span": span,
+        "claim_start": place[0],
+        "claim_end": place[1],
+        "pages": list(pages),
+        "supported": support is not None,
+        "relevant": relevant,
+        "page": page,
+        "page_span": None if support is None else support.words,
+        "justification": justification,
+        **found,
+    }
 
 
 def format_pages(pages: Sequence[int]) -> str:
@@ -120,19 +115,20 @@ class RelevanceChecks:
         self, answer: str, pages: Mapping[int, str], *, question: str = "", citing: Citing = USUAL
     ) -> None:
         self.findings = Findings()
-        untagged = without_tags(answer, citing)
-        self._answer = Quotable(answer, read=untagged)
-        self._words = SupportWords(question, answer, untagged)
+        self._untagged = without_tags(answer, citing)
+        self._answer = Quotable(answer, read=self._untagged)
+        self._question = question
+        self._doubts = Doubts(question)
         self._tagged = tagged_claims(answer, citing)
-        self._untagged = untagged_segments(answer, citing)
+        self._uncited = untagged_segments(answer, citing)
         self._ends = [claim.end for claim in self._tagged]
         self._pages = pages
         self._quotables: dict[int, Quotable] = {}
         self._places: dict[str, list[Quotation]] = {}
 
-    def verify(self, listed: Sequence[ListedClaim]) -> list[CheckedClaim]:
+    def verify(self, listed: Sequence[ListedClaim]) -> list[Verified]:
         """Return the distinct claims in the answer's order, with those that the judge omitted."""
-        kept: dict[Place, CheckedClaim] = {}
+        kept: dict[Place, Verified] = {}
         used: set[int] = set()
         for number, given in enumerate(listed):
             where = f"claims[{number}]"
@@ -149,28 +145,32 @@ class RelevanceChecks:
             earlier = kept.get(stated.place)
             if earlier is not None:
                 self.findings.correct("duplicate_claim", f"{where}: {span} is listed already")
-            if earlier is None or (earlier.upheld and not claim.upheld):
+            if earlier is None or (is_upheld(earlier) and not is_upheld(claim)):
                 # Listed twice with different judgements: counts against the answer.
                 kept[stated.place] = claim
-        for omitted in [*self._omitted_tagged(kept), *self._omitted_untagged(kept)]:
-            kept.setdefault(omitted.place, omitted)
+        for omitted in [*self._omitted(kept), *self._omitted_uncited(kept)]:
+            kept.setdefault((omitted["claim_start"], omitted["claim_end"]), omitted)
         claims = [kept[place] for place in sorted(kept)]
         self._suspect_topic(claims)
         return claims
 
-    def _omitted_tagged(self, kept: Mapping[Place, CheckedClaim]) -> list[CheckedClaim]:
+    def _omitted(self, kept: Mapping[Place, Verified]) -> list[Verified]:
         """Return the claims with citations of which the judge lists less than half of the words.
 
         A listed claim with another line's pages does not count, because this line's pages were not examined.
         """
-        by_pages: dict[frozenset[int], Stretches] = {}
+        by_pages: dict[tuple[int, ...], Stretches] = {}
         omitted = []
         for claim in self._tagged:
-            parts = claiming_parts(claim.text, surely=False)
-            pages = frozenset(claim.pages)
-            if pages not in by_pages:
-                by_pages[pages] = Stretches(place for place, one in kept.items() if pages <= set(one.pages))
-            listed = by_pages[pages]
+            if claim.pages not in by_pages:
+                pages = set(claim.pages)
+                by_pages[claim.pages] = Stretches(
+                    place for place, one in kept.items() if pages.issubset(one["pages"])
+                )
+            listed = by_pages[claim.pages]
+            if listed.covers(claim.start, claim.end):
+                continue
+            parts = claiming_parts(claim.text)
             if parts and not listed.has_half(claim, parts):
                 most, how = (
                     ("most of ", "Mostly left") if listed.touches(claim.start, claim.end) else ("", "Left")
@@ -180,16 +180,12 @@ class RelevanceChecks:
                 omitted.append(unsupported_claim(claim, f"{how} out by the judge."))
         return omitted
 
-    def _omitted_untagged(self, kept: Mapping[Place, CheckedClaim]) -> list[CheckedClaim]:
-        """Return the sentences without citation that certainly make a claim and are not listed."""
+    def _omitted_uncited(self, kept: Mapping[Place, Verified]) -> list[Verified]:
+        """Return the sentences with a number and without a citation that the judge does not list."""
         listed = Stretches(kept)
         omitted = []
-        for segment in self._untagged:
-            for part in claiming_parts(segment.text, surely=True):
-                if listed.has_half(segment, [part]):
-                    continue
-                start, end = segment.start + part[0], segment.start + part[1]
-                sentence = Claim(self._answer.text[start:end], start, end, ())
+        for sentence in uncited_numbers(self._uncited):
+            if not listed.has_half(sentence, [(0, len(sentence.text))]):
                 omission = (
                     f"the judge left out {quoted(sentence.text)}, which cites no page; it is unsupported"
                 )
@@ -197,19 +193,20 @@ class RelevanceChecks:
                 omitted.append(unsupported_claim(sentence, "Left out by the judge; it cites no page."))
         return omitted
 
-    def _suspect_topic(self, claims: Sequence[CheckedClaim]) -> None:
+    def _suspect_topic(self, claims: Sequence[Verified]) -> None:
         """Mark a verdict whose supported claims and pages are hardly about the question."""
-        places = [
-            (claim.page, self._quotable(claim.page).index, claim.page_place)
+        told: list[Passage] = [
+            self._quotable(claim["page"]).around((claim["page_start"], claim["page_end"]), neighbours=1)
             for claim in claims
-            if claim.upheld and claim.page is not None and claim.page_place is not None
+            if is_upheld(claim)
         ]
-        if places and not self._words.is_about_question(places):
+        answer = passage(self._untagged)
+        if told and not (self._doubts.is_about(answer) or self._doubts.is_about(answer, *told)):
             doubt = "claims are listed as relevant, but hardly a word of the question is in them"
             self.findings.suspect("not_about_question", doubt)
 
     def _locate(
-        self, given: ListedClaim, kept: Mapping[Place, CheckedClaim], used: set[int]
+        self, given: ListedClaim, kept: Mapping[Place, Verified], used: set[int]
     ) -> tuple[Quotation, int | None] | None:
         """Return the place of a claim, and the tagged claim that contains it.
 
@@ -246,27 +243,24 @@ class RelevanceChecks:
                 best, most = owner, shared
         return best
 
-    def _checked(
-        self, where: str, given: ListedClaim, stated: Quotation, tagged: Claim | None
-    ) -> CheckedClaim:
+    def _checked(self, where: str, given: ListedClaim, stated: Quotation, tagged: Claim | None) -> Verified:
         pages = () if tagged is None else tagged.pages
         if set(given.pages) != set(pages):
             said, cited = format_pages(given.pages) or "no page", format_pages(pages) or "no page"
             detail = f"{where}: the judge says {said}, the answer cites {cited}"
             self.findings.correct("pages_corrected", detail)
         page, support = self._support(where, given, tagged, stated) if given.supported else (None, None)
-        return CheckedClaim(
-            claim_span=stated.words,
-            place=stated.place,
-            pages=pages,
-            supported=support is not None,
+        claim = _verified(
+            stated.words,
+            stated.place,
+            pages,
+            given.justification,
             relevant=given.relevant,
-            justification=given.justification,
             page=page,
-            page_span=None if support is None else support.words,
-            page_place=None if support is None else support.place,
-            inexact=stated.kind != "exact" or (support is not None and support.kind != "exact"),
+            support=support,
         )
+        exact = stated.kind == "exact" and (support is None or support.kind == "exact")
+        return claim if exact else claim | {"inexact": True}
 
     def _support(
         self, where: str, given: ListedClaim, tagged: Claim | None, stated: Quotation
@@ -301,25 +295,42 @@ class RelevanceChecks:
 
     def _holds(self, where: str, tagged: Claim, stated: Quotation, page: int, found: Quotation) -> bool:
         """Return whether no contradiction refutes a page's support of a claim; mark weak support."""
-        index = self._quotable(page).index
-        sentence = _overlapping_sentences(tagged, stated.place)
+        sentence = _overlapping_sentences(tagged, stated.place) or stated.words
+        there = self._quotable(page)
         against = contradiction_between(
-            TextPart(stated.words, sentence or stated.words),
-            TextPart(found.words, self._words.page_sentences(page, index, found.place)),
+            TextPart(stated.words, sentence), TextPart(found.words, there.told(found.place))
         )
         if against is not None:
             sides = f"the answer says {quoted(against.source)}, {page_key(page)} {quoted(against.stated)}"
             self.findings.correct(against.kind, f"{where}: {sides}")
             return False
-        span = quoted(found.words)
-        if not has_content(found.words):
-            self.findings.suspect("span_says_nothing", f"{where}: {span} says nothing by itself")
+        if not passage(found.words).content:
+            self.findings.suspect(
+                "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
+            )
             return True
-        doubt = self._words.doubt(stated.words, page, index, found.place, part_of=sentence)
+        doubt = self._doubt(stated.words, sentence, page, there.around(found.place, neighbours=1))
         if doubt is not None:
-            detail = f"{where}: {span} on {page_key(page)} does not support it: {doubt}"
+            detail = f"{where}: {quoted(found.words)} on {page_key(page)} does not support it: {doubt}"
             self.findings.suspect("support_not_borne_out", detail)
         return True
+
+    def _doubt(self, claim: str, sentence: str, page: int, support: Passage) -> str | None:
+        """Return why a page's sentences do not support a claim; None if they may.
+
+        A claim of less than half of its sentence, or that says no more than the question, is compared as the
+        whole sentence.
+        """
+        for text in dict.fromkeys((claim, sentence)):
+            empty = self._doubts.is_empty(text)
+            if empty is not None:
+                return empty
+        is_part = 2 * len(passage(claim).content) < len(passage(sentence).content)
+        stated = sentence if is_part or not self._doubts.own(claim) else claim
+        doubt = self._doubts.doubt(stated, sentence, support)
+        if doubt is None or cannot_be_compared(self._pages[page], self._answer.text, question=self._question):
+            return None
+        return doubt
 
     def _quotable(self, page: int) -> Quotable:
         if page not in self._quotables:
@@ -329,6 +340,8 @@ class RelevanceChecks:
 
 def _overlapping_sentences(tagged: Claim, place: Place) -> str:
     """Return the sentences of a tagged claim that overlap a listed span."""
+    if place[0] <= tagged.start and tagged.end <= place[1]:
+        return tagged.text
     touched = [
         (start, end)
         for start, end in sentences(tagged.text)

@@ -27,6 +27,7 @@ MAX_ITEMS = 200
 """Limit of claims, facts, conclusions, terms or other items in one list of a reply."""
 MAX_PROBLEMS = 5
 _QUOTE_CHARS = 200
+_MAX_DIGITS = 20
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -64,6 +65,7 @@ def extract_object(reply: str, *, key: str) -> dict[str, Any]:
             f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
         )
     candidates: list[dict[str, Any]] = []
+    reply = without_lone_surrogates(reply)
     for parsed in _objects(_without_thoughts(reply)):
         candidate = _with_key(parsed, key)
         if candidate is not None and candidate not in candidates:
@@ -75,8 +77,10 @@ def extract_object(reply: str, *, key: str) -> dict[str, Any]:
                 )
     if not candidates:
         raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(reply)}')
-    cleaned: dict[str, Any] = _cleaned(candidates[0], MAX_DEPTH)
-    return cleaned
+    found = candidates[0]
+    if "\\u" in reply or reply.count("{") + reply.count("[") > MAX_DEPTH:
+        found = _cleaned(found, MAX_DEPTH)
+    return found
 
 
 def with_whole_score(verdict: dict[str, Any]) -> dict[str, Any]:
@@ -168,12 +172,30 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidVerdictError(f"{name} is not a JSON number; give a finite number")
 
 
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise InvalidVerdictError("a number in the verdict is too large; give a finite number")
+    return number
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS or not -(2**63) <= int(digits) < 2**63:
+        raise InvalidVerdictError("an integer in the verdict needs more than 64 bits; give a smaller one")
+    return int(digits)
+
+
 # `strict=False` allows line breaks in strings.
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique, strict=False)
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_float=_finite,
+    parse_int=_whole,
+    object_pairs_hook=_unique,
+    strict=False,
+)
 
 
 def _cleaned(value: Any, depth: int) -> Any:
-    """Return the value with only what JSON can express."""
+    """Return the value without lone surrogates; InvalidVerdictError if it is nested too deeply."""
     if depth == 0:
         raise InvalidVerdictError(f"the verdict is nested deeper than {MAX_DEPTH} levels; make it flat")
     if isinstance(value, str):
@@ -182,10 +204,6 @@ def _cleaned(value: Any, depth: int) -> Any:
         return [_cleaned(item, depth - 1) for item in value]
     if isinstance(value, dict):
         return {without_lone_surrogates(name): _cleaned(item, depth - 1) for name, item in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidVerdictError("a number in the verdict is too large; give a finite number")
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise InvalidVerdictError("an integer in the verdict needs more than 64 bits; give a smaller one")
     return value
 
 

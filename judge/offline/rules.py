@@ -27,8 +27,7 @@ from judge.text.citations import (
     untagged_segments,
     without_tags,
 )
-from judge.text.contradictions import negations
-from judge.text.support import Vocabulary, significant
+from judge.text.passages import Vocabulary, sentence, significant
 from judge.text.tags import USUAL, Citing
 from judge.text.words import content_words, has_content, has_words, sentences, word_texts
 
@@ -175,7 +174,7 @@ class Passages:
         share = len(shared) / max(1, len(wanted))
         numbers_agree = all(word in shared for word in wanted if significant(word) is not None)
         said = self.text[slice(*self._places[nearest])]
-        negated = share >= 0.75 and negations(said) % 2 != negations(statement) % 2
+        negated = share >= 0.75 and sentence(said).negations % 2 != sentence(statement).negations % 2
         return Match(share, numbers_agree and not negated, self._places[first][0], self._places[last][1])
 
 
@@ -243,13 +242,7 @@ class JudgedClaim:
 
     @property
     def supported(self) -> bool:
-        """Whether a cited page supports it."""
         return self.match is not None and self.match.holds(CLAIM_SHARE)
-
-    @property
-    def strength(self) -> float:
-        """The share of its words that its pages contain, 0..1, to compare judges."""
-        return 0.0 if self.match is None else self.match.share
 
 
 def judge_claims(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import time
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import orjson
 from aiohttp import web
-from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from judge.chat import OFFLINE_MODEL, ChatMessage, ChatReply, ChatRequest, ResponseSchema
 from judge.endpoints.options import is_loopback
 from judge.endpoints.payloads import compared
 from judge.errors import EventError, JudgeConfigurationError
 from judge.offline.rules import REFUSAL, judge_messages, vectors
-from judge.text.printable import problems_of
 from schemas import Usage
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
@@ -25,7 +22,7 @@ CHARS_PER_TOKEN: Final = 4
 """Estimate for the token counts in `usage`, rounded up."""
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0
-_PARAM_INDEX = re.compile(r"\.(\d+)\b")
+_SERVED: Final = "POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models are served"
 
 
 class OfflineChat:
@@ -117,10 +114,10 @@ class OfflineJudge:
 
     async def _complete(self, request: web.Request) -> web.Response:
         raw = await request.read()
-        body = _ChatBody.model_validate_json(raw)
-        messages = [message.as_chat() for message in body.messages]
-        named = body.response_format.json_schema if body.response_format is not None else None
-        schema = None if named is None else ResponseSchema(named.name, named.schema_)
+        body = orjson.loads(raw)
+        if body.get("stream") or body.get("n") not in {None, 1}:
+            raise ValueError("stream must be false and n 1")
+        messages, schema = [_message(one) for one in body["messages"]], _schema(body.get("response_format"))
         await asyncio.sleep(self._latency_seconds)
         chars = sum(len(message.content) for message in messages)
         if chars >= _THREAD_FROM_CHARS:
@@ -128,16 +125,31 @@ class OfflineJudge:
             reply = await asyncio.to_thread(judge_messages, messages, schema=schema)
         else:
             reply = judge_messages(messages, schema=schema)
-        return _json(_completion(reply, raw, chars))
+        refusal = REFUSAL if reply is None else None
+        completion = {
+            "id": f"chatcmpl-offline-{hashlib.sha256(raw).hexdigest()[:24]}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": OFFLINE_MODEL,
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": reply, "refusal": refusal},
+                    "logprobs": None,
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": _usage(chars, len(reply or REFUSAL)),
+        }
+        return _json(completion)
 
     async def _embed(self, request: web.Request) -> web.Response:
-        body = _EmbeddingBody.model_validate_json(await request.read())
-        texts = [body.input] if isinstance(body.input, str) else body.input
+        given = orjson.loads(await request.read())["input"]
+        texts = [given] if isinstance(given, str) else [str(text) for text in given]
         await asyncio.sleep(self._latency_seconds)
         found = await asyncio.to_thread(vectors, texts)
         data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(found)]
-        tokens = _tokens(sum(map(len, texts)))
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        usage = _usage(sum(map(len, texts)), 0)
         return _json({"object": "list", "model": OFFLINE_MODEL, "data": data, "usage": usage})
 
     async def _models(self, request: web.Request) -> web.Response:
@@ -146,81 +158,29 @@ class OfflineJudge:
         return _json({"object": "list", "data": [model]})
 
 
-class _Part(BaseModel):
-    type: Literal["text"]
-    text: str
+def _message(given: Any) -> ChatMessage:
+    role, content = given["role"], given["content"]
+    if role not in {"system", "developer", "user", "assistant"}:
+        raise ValueError(f"no such role: {role!r:.40}")
+    text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+    return ChatMessage("system" if role == "developer" else role, text)
 
 
-class _ChatMessage(BaseModel):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_Part]
-
-    def as_chat(self) -> ChatMessage:
-        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
-        return ChatMessage("system" if self.role == "developer" else self.role, text)
+def _schema(response_format: Any) -> ResponseSchema | None:
+    if response_format is None or response_format["type"] != "json_schema":
+        return None
+    named = response_format["json_schema"]
+    return ResponseSchema(named["name"], named.get("schema", {}))
 
 
-class _Schema(BaseModel):
-    name: str = Field(min_length=1)
-    schema_: dict[str, Any] = Field(default={}, alias="schema")
-
-
-class _Format(BaseModel):
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: _Schema | None = None
-
-    @model_validator(mode="after")
-    def _named(self) -> Self:
-        if self.type == "json_schema" and self.json_schema is None:
-            raise ValueError("json_schema must be given")
-        return self
-
-
-class _ChatBody(BaseModel):
-    """A request, checked as a real endpoint would; sampling parameters and length limits are ignored."""
-
-    model: str = Field(min_length=1)
-    messages: list[_ChatMessage] = Field(min_length=1)
-    stream: Literal[False] | None = None
-    n: Literal[1] | None = None
-    response_format: _Format | None = None
-
-
-class _EmbeddingBody(BaseModel):
-    input: str | list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
-
-
-def _completion(reply: str | None, raw: bytes, chars: int) -> dict[str, Any]:
-    prompt_tokens = _tokens(chars)
-    completion_tokens = _tokens(len(reply or REFUSAL))
+def _usage(prompt_chars: int, completion_chars: int) -> dict[str, Any]:
+    prompt, completion = (-(-chars // CHARS_PER_TOKEN) for chars in (prompt_chars, completion_chars))
     return {
-        "id": f"chatcmpl-offline-{hashlib.sha256(raw).hexdigest()[:24]}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": OFFLINE_MODEL,
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": reply,
-                    "refusal": REFUSAL if reply is None else None,
-                },
-                "logprobs": None,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": 0},
-        },
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": 0},
     }
-
-
-def _tokens(chars: int) -> int:
-    return -(-chars // CHARS_PER_TOKEN)
 
 
 def _json(content: Any, status: int = 200) -> web.Response:
@@ -230,21 +190,13 @@ def _json(content: Any, status: int = 200) -> web.Response:
 @web.middleware
 async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamResponse:
     """Return errors in OpenAI's form, so that its SDK can read them."""
-    status, param = 400, None
     try:
         response: web.StreamResponse = await handler(request)
-    except ValidationError as error:
-        message = "; ".join(problems_of(error, "the body", most=3))
-        # Without the member of a union ("content.str").
-        place = [str(one) for one in error.errors()[0]["loc"] if one != "str"]
-        param = _PARAM_INDEX.sub(r"[\1]", ".".join(place)) or None
-    except web.HTTPRequestEntityTooLarge:
-        status, message = 413, f"the body must be at most {MAX_REQUEST_BYTES} bytes"
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        status, message = 400, f"the body cannot be read ({type(error).__name__}: {error})"
     except web.HTTPException as error:
-        known = "POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models are served"
-        status, message = error.status, f"{request.method} {request.path}: {error.reason}; {known}"
+        status, message = error.status, f"{request.method} {request.path}: {error.reason}; {_SERVED}"
     else:
         return response
-    return _json(
-        {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}, status
-    )
+    told = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    return _json({"error": told}, status)

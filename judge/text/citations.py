@@ -104,7 +104,7 @@ def untagged_segments(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
 
 def cited_pages(answer: str, citing: Citing = USUAL) -> tuple[int, ...]:
     """Return all pages that the answer's claims cite, in order of mention, without duplicates."""
-    return tuple(dict.fromkeys(page for claim in _read(answer, citing).segments for page in claim.pages))
+    return _read(answer, citing).pages
 
 
 def unread_citations(answer: str, citing: Citing = USUAL) -> tuple[str, ...]:
@@ -125,6 +125,7 @@ def without_tags(answer: str, citing: Citing = USUAL) -> str:
 @dataclass(frozen=True, slots=True)
 class _Reading:
     segments: tuple[Claim, ...]
+    pages: tuple[int, ...]
     tags: tuple[tuple[int, int], ...]
     unread: tuple[str, ...]
 
@@ -144,12 +145,13 @@ def _read(answer: str, citing: Citing) -> _Reading:
     for (offset, line), taken in zip(lines, tags, strict=True):
         groups: list[Stretch] = []
         for tag in taken:
-            places.append(_with_lead_in(plain, offset, tag))
+            start = _lead_in(plain, offset + (groups[-1].end if groups else -1), offset + tag.start)
+            places.append((start, offset + tag.end))
             if groups and _BETWEEN.fullmatch(line, groups[-1].end, tag.start):
                 groups[-1].end = tag.end
                 groups[-1].pages.update(tag.pages)
             else:
-                groups.append(Stretch(tag.start, tag.end, dict(tag.pages)))
+                groups.append(Stretch(start - offset, tag.end, dict(tag.pages)))
         _read_line(found, plain, offset, line, groups)
     if found and not any(tags):
         # Only the list at the end names the sources.
@@ -164,6 +166,7 @@ def _read(answer: str, citing: Citing) -> _Reading:
     )
     return _Reading(
         tuple(Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found),
+        tuple(dict.fromkeys(page for one in found for page in one.pages)),
         tuple(places),
         tuple(dict.fromkeys(islice(unread, MAX_UNREAD))),
     )
@@ -187,11 +190,10 @@ def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
     return own, listed
 
 
-def _with_lead_in(answer: str, offset: int, tag: Stretch) -> tuple[int, int]:
-    """Return the span of a tag with its lead-in ("Evidence:")."""
-    start = offset + tag.start
-    lead_in = _LEAD_IN.search(answer, max(start - _LEAD_IN_CHARS, offset - 1, 0), start)
-    return (start if lead_in is None else lead_in.start()), offset + tag.end
+def _lead_in(answer: str, earliest: int, end: int) -> int:
+    """Return the offset of the words that introduce a tag ("Evidence:"), or the tag's own."""
+    lead_in = _LEAD_IN.search(answer, max(end - _LEAD_IN_CHARS, earliest, 0), end)
+    return end if lead_in is None else lead_in.start()
 
 
 def _read_line(found: list[Stretch], answer: str, offset: int, line: str, tags: list[Stretch]) -> None:
@@ -213,11 +215,7 @@ def _read_line(found: list[Stretch], answer: str, offset: int, line: str, tags: 
 
 
 def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> Stretch | None:
-    """Return the text between two offsets without white space, list mark and lead-in; None without a word."""
-    # Start one character early, for the line end before a lead-in.
-    lead_in = _LEAD_IN.search(answer, max(start - 1, end - _LEAD_IN_CHARS, 0), end) if pages else None
-    if lead_in is not None:
-        end = lead_in.start()
+    """Return the text between two offsets without white space and list mark; None without a word."""
     while start < end and (answer[start].isspace() or answer[start] in "])}.,;:!?\u3002"):
         start += 1
     mark = _LIST_MARK.match(answer, start, end)

@@ -72,7 +72,7 @@ _UNSURE: Final = frozenset({"m", "mm", "b", "t"})
 """A magnitude, a unit or neither."""
 _SIGNS: Final = frozenset("$\u20ac\u00a3\u00a5\u20b9\u20ba")
 """Currencies that precede their number."""
-_MONTHS: Final = {
+MONTHS: Final = {
     fold(name): number
     for language in read_data("languages.toml").values()
     for number, names in enumerate(language["months"], 1)
@@ -183,7 +183,7 @@ def quantities(row: Sequence[Token]) -> list[Quantity]:
     place = 0
     while place < len(row):
         kind, text, _ = row[place]
-        quantity = _quantity(row, place) if kind in _WITH_DIGITS or text in _MONTHS else None
+        quantity = _quantity(row, place) if kind in _WITH_DIGITS or text in MONTHS else None
         if quantity is None:
             place += 1
             continue
@@ -202,7 +202,7 @@ def _quantity(row: Sequence[Token], place: int) -> Quantity | None:
     if token.kind == "date":
         date = _numeric_date(token.text)
         return None if date is None else Quantity(place, place + 1, date=date)
-    if token.kind == "number" or token.text in _MONTHS:
+    if token.kind == "number" or token.text in MONTHS:
         dated = _named_date(row, place)
         if dated is not None:
             return Quantity(place, dated[1], date=dated[0])
@@ -228,7 +228,7 @@ def _named_date(row: Sequence[Token], place: int) -> tuple[Date, int] | None:
     A month alone is no date, because names of months are words of other languages.
     """
     day, after = _day(row, place)
-    month = _MONTHS.get(row[after].text) if after < len(row) else None
+    month = MONTHS.get(row[after].text) if after < len(row) else None
     if month is None:
         return None
     end = after + 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -22,9 +23,9 @@ from typing import Final, Literal
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from judge.text.contradictions import negations
-from judge.text.normal import UNSPACED, TextIndex
-from judge.text.words import MARKS, any_of
+from judge.text.normal import TextIndex
+from judge.text.passages import Passage, passage, sentence
+from judge.text.words import Word, any_of, each_sentence, words
 
 MIN_SIMILARITY: Final = 0.8
 """Minimum similarity of letters for approximate matches: 1 minus the edit distance divided by the longer
@@ -54,12 +55,6 @@ _MARKUP = re.compile(
 )
 # The number of a list's item.
 _LIST_MARK = re.compile(r"^[ \t>|*+-]{0,20}(?P<mark>\d{1,3}[.)])(?=\s)", re.MULTILINE)
-_ACCENT = re.compile(
-    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+"
-)
-_WORD = re.compile(
-    rf"[0-9]+(?:[.,][0-9]+)*|[^\W0-9_{UNSPACED}](?:[^\W0-9_{UNSPACED}]|[{MARKS}])*|[{UNSPACED}][{MARKS}]*"
-)
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _ELLIPSIS = re.compile(r"[\[(]?\s?(?:\u2026|\.\s?\.\s?\.)[.\u2026]*\s?[\])]?")
 # A source named before the quotation: "Page 7: ...", "[Seite 7] ...".
@@ -89,13 +84,42 @@ class Quotation:
 
 
 class Quotable:
-    """A text in which quotations are searched; `read`: what is searched instead, with equal offsets."""
+    """A text in which quotations are searched, and the sentences around them.
+
+    `read`: what is read besides exact quotations, with equal offsets, such as an answer without its tags.
+    """
 
     def __init__(self, text: str, *, read: str | None = None) -> None:
         self.text = text
         self.index = TextIndex(text)
         self._read = text if read is None else read
         self._found: dict[str, Quotation | None] = {}
+        self._told: dict[tuple[tuple[int, int], int], str] = {}
+        # Sentences are read as far as they are needed.
+        self._unread = each_sentence(self._read)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def told(self, place: tuple[int, int], *, neighbours: int = 0) -> str:
+        """Return the sentences that overlap a span, and some before and after."""
+        if (place, neighbours) not in self._told:
+            beyond = max(neighbours, 1)
+            while len(self._starts) < beyond or self._starts[-beyond] < place[1]:
+                if (found := next(self._unread, None)) is None:
+                    break
+                self._starts.append(found[0])
+                self._ends.append(found[1])
+            first = max(bisect_right(self._ends, place[0]) - neighbours, 0)
+            last = min(bisect_left(self._starts, place[1]) - 1 + neighbours, len(self._starts) - 1)
+            start, end = place
+            if first <= last:
+                start, end = min(start, self._starts[first]), max(end, self._ends[last])
+            self._told[place, neighbours] = self._read[start:end]
+        return self._told[place, neighbours]
+
+    def around(self, place: tuple[int, int], *, neighbours: int = 0) -> Passage:
+        """Return the same, to be looked up."""
+        return passage(self.told(place, neighbours=neighbours))
 
     def find(self, quotation: str) -> Quotation | None:
         """Return the first exact match of a quotation, else an approximate one; None for a blank one."""
@@ -166,27 +190,23 @@ class Letters:
 
     def __init__(self, text: str, *, keep_marks: bool = True) -> None:
         self.text = _without_markup(text, keep_marks=keep_marks)
-        self._index = TextIndex(self.text)
         self.tokens: list[str] = []
-        self._places: list[tuple[int, int]] = []  # offsets in the index's normal form
+        self._words: list[Word] = []
         self._starts: list[int] = []  # in `row`
         parts: list[str] = []
         size = 0
-        for match in _WORD.finditer(self._index.normal):
-            token = match[0]
-            if not token.isascii():
-                token = _ACCENT.sub("", token)
-            elif "," in token and _GROUPED.fullmatch(token):
+        for word in words(self.text):
+            token = unicodedata.normalize("NFKC", word.text).replace("'", "")
+            if "," in token and _GROUPED.fullmatch(token):
                 token = token.replace(",", "")
-            if token and parts and token[0].isdigit() and parts[-1][-1].isdigit():
+            if parts and token[0].isdigit() and parts[-1][-1].isdigit():
                 parts.append(" ")  # "3 4" is not 34
                 size += 1
-            if token:
-                self.tokens.append(token)
-                self._places.append(match.span())
-                self._starts.append(size)
-                parts.append(token)
-                size += len(token)
+            self.tokens.append(token)
+            self._words.append(word)
+            self._starts.append(size)
+            parts.append(token)
+            size += len(token)
         self.row = "".join(parts)
 
     def find(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
@@ -210,7 +230,7 @@ class Letters:
             if (
                 similarity >= needed
                 and _numbers(wanted.tokens) == _numbers(self.tokens[first : last + 1])
-                and negations(wanted.text) == negations(self.text[start:end])
+                and sentence(wanted.text).negations == sentence(self.text[start:end]).negations
             ):
                 return start, end
         return None
@@ -270,9 +290,7 @@ class Letters:
 
     def _starts_at(self, begin: int) -> int:
         """Return the position in `row` of the first token at or after an offset of the text."""
-        first = (
-            bisect_left(self._places, begin, key=lambda place: self._index.original(place[0])) if begin else 0
-        )
+        first = bisect_left(self._words, begin, key=lambda word: word.start)
         return self._starts[first] if first < len(self._starts) else len(self.row)
 
     def _token_at(self, position: int) -> int:
@@ -282,7 +300,7 @@ class Letters:
         return self._starts[token] + len(self.tokens[token])
 
     def _place(self, first: int, last: int) -> tuple[int, int]:
-        return self._index.place(self._places[first][0], self._places[last][1])
+        return self._words[first].start, self._words[last].end
 
 
 def needed_similarity(letters: int) -> float:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import re2
@@ -50,11 +50,13 @@ _TAG = re.compile(
     r"\[(?P<square>[^\[\]\n]*)\](?P<address>\([^()\s]{1,500}\))?"
     r"|\((?P<round>[^()\[\]\n]{1,300})\)"
     r"|<(?P<element>sup|cite|ref|citation|source)\b[^<>\n]{0,100}>(?P<inside>[^<>\n]{1,100})</(?P=element)>"
-    r"|(?<=[.,;:!?)\"'\u201d\u3002])(?P<digits>[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3})"
-    rf"|(?<![^\W_])[*_]{{0,2}}{SOURCE}[*_]{{0,2}}{GAP}:[*_]{{0,2}}[ \t]{{0,9}}"
-    r"(?=(?P<rest>[^\n\[\]()]{1,300}))",
+    r"|(?<=[.,;:!?)\"'\u201d\u3002])(?P<digits>[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3})",
     re.IGNORECASE,
 )
+# "Source: Page 2": the text after a colon, if the words before it are a source.
+_AFTER_COLON = re.compile(r":[*_]{0,2}[ \t]{0,9}(?=(?P<rest>[^\s\[\]()][^\n\[\]()]{0,299}))")
+_LEAD = re.compile(rf"(?<![^\W_])[*_]{{0,2}}{SOURCE}[*_]{{0,2}}{GAP}\Z", re.IGNORECASE)
+_LEAD_CHARS = 30
 _NAME_BLANKS = re.compile(r"[\s_-]+")
 
 
@@ -126,11 +128,13 @@ class TagReader:
 
     def tags(self, line: str, marks: Sequence[re.Match[str]], *, bare: bool) -> list[Stretch]:
         """Return the tags among the `marks_of` a plain line in order: explicit ones, or bare numbers."""
-        found = [] if bare else self._of_pattern(line)
+        found = [] if bare else [*self._of_pattern(line), *self._after_leads(line)]
         for match in marks:
             tag = self._bare(match) if bare else self._explicit(match)
             if tag is not None and tag.pages:
                 found.append(tag)
+        if len(found) < 2:
+            return found
         found.sort(key=lambda tag: (tag.start, -tag.end))
         kept: list[Stretch] = []
         for tag in found:
@@ -140,23 +144,16 @@ class TagReader:
 
     def _bare(self, match: re.Match[str]) -> Stretch | None:
         inside = match["square"] or match["inside"] or unicodedata.normalize("NFKC", match["digits"] or "")
-        ranges, _, end = _ranges(inside[:MAX_TAG_CHARS], 0)
+        ranges, _, end = _ranges(inside[:MAX_TAG_CHARS])
         is_number = inside[end:].strip() == "" and all(high <= 999 for _, high in ranges)
         return Stretch(*match.span(), self._numbers(ranges)) if is_number else None
 
     def _explicit(self, match: re.Match[str]) -> Stretch | None:
         if match["digits"] is not None:
             return None
-        if match["rest"] is not None:
-            return self._after_lead(match)
-        inside = next(match[name] for name in ("square", "round", "inside") if match[name] is not None)
-        end = (
-            match.end("square") + 1
-            if match["address"] is None and match["square"] is not None
-            else match.end()
-        )
-        whole = match["round"] is not None
-        return Stretch(match.start(), end, self._pages(inside[:MAX_TAG_CHARS], whole=whole))
+        inside = match["square"] or match["round"] or match["inside"] or ""
+        pages = self._pages(inside[:MAX_TAG_CHARS], whole=match["round"] is not None)
+        return Stretch(match.start(), match.end(), pages)
 
     def _pages(self, inside: str, *, whole: bool) -> dict[int, None]:
         """Return the pages of a text in brackets; `whole`: it must be only a citation, as in parentheses."""
@@ -168,37 +165,39 @@ class TagReader:
                 or self._named(dagger["name"] if dagger else "")
                 or {page_value(dagger["number"] if dagger else "0"): None}
             )
-        before = _BEFORE_ITEM.match(inside)
-        ranges, has_word, end = _ranges(inside, before.end() if before else 0)
+        ranges, has_word, end = _ranges(inside, led=True)
         if whole:
             rest = inside[end:].lstrip()
             return self._numbers(ranges) if has_word and rest[:1] in ("", ",", ":", ";") else {}
         if not has_word and len(inside) <= MAX_TAG_CHARS // 4:
             word = _WITH_WORD.search(inside)
-            ranges, has_word, _ = _ranges(inside, word.start()) if word else ([], False, 0)
+            ranges, has_word, _ = _ranges(inside[word.start() :]) if word else ((), False, 0)
         return self._numbers(ranges) if has_word else {}
 
-    def _after_lead(self, match: re.Match[str]) -> Stretch | None:
-        """Read "Source: Page 2, Page 3" and "Source: handbook.pdf"."""
-        rest = match["rest"]
-        ranges, has_word, end = _ranges(rest, 0)
-        if has_word:
-            return Stretch(match.start(), match.end() + end, self._numbers(ranges))
-        named: dict[int, None] = {}
-        position = 0
-        for part in _PARTS.split(rest):
-            number = self._citing.numbers.get(normal_name(part.strip(" \t.*_\"'`")))
-            if number is None:
-                break
-            named[number] = None
-            position += len(part) + 1
-        return Stretch(match.start(), match.end() + min(position, len(rest)), named)
+    def _after_leads(self, line: str) -> Iterator[Stretch]:
+        """Yield "Source: Page 2, Page 3" and "Source: handbook.pdf"."""
+        for match in _AFTER_COLON.finditer(line) if ":" in line else ():
+            begin = max(match.start() - _LEAD_CHARS, 0)
+            lead = _LEAD.search(line[begin : match.start()])
+            if lead is None:
+                continue
+            rest = match["rest"]
+            ranges, has_word, size = _ranges(rest)
+            pages = self._numbers(ranges) if has_word else {}
+            for part in () if has_word else _PARTS.split(rest):
+                number = self._citing.numbers.get(normal_name(part.strip(" \t.*_\"'`")))
+                if number is None:
+                    break
+                pages[number] = None
+                size += len(part) + 1
+            if pages:
+                yield Stretch(begin + lead.start(), match.end() + min(size, len(rest)), pages)
 
     def _of_pattern(self, line: str) -> list[Stretch]:
         found = []
         for match in [] if self._citing.compiled is None else self._citing.compiled.finditer(line):
             text = next((group for group in match.groups() if group), match[0])[:MAX_TAG_CHARS]
-            pages = self._pages(text, whole=False) or self._numbers(_ranges(text, 0)[0])
+            pages = self._pages(text, whole=False) or self._numbers(_ranges(text)[0])
             if pages and match.end() > match.start():
                 found.append(Stretch(match.start(), match.end(), pages))
         return found
@@ -213,7 +212,7 @@ class TagReader:
         names = [normal_name(inside), *(normal_name(part.strip(" \t\"'`<>#*")) for part in parts)]
         return {numbers[name]: None for name in names if name in numbers}
 
-    def _numbers(self, ranges: list[tuple[int, int]]) -> dict[int, None]:
+    def _numbers(self, ranges: Sequence[tuple[int, int]]) -> dict[int, None]:
         pages: dict[int, None] = {}
         for low, high in ranges:
             width = max(1, min(high - low + 1, MAX_RANGE_PAGES, self._budget - len(pages)))
@@ -222,12 +221,18 @@ class TagReader:
         return pages
 
 
-def _ranges(text: str, position: int) -> tuple[list[tuple[int, int]], bool, int]:
-    """Return the ranges of a list at an offset, whether the first has a word, and the list's end."""
+@lru_cache(maxsize=1024)  # the same few tags are in most answers
+def _ranges(text: str, *, led: bool = False) -> tuple[Sequence[tuple[int, int]], bool, int]:
+    """Return the ranges of a list at a text's start, whether the first has a word, and the list's end.
+
+    `led`: whether a word such as "see" may precede it.
+    """
     found: list[tuple[int, int]] = []
     has_word = False
-    end = position
-    match = _ITEM.match(text, position)
+    end = 0
+    if led and (before := _BEFORE_ITEM.match(text)) is not None:
+        end = before.end()
+    match = _ITEM.match(text, end)
     while match is not None:
         has_word = has_word or (not found and match["word"] is not None)
         low, high = sorted((page_value(match["low"]), page_value(match["high"] or match["low"])))

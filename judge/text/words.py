@@ -13,28 +13,41 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from judge.text.normal import ASCII_FOLDS, PLAIN_FORMS, UNSPACED, TextIndex, is_unspaced
+from judge.text.normal import PLAIN_FORMS, UNSPACED, is_unspaced
 
 # Languages
 
-_FOLDS = str.maketrans(
-    PLAIN_FORMS
-    | dict.fromkeys(map(ord, "\u2018\u2019\u02bc\u0060\u00b4"), "'")
-    | dict.fromkeys((0xA0, 0x202F, 0x2009), "\u00a0")
-    | {0x66B: ".", 0x66C: ",", 0x66A: "%", 0x61B: ";", 0x61F: "?"}
-    | {0x649: "\u064a", 0x629: "\u0647", 0x131: "i"}
+_PLAIN = PLAIN_FORMS | str.maketrans(
+    "\u2018\u2019\u02bc\u0060\u00b4\u066b\u066c\u066a\u061b\u061f", "'''''.,%;?"
 )
+_PLAIN |= dict.fromkeys((0xA0, 0x202F, 0x2009), "\u00a0") | {0x649: "\u064a", 0x629: "\u0647", 0x131: "i"}
+_UNSEEN = "\u00ad\u200b-\u200f\u2060\ufeff"
 _ACCENTS = re.compile(
-    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
-    "\u00ad\u200b-\u200f\u2060\ufeff]+"
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670" + _UNSEEN + "]+"
 )
+
+
+class _Folds(dict[int, int]):
+    """The folded form of each character, found when it is first met."""
+
+    def __missing__(self, code: int) -> int:
+        folded = unicodedata.normalize("NFD", chr(code).casefold().translate(_PLAIN))
+        folded = _ACCENTS.sub("", folded)
+        self[code] = ord(folded) if len(folded) == 1 else code
+        return self[code]
+
+
+_FOLDS: Final = _Folds()
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case without accents, with ASCII digits and plain quotes and dashes."""
+    """Return a text of the same length in lower case, with ASCII digits, plain quotes and unaccented letters.
+
+    Accents that are characters of their own, and invisible characters, stay; `words` leaves them out.
+    """
     if text.isascii():
-        return text.lower().replace("`", "'")
-    return _ACCENTS.sub("", unicodedata.normalize("NFD", text.casefold()).translate(_FOLDS))
+        return text.lower() if "`" not in text else text.lower().replace("`", "'")
+    return text.translate(_FOLDS)
 
 
 @cache
@@ -62,13 +75,9 @@ def any_of(kind: str) -> str:
 
 # Words
 
-_REMEMBERED_CHARS = 1000
-"""Words of shorter texts are cached, because claims and quotations of an event are examined repeatedly;
-longer ones would take too much memory."""
-_MAX_WORD_CHARS = 200
 # Vowel signs and accents, which Python's \w does not match.
 MARKS = "".join(chr(code) for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M")
-_LETTER = rf"(?:[^\W_{UNSPACED}]|[{MARKS}])"
+_LETTER = rf"(?:[^\W_{UNSPACED}]|[{MARKS}{_UNSEEN}])"
 _BEGINNING = rf"[^\W\d_{UNSPACED}]"
 _WORD = re.compile(
     rf"\d+(?:[.,]\d+)*(?:{_BEGINNING}{_LETTER}*)?|[{UNSPACED}][{MARKS}]*|{_LETTER}+(?:'(?!s\b){_BEGINNING}+)?"
@@ -82,78 +91,51 @@ STOP_WORDS: Final = folded_words("stop_words")
 
 
 class Word(NamedTuple):  # a frozen dataclass takes three times as long to create
-    """A normalised word and its span in the original text."""
+    """A folded word and its span in the text."""
 
     text: str
     start: int
     end: int
 
 
-def words(text: str | TextIndex) -> Sequence[Word]:
-    """Return all normalised words of a text, with offsets.
+def words(text: str) -> list[Word]:
+    """Return all folded words of a text, with offsets.
 
     Numbers are words and keep their decimals; a possessive 's is no part of a word; in scripts without word
     boundaries each character is a word.
     """
-    if isinstance(text, str) and len(text) <= _REMEMBERED_CHARS:
-        return _remembered_words(text)
-    return _words(text)
+    folded = fold(text)
+    if folded.isascii():
+        return [Word(match[0], *match.span()) for match in _ASCII_WORD.finditer(folded)]
+    found = (Word(_ACCENTS.sub("", match[0]), *match.span()) for match in _WORD.finditer(folded))
+    return [word for word in found if word.text]
 
 
-@lru_cache(maxsize=256)
-def _remembered_words(text: str) -> Sequence[Word]:
-    return tuple(_words(text))
+def word_texts(text: str) -> list[str]:
+    """Return all folded words of a text, without offsets; see `words`."""
+    folded = fold(text)
+    if folded.isascii():
+        return _ASCII_WORD.findall(folded)
+    return [word for word in (_ACCENTS.sub("", word) for word in _WORD.findall(folded)) if word]
 
 
-def _words(text: str | TextIndex) -> Sequence[Word]:
-    original = text if isinstance(text, str) else text.text
-    if original.isascii():
-        found = _ASCII_WORD.finditer(original.translate(ASCII_FOLDS))
-        return [Word(match[0], match.start(), match.end()) for match in found]
-    index = TextIndex(text) if isinstance(text, str) else text
-    expression = _ASCII_WORD if index.normal.isascii() else _WORD
-    return [
-        Word(_composed(match[0]), index.original(match.start()), index.original(match.end()))
-        for match in expression.finditer(index.normal)
-    ]
-
-
-def _composed(word: str) -> str:
-    """Return a word in NFC; the order of many marks takes quadratic time, and no real word has them."""
-    return unicodedata.normalize("NFC", word) if len(word) <= _MAX_WORD_CHARS else word
-
-
-def word_texts(text: str) -> Sequence[str]:
-    """Return all normalised words of a text, without offsets; see `words`."""
-    if text.isascii():
-        return _ASCII_WORD.findall(text.translate(ASCII_FOLDS))
-    return [word.text for word in words(text)]
-
-
-def content_words(text: str | TextIndex) -> Sequence[Word]:
+def content_words(text: str) -> list[Word]:
     """Return the content words of a text, including numbers; see `words` and `is_content`."""
-    if isinstance(text, str) and len(text) <= _REMEMBERED_CHARS:
-        return _remembered_content(text)
     return [word for word in words(text) if is_content(word.text)]
-
-
-@lru_cache(maxsize=256)
-def _remembered_content(text: str) -> Sequence[Word]:
-    return tuple(word for word in words(text) if is_content(word.text))
 
 
 def has_words(text: str) -> bool:
     """Return whether a text has a word."""
-    return any(map(str.isalnum, text)) and bool(words(text))
+    return _ALPHANUMERIC.search(text) is not None and bool(word_texts(text))
 
 
 def has_content(text: str) -> bool:
     """Return whether a text has a content word."""
-    return bool(content_words(text))
+    return any(map(is_content, word_texts(text)))
 
 
 def is_content(word: str) -> bool:
-    """Return whether a normalised word is a content word: no stop word, no single letter."""
+    """Return whether a folded word is a content word: no stop word, no single letter."""
     return word not in STOP_WORDS and (len(word) > 1 or not word.isalpha() or is_unspaced(word))
 
 
@@ -175,6 +157,8 @@ _END = re.compile(
     f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*+[{_AFTER_WIDE_STOPS}]*+)"
     f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*+))"
 )
+_REMEMBERED_CHARS = 1000
+"""Sentences of longer texts are not cached: they would take too much memory."""
 _LAST_WORD = re.compile(r"[^\W\d_][\w.]*$")
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\(?(?:\d{1,3}|[A-Za-z])[.)])$")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
@@ -206,8 +190,9 @@ def each_sentence(text: str) -> Iterator[tuple[int, int]]:
     yield from _pieces(text, start, len(text))
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield a run without white space around it, in parts if it is long."""
+def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return a run without white space around it, in parts if it is long; none without a letter or digit."""
+    found = []
     while start < end:
         cut = end
         if end - start > MAX_SENTENCE_CHARS:
@@ -217,8 +202,9 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         stop = start + len(piece)
         piece = piece.lstrip()
         if piece[:1].isalnum() or _ALPHANUMERIC.search(piece) is not None:
-            yield stop - len(piece), stop
+            found.append((stop - len(piece), stop))
         start = cut
+    return found
 
 
 def _ends_sentence(text: str, start: int, stop: int, end: int) -> bool:
@@ -232,9 +218,10 @@ def _ends_sentence(text: str, start: int, stop: int, end: int) -> bool:
         return False
     # A bounded lookback suffices: no abbreviation is longer.
     word = _last_word(text[max(start, stop - 20) : stop])
-    if word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I"):
-        return False
-    return not (following.isdigit() and word.lower() in _BEFORE_NUMBERS)
+    if len(word) == 1:
+        return not (word.isupper() and word != "I")
+    lowered = word.lower()
+    return lowered not in _ABBREVIATIONS and not (following.isdigit() and lowered in _BEFORE_NUMBERS)
 
 
 def _last_word(before: str) -> str:

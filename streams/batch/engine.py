@@ -8,45 +8,36 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final, Literal, TypeAlias
 
 from judge.endpoints.options import EndpointObserver
 from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.prices import PriceTable
+from judge.metric import Metric
 from schemas import JudgeTask, Result, Usage
-from streams.batch.sources import InvalidLine
+from streams.batch.sources import Line
+from streams.batch.tally import TokenCost
 from streams.judging.agent import PatientJudge
+from streams.judging.endpoints import build_prices, metric_judges, open_pool
+from streams.settings.judge import EndpointSettings, JudgeSettings
+from streams.settings.metrics import MetricSettings
 
 End: TypeAlias = Literal["done", "stopped", "max_usd", "outage"]
 """Why a batch ended: all done, stopped by the user, budget used up, no endpoint available."""
-Work: TypeAlias = JudgeTask | InvalidLine
+Work: TypeAlias = JudgeTask | Line
 """A task, or a line that is none, which is passed on in its place."""
-Outcome: TypeAlias = Result | InvalidLine
-CONFIRM_SECONDS = 2.0
+Outcome: TypeAlias = Result | Line
+CONFIRM_SECONDS: Final = 2.0
 """How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
-WAITING = 8
-"""Limit of outcomes that wait for a slow one before them, as a multiple of `Limits.at_once`."""
-_LOOK_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of a batch."""
-
-    at_once: int
-    """Tasks judged concurrently; at least 1."""
-    per_second: float | None = None
-    max_usd: float | None = None
-    """Limit on the cost of all results, including those of earlier runs."""
-    outage_seconds: float = 5.0
-    """The batch ends after an outage of all endpoints for this long."""
-    finish_seconds: float = 0.0
-    """Timeout of the calls in flight after a stop; they are paid for."""
-    notice_seconds: float = 1.0
-    """How long all endpoints must have been down until `notice` is told."""
+NOTICE_SECONDS: Final = 1.0
+"""How long all endpoints must have been down until the user is told."""
+WAITING: Final = 8
+"""Limit of outcomes that wait for a slow one before them, as a multiple of `Batch.at_once`."""
+_LOOK_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -57,7 +48,6 @@ class Spent:
     priced: int = 0
 
     def add(self, result: Result) -> None:
-        """Add one result."""
         if result.cost_usd is not None:
             self.usd += result.cost_usd
             self.priced += 1
@@ -68,51 +58,71 @@ class Spent:
 
 
 class Checks(EndpointObserver):
-    """Collects the usage of calls that belong to no verdict: checks whether an endpoint answers."""
+    """Adds up the calls that belong to no verdict: checks whether an endpoint answers."""
 
     def __init__(self, prices: PriceTable) -> None:
         self._prices = prices
-        self.used_up: list[tuple[Usage, float | None]] = []
-        """Tokens of each call and their cost in USD; None if unknown."""
+        self.spent = TokenCost()
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """Record the tokens of a call."""
+        """Add the tokens of a call, unless a verdict has them."""
         if not for_verdict:
-            self.used_up.append((usage, self._prices.cost_usd(model, usage, endpoint=endpoint)))
+            self.spent.add(usage, self._prices.cost_usd(model, usage, endpoint=endpoint))
 
 
-class Batch:
-    """Judges the tasks of one source.
+@asynccontextmanager
+async def open_judges(
+    metrics: Mapping[str, Metric],
+    wanted: Mapping[str, MetricSettings],
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings],
+    *,
+    cached: bool = True,
+) -> AsyncIterator[tuple[Mapping[str, PatientJudge], EndpointPool, Checks]]:
+    """Open the judges of metrics, as a worker does; `judge.budget` does not apply here.
 
-    Args:
-        pool: Their endpoints; None if no outage ends the batch.
-        publish: Writes a result before it is yielded; None if the caller does.
-        notice: Is told why no endpoint is available while the batch waits, and None when one is again.
+    `wanted` are the metrics' settings, with endpoints and parameters; a metric without uses all endpoints.
+
+    Raises:
+        SettingsError: A key is missing.
+        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
     """
+    prices = build_prices(endpoints)
+    checks = Checks(prices)
+    async with open_pool(
+        judge, endpoints, prices=prices, observer=checks, cached=cached, confirm_seconds=CONFIRM_SECONDS
+    ) as pool:
+        yield metric_judges(pool, metrics, wanted), pool, checks
 
-    def __init__(
-        self,
-        judges: Mapping[str, PatientJudge],
-        pool: EndpointPool | None,
-        limits: Limits,
-        *,
-        stop: asyncio.Event | None = None,
-        publish: Callable[[Result], Awaitable[None]] | None = None,
-        spent: Spent | None = None,
-        notice: Callable[[str | None], None] | None = None,
-    ) -> None:
-        self.end: End = "done"
-        """Why the last run ended."""
-        self.trouble: str | None = None
-        """Why no endpoint is available, if that ended it."""
-        self._judges = judges
-        self._pool = pool
-        self._limits = limits
-        self._stop = asyncio.Event() if stop is None else stop
-        self._publish = publish
-        self._spent = Spent() if spent is None else spent
-        self._notice = notice
-        self._pending: deque[asyncio.Task[Outcome]] = deque()
+
+@dataclass(slots=True)
+class Batch:
+    """Judges the tasks of one source."""
+
+    judges: Mapping[str, PatientJudge]
+    pool: EndpointPool | None
+    """Their endpoints; None if no outage ends the batch."""
+    at_once: int
+    """Tasks judged concurrently; at least 1."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _: KW_ONLY
+    per_second: float | None = None
+    max_usd: float | None = None
+    """Limit on the cost of all results, including those of earlier runs."""
+    outage_seconds: float = 5.0
+    """The batch ends after an outage of all endpoints for this long."""
+    finish_seconds: float = 0.0
+    """Timeout of the calls in flight after a stop; they are paid for."""
+    publish: Callable[[Result], Awaitable[None]] | None = None
+    """Writes a result before it is yielded; None if the caller does."""
+    spent: Spent = field(default_factory=Spent)
+    notice: Callable[[str | None], None] | None = None
+    """Is told why no endpoint is available while the batch waits, and None when one is again."""
+    end: End = "done"
+    """Why the last run ended."""
+    trouble: str | None = None
+    """Why no endpoint is available, if that ended it."""
+    _pending: deque[asyncio.Task[Outcome]] = field(default_factory=deque)
 
     async def run(self, work: AsyncIterator[Work]) -> AsyncGenerator[Outcome, None]:
         """Yield the outcomes in the order of the work, which is read as capacity allows.
@@ -121,7 +131,7 @@ class Batch:
             JudgeConfigurationError: No event can be judged with this configuration.
         """
         self.end, pending = "done", self._pending
-        stopping = asyncio.create_task(self._stop.wait())
+        stopping = asyncio.create_task(self.stop.wait())
         failing = asyncio.create_task(self._outage())
         watches = (stopping, failing)
         pace = self._paced(work, stopping)
@@ -150,37 +160,37 @@ class Batch:
     async def _paced(
         self, work: AsyncIterator[Work], stopping: asyncio.Task[bool]
     ) -> AsyncGenerator[Work, None]:
-        """Yield the work at the rate of the limits."""
+        """Yield the work at the rate, if there is one."""
         loop = asyncio.get_running_loop()
         started, count = loop.time(), 0
         async for item in work:
-            if self._limits.per_second is not None:
-                seconds = started + count / self._limits.per_second - loop.time()
+            if self.per_second is not None:
+                seconds = started + count / self.per_second - loop.time()
                 await asyncio.wait({stopping}, timeout=max(seconds, 0.0))
             count += 1
             yield item
 
     async def _outcome(self, item: Work) -> Outcome:
-        if isinstance(item, InvalidLine):
+        if isinstance(item, Line):
             return item
-        result = await self._judges[item.metric].judge(item)
-        if self._publish is not None:
-            await self._publish(result)
-        self._spent.add(result)
+        result = await self.judges[item.metric].judge(item)
+        if self.publish is not None:
+            await self.publish(result)
+        self.spent.add(result)
         return result
 
     def _has_room(self) -> bool:
         """Return whether another task may start, by the limits on concurrency and cost."""
         running = sum(not one.done() for one in self._pending)
-        if running >= self._limits.at_once or len(self._pending) >= WAITING * self._limits.at_once:
+        if running >= self.at_once or len(self._pending) >= WAITING * self.at_once:
             return False
-        return self._limits.max_usd is None or self._spent.affords(running + 1, self._limits.max_usd)
+        return self.max_usd is None or self.spent.affords(running + 1, self.max_usd)
 
     def _goes_on(self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]) -> bool:
         stopping, failing = watches
         if failing.done():
             self.end, self.trouble = "outage", failing.result()
-        elif stopping.done() or self._stop.is_set():
+        elif stopping.done() or self.stop.is_set():
             self.end = "stopped"
         return self.end == "done"
 
@@ -196,27 +206,21 @@ class Batch:
 
     async def _in_flight(self) -> AsyncIterator[Outcome]:
         """Wait for the calls in flight after a stop, and yield what they gave."""
-        if not self._pending or self.end == "outage" or not self._limits.finish_seconds:
+        if not self._pending or self.end == "outage" or not self.finish_seconds:
             return
-        if self._pool is not None:
-            self._pool.drain()
-        await asyncio.wait(self._pending, timeout=self._limits.finish_seconds)
+        if self.pool is not None:
+            self.pool.drain()
+        await asyncio.wait(self._pending, timeout=self.finish_seconds)
         for task in list(self._pending):
             # An unavailable endpoint: the task was still waiting for it.
             if task.done() and not isinstance(task.exception(), JudgeUnavailableError):
                 yield task.result()
 
     async def _outage(self) -> str:
-        if self._pool is None:
+        if self.pool is None:
             await asyncio.Event().wait()  # never set
             return ""
-        limits = self._limits
-        return await outage(
-            self._pool,
-            seconds=limits.outage_seconds,
-            notice=self._notice,
-            notice_seconds=limits.notice_seconds,
-        )
+        return await outage(self.pool, seconds=self.outage_seconds, notice=self.notice)
 
 
 async def outage(
@@ -224,12 +228,11 @@ async def outage(
     *,
     seconds: float,
     notice: Callable[[str | None], None] | None = None,
-    notice_seconds: float = 1.0,
 ) -> str:
     """Wait until all endpoints have been down for some time; return why none is available.
 
-    A pause that an endpoint requests is no outage, however long. `notice` is told of trouble that lasts for
-    `notice_seconds`, and of its end with None.
+    A pause that an endpoint requests is no outage, however long. `notice` is told of trouble that lasts, and
+    of its end with None.
 
     Raises:
         JudgeConfigurationError: All refuse every request because of their configuration. Pauses between
@@ -240,12 +243,12 @@ async def outage(
     while True:
         trouble, now = pool.trouble, pool.clock()
         troubled_at = None if trouble is None else now if troubled_at is None else troubled_at
-        lasts = troubled_at is not None and now - troubled_at >= notice_seconds
+        lasts = troubled_at is not None and now - troubled_at >= NOTICE_SECONDS
         if notice is not None and lasts != told:
             notice(trouble)
             told = lasts
-        next_try_at = min(chat.breaker.next_try_at for chat in pool.endpoints)
-        if trouble is None or next_try_at - now > pool.patience.longest_breaker_seconds:
+        next_try_at = min((chat.breaker.next_try_at for chat in pool.endpoints), default=0.0)
+        if trouble is None or next_try_at - now > pool.options.patience.longest_breaker_seconds:
             since = None
         elif since is None:
             since = now

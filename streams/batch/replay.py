@@ -1,42 +1,37 @@
-"""Run one replay, from its estimate to its report."""
+"""Run one replay: read what exists, estimate, ask, judge and compare."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
+from pydantic import ValidationError
 
-from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import JudgeTask, Result
-from streams.batch.comparison import Comparison, compare_scores
-from streams.batch.engine import CONFIRM_SECONDS, Batch, Checks, End, Limits
-from streams.batch.estimate import EarlierResults, Effort, Scan, estimate
-from streams.batch.files import FileWork
-from streams.batch.plan import Plan, rates_of, settings_of
-from streams.batch.selection import PastSelection, RecordCounts, selectors
-from streams.batch.sources import InvalidLine, Line
+from schemas import RESULT, JudgeTask, Result, Scored
+from streams.batch.comparison import Comparison, Seen, compare_scores
+from streams.batch.engine import Batch, End, Spent, open_judges
+from streams.batch.estimate import Estimate, MeanReply
+from streams.batch.plan import Plan, settings_of
+from streams.batch.selection import FileWork, PastSelection, RecordCounts, selectors
+from streams.batch.sources import Line
+from streams.batch.tally import Tally
 from streams.errors import SettingsError
 from streams.intake.reader import open_line_reader, open_reader
 from streams.intake.sampling import SamplingPolicy
-from streams.judging.endpoints import (
-    build_prices,
-    judge_endpoints,
-    metric_judges,
-    open_stack,
-    price_of,
-    voters,
-)
+from streams.judging.endpoints import judge_endpoints, price_of
 from streams.judging.metrics import build_metrics
 from streams.kafka.output import result_forms, result_headers
 from streams.kafka.reader import Ranges, TopicReader
-from streams.settings import Settings
+from streams.kafka.record import Record
+from streams.settings.tree import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -48,54 +43,118 @@ FINISH_SECONDS: Final = 60.0
 """Timeout of the calls in flight after a stop."""
 
 
-class Person(Protocol):
-    """The user interface: progress and prompts."""
+@dataclass(slots=True)
+class EarlierResults:
+    """The results on the topic: those of this replay, and the live ones of the same events."""
 
-    def tell(self, text: str) -> None:
-        """Print a message."""
+    metrics: Collection[str]
+    live: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    replies: dict[str, MeanReply] = field(default_factory=dict)
+    """The mean replies of live results, by metric."""
+    now: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    tally: Tally = field(default_factory=Tally)
+    """All results published by it."""
+    spent: Spent = field(default_factory=Spent)
 
-    def agrees(self, question: str) -> bool:
-        """Ask whether to continue."""
+    async def read(
+        self, results: AsyncIterable[Record], replay_id: str, is_live: Callable[[Result], bool]
+    ) -> None:
+        """Add records of the results topic; `is_live` tells whether a live result's event is selected."""
+        async for record in results:
+            try:
+                result = RESULT.validate_json(record.value or b"")
+            except ValidationError:
+                continue  # not a result, or one of a later version
+            if result.metric not in self.metrics:
+                continue
+            if result.replay_id == replay_id:
+                if self.add(result):
+                    self.spent.add(result)
+            elif result.replay_id is None and is_live(result):
+                if isinstance(result, Scored):
+                    self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+                self.replies.setdefault(result.metric, MeanReply()).add(result)
+
+    def add(self, result: Result) -> bool:
+        """Add a result of this replay; return whether it is new."""
+        if result.result_id in self.done:
+            return False
+        self.done.add(result.result_id)
+        self.tally.add(result)
+        if isinstance(result, Scored):
+            self.now.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+        return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplayReport:
     """The outcome of a replay.
 
-    Args:
+    Attributes:
         end: Why it ended; None if the user declined.
-        estimate: Estimated effort of all tasks; None if there was nothing to judge.
+        tasks: Number of tasks by metric; `left`: of those without a result before it.
+        seconds: Estimated duration.
     """
 
     replay_id: str
-    end: End | None
-    estimate: Effort | None
-    scan: Scan
+    counted: RecordCounts
+    tasks: Counter[str]
+    left: int
+    estimate: Estimate
+    seconds: float
     history: EarlierResults
-    comparisons: Sequence[Comparison]
+    end: End | None = None
     trouble: str | None = None
+    comparisons: Sequence[Comparison] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        estimate = {
+            "results": self.left,
+            "input_tokens": round(self.estimate.total.input_tokens),
+            "output_tokens": round(self.estimate.total.output_tokens),
+            "cost_usd": self.estimate.cost_usd,
+            "seconds": round(self.seconds, 1),
+        }
         return {
             "replay_id": self.replay_id,
             "end": self.end,
-            "events": self.scan.counted.as_json(),
-            "tasks": self.scan.tasks.total(),
-            "estimate": None if self.estimate is None else self.estimate.as_json(),
+            "events": self.counted.as_json(),
+            "tasks": self.tasks.total(),
+            "estimate": estimate if self.left else None,
             "results": self.history.tally.by_status,
             "spent": self.history.tally.spending.as_json(),
             "comparisons": [one.as_json() for one in self.comparisons],
         }
 
+    def found(self) -> str:
+        """Return what was found, as text."""
+        passed = ", ".join(f"{count:,} {reason}" for reason, count in self.counted.passed.most_common())
+        tasks = ", ".join(f"{count:,} {name}" for name, count in self.tasks.items()) or "nothing to judge"
+        done = self.tasks.total() - self.left
+        return (
+            f"{self.replay_id}: {self.counted.records:,} records, {self.counted.sampled:,} events to judge"
+            f"{f' ({passed})' if passed else ''}: {tasks}{f'; {done:,} exist already' if done else ''}"
+        )
+
+    def effort(self) -> str:
+        """Return the estimate as text."""
+        estimate, minutes = self.estimate, self.seconds / 60
+        cost = "price not known" if estimate.cost_usd is None else f"${estimate.cost_usd:.4f}"
+        lasts = f"{self.seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min"
+        return (
+            f"{self.left:,} results: about {estimate.total.input_tokens:,.0f} input and "
+            f"{estimate.total.output_tokens:,.0f} output tokens, {cost}, "
+            f"{lasts if minutes < 120 else f'{minutes / 60:.1f} h'}"
+        )
+
     def lines(self) -> list[str]:
-        """Return the lines of the text form."""
-        done = len(self.history.done)
+        tally = self.history.tally
         told = [
-            f"{self.replay_id}: {done:,} of {self.scan.tasks.total():,} results, "
-            + self.history.tally.spending.line()
+            f"{self.replay_id}: {len(self.history.done):,} of {self.tasks.total():,} results, "
+            + tally.spending.line()
         ]
-        for metric, statuses in self.history.tally.by_status.items():
+        for metric, statuses in tally.by_status.items():
             told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
         for one in self.comparisons:
             told.append(f"compared with the live results, {one.text()}")
@@ -111,6 +170,9 @@ class Replay:
 
     Args:
         producer: A started producer; the caller must stop it.
+        lines: Reads the lines of the plan's file.
+        tell: Prints a message.
+        agrees: Asks the user whether to continue.
 
     Raises:
         SettingsError: A metric or endpoint cannot be used, or a cost limit lacks a price.
@@ -126,34 +188,35 @@ class Replay:
         producer: Any,
         lines: Callable[[], Iterable[Line]],
         env: Mapping[str, str],
+        tell: Callable[[str], None],
+        agrees: Callable[[str], bool],
     ) -> None:
         self._plan = plan
         self._replay_id = replay_id
         self._begun = begun
         self._topics = settings.topics
         self._settings = settings_of(plan, settings)
-        self._metrics: dict[str, Metric] = build_metrics(self._settings)
+        self._metrics = build_metrics(self._settings)
         self._endpoints = judge_endpoints(self._settings.judge, env, self._settings.metrics)
         self._producer = producer
         self._lines = lines
-        self._reader = TopicReader(settings.kafka, env)
-        self._stretch: Ranges = {}
+        self._tell = tell
+        self._agrees = agrees
+        self._topic = TopicReader(settings.kafka, env)
+        self._range: Ranges = {}
         self._extended: Ranges = {}
-        self._reads = open_reader(settings, env)
+        """With the records of traces and conversations that reach beyond the time range."""
+        self._reader = open_reader(settings, env)
         self._selection = PastSelection(
-            self._settings,
-            self._metrics,
-            replay_id,
-            reader=self._reads,
-            parts=plan.parts,
+            self._settings, self._metrics, replay_id, reader=self._reader, parts=plan.parts
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
         if plan.max_usd is not None and unknown:
             what = f"needs a price, and the price of {unknown[0]} is unknown"
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
-    async def run(self, person: Person, stop: asyncio.Event) -> ReplayReport:
-        """Effort, ask for consent, judge and compare.
+    async def run(self, stop: asyncio.Event) -> ReplayReport:
+        """Estimate, ask for consent, judge and compare.
 
         Raises:
             JudgeConfigurationError: No event can be judged with this configuration.
@@ -161,106 +224,100 @@ class Replay:
             StreamsError: The broker sends no records.
         """
         try:
-            return await self._run(person, stop)
-        finally:
-            await self._reads.close()
-
-    async def _run(self, person: Person, stop: asyncio.Event) -> ReplayReport:
-        history = await self._history()
-        scan = await self._scan(history)
-        person.tell(scan.text(self._replay_id, len(history.done)))
-        prices = build_prices(self._endpoints)
-        judge = self._settings.judge
-        async with open_stack(
-            judge,
-            self._endpoints,
-            prices=prices,
-            observer=Checks(prices),
-            cached=False,
-            confirm_seconds=CONFIRM_SECONDS,
-        ) as stack:
-            batch = Batch(
-                metric_judges(stack, self._metrics, self._settings.metrics),
-                stack.pool,
-                Limits(
-                    at_once=judge.max_in_flight,
+            report = await self._scan(await self._history())
+            self._tell(report.found())
+            judge, metrics = self._settings.judge, self._settings.metrics
+            async with open_judges(self._metrics, metrics, judge, self._endpoints, cached=False) as opened:
+                judges, pool, _ = opened
+                batch = Batch(
+                    judges,
+                    pool,
+                    judge.max_in_flight,
+                    stop,
                     per_second=self._plan.per_second,
                     max_usd=self._plan.max_usd,
                     outage_seconds=OUTAGE_SECONDS,
                     finish_seconds=FINISH_SECONDS,
-                ),
-                stop=stop,
-                publish=self._publish,
-                spent=history.spent,
-                notice=lambda trouble: person.tell(self._notice(trouble)),
-            )
-            found, end = await self._judge(batch, scan, history, person)
-        return ReplayReport(
-            self._replay_id, end, found, scan, history, self._compared(history), batch.trouble
-        )
+                    publish=self._publish,
+                    spent=report.history.spent,
+                    notice=self._notice,
+                )
+                if not report.left:
+                    report.end = "done"
+                elif self._agrees(f"{report.effort()}; judge them?"):
+                    await self._judge(batch, report)
+        finally:
+            await self._reader.close()
+        report.comparisons = [
+            compare_scores(name, report.history.live.get(name, {}), report.history.now.get(name, {}))
+            for name in self._metrics
+        ]
+        return report
 
-    async def _judge(
-        self, batch: Batch, scan: Scan, history: EarlierResults, person: Person
-    ) -> tuple[Effort | None, End | None]:
-        if not scan.left:
-            return None, "done"
-        found = self._estimate(scan, history)
-        if not person.agrees(f"{found.text()}; judge them?"):
-            return found, None
-        progress = _Progress(scan.tasks.total(), len(history.done), person)
+    async def _judge(self, batch: Batch, report: ReplayReport) -> None:
+        total, done = report.tasks.total(), report.history.done
+        next_step = len(done) + max(1, report.left // STEPS)
         async with (
-            aclosing(self._tasks(RecordCounts(), history.done)) as tasks,
+            aclosing(self._tasks(RecordCounts(), done)) as tasks,
             aclosing(batch.run(tasks)) as outcomes,
         ):
             async for result in outcomes:
-                if not isinstance(result, InvalidLine):
-                    history.add(result)
-                    progress.step()
-        return found, batch.end
+                if isinstance(result, Line):
+                    continue
+                report.history.add(result)
+                if len(done) >= next_step:
+                    next_step += max(1, total // STEPS)
+                    self._tell(f"{len(done):,} of {total:,} results")
+        report.end, report.trouble = batch.end, batch.trouble
 
-    def _notice(self, trouble: str | None) -> str:
+    def _notice(self, trouble: str | None) -> None:
         if trouble is None:
-            return "the judge answers again"
+            self._tell("the judge answers again")
+            return
         asked = ", ".join(f"{one.name} ({one.model} at {one.base_url})" for one in self._endpoints)
-        return (
+        self._tell(
             f"no judge is available ({printable(trouble, 300)}); waiting up to {OUTAGE_SECONDS:g} s for "
             f"{asked}: start or correct it, or stop with Ctrl-C and continue with --resume {self._replay_id}"
         )
 
-    # Records and tasks
-
     async def _history(self) -> EarlierResults:
-        plan = self._plan
+        plan, topics = self._plan, self._topics
         history = EarlierResults(self._metrics)
         events: set[str] = set()
         if plan.file is None:
             around = timedelta(seconds=self._selection.straddle_seconds)
             since, until = plan.since, plan.until or self._begun
-            self._stretch = await self._reader.between(self._topics.events, since, until)
-            self._extended = await self._reader.between(
-                self._topics.events, None if since is None else since - around, until + around
-            )
+            self._range = await self._topic.between(topics.events, since, until)
+            first = None if since is None else since - around
+            self._extended = await self._topic.between(topics.events, first, until + around)
         else:
             async with aclosing(self._tasks(RecordCounts())) as tasks:
                 events = {task.event_id async for task in tasks}
-        since = plan.since if plan.file is None else None
-        results = await self._reader.between(self._topics.scores, since, None)
-        async with aclosing(self._reader.read(self._topics.scores, results)) as records:
-            await history.read(
-                records,
-                self._replay_id,
-                (lambda event_id, _: event_id in events)
-                if plan.file is not None
-                else (lambda _, place: place.topic == self._topics.events and self._holds(place)),
-            )
+
+        def is_live(result: Result) -> bool:
+            if plan.file is not None:
+                return result.event_id in events
+            return result.source.topic == topics.events and self._holds(result.source)
+
+        results = await self._topic.between(topics.scores, None if plan.file else plan.since, None)
+        async with aclosing(self._topic.read(topics.scores, results)) as records:
+            await history.read(records, self._replay_id, is_live)
         return history
 
-    async def _scan(self, history: EarlierResults) -> Scan:
-        scan = Scan()
-        async with aclosing(self._tasks(scan.counted)) as tasks:
+    async def _scan(self, history: EarlierResults) -> ReplayReport:
+        judge = self._settings.judge
+        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints, history.replies)
+        counted, found, left = RecordCounts(), Counter[str](), 0
+        async with aclosing(self._tasks(counted)) as tasks:
             async for task in tasks:
-                scan.add(task, self._metrics[task.metric], done=task.result_id in history.done)
-        return scan
+                found[task.metric] += 1
+                if task.result_id not in history.done:
+                    left += 1
+                    estimate.add(task)
+        seconds = estimate.seconds(judge.max_in_flight)
+        if self._plan.per_second is not None:
+            seconds = max(seconds, left / self._plan.per_second)
+        return ReplayReport(self._replay_id, counted, found, left, estimate, seconds, history)
 
     async def _tasks(
         self, counted: RecordCounts, done: Collection[str] = ()
@@ -276,43 +333,23 @@ class Replay:
     async def _all_tasks(self, counted: RecordCounts) -> AsyncGenerator[JudgeTask, None]:
         if self._plan.file is None:
             async with (
-                aclosing(self._reader.read(self._topics.events, self._extended)) as records,
+                aclosing(self._topic.read(self._topics.events, self._extended)) as records,
                 aclosing(self._selection.tasks(records, counted, self._holds)) as tasks,
             ):
                 async for task in tasks:
                     yield task
             return
-        settings = self._settings
-        single, whole = selectors(SamplingPolicy(), settings, self._metrics, self._replay_id)
-        work = FileWork(
-            single,
-            whole,
-            open_line_reader(settings),
-            source=self._plan.file.name,
-            counted=counted,
-        )
+        single, whole = selectors(SamplingPolicy(), self._settings, self._metrics, self._replay_id)
+        reader, source = open_line_reader(self._settings), self._plan.file.name
+        work = FileWork(single=single, whole=whole, reader=reader, source=source, counted=counted)
         async for item in work.of(self._lines()):
-            if not isinstance(item, InvalidLine):
+            if not isinstance(item, Line):
                 yield item
 
     def _holds(self, place: Any) -> bool:
         """Return whether a record, or its place, is in the time range."""
-        if self._plan.file is not None:
-            return True
-        start, end = self._stretch.get(place.partition, (0, 0))
+        start, end = self._range.get(place.partition, (0, 0))
         return bool(start <= place.offset < end)
-
-    def _estimate(self, scan: Scan, history: EarlierResults) -> Effort:
-        metrics = self._settings.metrics
-        return estimate(
-            scan,
-            history.effort,
-            {name: voters(metrics[name], self._endpoints) for name in scan.left},
-            per_second=self._plan.per_second,
-            **rates_of(self._settings.judge, self._endpoints),
-        )
-
-    # Results
 
     async def _publish(self, result: Result) -> None:
         headers, key = result_headers(result), result.event_id.encode()
@@ -329,26 +366,3 @@ class Replay:
             event_id=result.event_id,
             metric=result.metric,
         )
-
-    def _compared(self, history: EarlierResults) -> list[Comparison]:
-        return [
-            compare_scores(name, history.live.get(name, {}), history.now.get(name, {}))
-            for name in self._metrics
-        ]
-
-
-class _Progress:
-    """Prints the progress at intervals."""
-
-    def __init__(self, total: int, done: int, person: Person) -> None:
-        self._total = total
-        self._done = done
-        self._person = person
-        self._next = self._done + max(1, (total - done) // STEPS)
-
-    def step(self) -> None:
-        """Count a result."""
-        self._done += 1
-        if self._done >= self._next:
-            self._next += max(1, self._total // STEPS)
-            self._person.tell(f"{self._done:,} of {self._total:,} results")

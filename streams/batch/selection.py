@@ -1,41 +1,52 @@
-"""Past records as work for the batch engine, with the sampling, routes and joins of the live intake."""
+"""The lines of a file, and past records, as work for the batch engine.
+
+Records are sampled, routed and joined as in the live intake; the lines of a file are all judged.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import orjson
 
 from judge.errors import EventError
 from judge.metric import Metric
+from judge.text.printable import printable
 from schemas import JudgeTask, QAEvent
+from streams.batch.results import Texts
+from streams.batch.sources import Line, misspelt, names_of
 from streams.errors import DecodeError
-from streams.intake.from_settings import (
-    conversation_bounds,
-    metric_routes,
-    reading_policy,
-    sampling_policy,
-)
 from streams.intake.joining.intakes import joined
-from streams.intake.joining.join import Join, JoinBounds, OpenGroup
+from streams.intake.joining.join import Join, JoinBounds, OpenGroup, StreamClock
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, RecordReader
 from streams.intake.sampling import SamplingPolicy
-from streams.intake.selector import Selector
+from streams.intake.selector import Selector, metric_routes, reading_policy, sampling_policy
 from streams.kafka.record import Record
-from streams.settings import Settings
+from streams.settings.tree import Settings
+from streams.store.records import TextsKept
 
 T = TypeVar("T")
-UNITS: Final = ("event", "conversation")
-_Found: TypeAlias = tuple[Record, QAEvent, Selector]
+Found: TypeAlias = tuple[Record, QAEvent, Selector]
 """The first record of an event, the event, and what selects its tasks."""
-Records: TypeAlias = AsyncIterator[Record]
 Inside: TypeAlias = Callable[[Record], bool]
 
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What became of the records in a time range."""
+    """What became of the records in a time range, or of the lines of a file."""
 
     records: int = 0
     sampled: int = 0
@@ -44,8 +55,25 @@ class RecordCounts:
     """Other events and records, by reason."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON form."""
         return {"records": self.records, "sampled": self.sampled, "passed": dict(self.passed.most_common())}
+
+    async def tasks_of(self, record: Record, event: QAEvent, selector: Selector) -> Sequence[JudgeTask]:
+        """Return the tasks of an event, and count it.
+
+        Raises:
+            EventError: Its texts are too long.
+        """
+        selection = selector.select(event, record.key)
+        if selection.skipped is not None:
+            self.passed[selection.skipped] += 1
+            return ()
+        try:
+            tasks = await selector.tasks(record, event, selection)
+        except EventError:
+            self.passed["oversized"] += 1
+            raise
+        self.sampled += 1
+        return tasks
 
 
 def selectors(
@@ -53,14 +81,79 @@ def selectors(
 ) -> tuple[Selector, ...]:
     """Return what selects the tasks of events, and those of conversations."""
     return tuple(
-        Selector(
-            policy,
-            metric_routes(settings, unit),
-            metrics,
-            replay_id=replay_id,
-        )
-        for unit in UNITS
+        Selector(policy, metric_routes(settings, unit), metrics, replay_id=replay_id)
+        for unit in ("event", "conversation")
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileWork:
+    """The tasks of a file: one per line and metric, then those of conversations."""
+
+    single: Selector
+    whole: Selector
+    reader: EventReader
+    source: str
+    done: Collection[str] = ()
+    """Ids of the results that exist."""
+    texts_kept: TextsKept | None = None
+    counted: RecordCounts = field(default_factory=RecordCounts)
+    texts: dict[str, Texts] = field(default_factory=dict)
+    """The texts of each answer, by result id, unless `texts_kept` is None; the caller removes what it no
+    longer needs."""
+
+    async def of(self, lines: Iterable[Line]) -> AsyncGenerator[JudgeTask | Line, None]:
+        """Yield the tasks of each line, or the line if it is no event; then conversations', in order."""
+        conversations: dict[str, tuple[Line, list[QAEvent]]] = {}
+        for line in lines:
+            self.counted.records += 1
+            event = read_event(line, self.reader)
+            if isinstance(event, Line):
+                self.counted.passed["undecodable"] += 1
+                yield event
+                continue
+            if self.single.routes:
+                async for item in self._tasks(line, event, self.single):
+                    yield item
+            if self.whole.routes and event.conversation_id is not None:
+                conversations.setdefault(event.conversation_id, (line, []))[1].append(event)
+        for first, events in conversations.values():
+            async for item in self._tasks(first, joined(events), self.whole):
+                yield item
+
+    async def _tasks(self, line: Line, event: QAEvent, selector: Selector) -> AsyncIterator[JudgeTask | Line]:
+        place = Record(self.source, 0, line.number - 1, None, None, None)
+        try:
+            tasks = await self.counted.tasks_of(place, event, selector)
+        except EventError as error:
+            yield Line(line.number, problem=error.detail)
+            return
+        for task in tasks:
+            if self.texts_kept is not None:
+                self.texts[task.result_id] = Texts.of(task, self.texts_kept)
+            if task.result_id not in self.done:
+                yield task
+
+
+def read_event(line: Line, reader: EventReader) -> QAEvent | Line:
+    """Read an event from a line; a missing id becomes the line number, a numeric one text."""
+    value = line.value
+    if line.problem:
+        return line
+    try:
+        return reader.decode(value)
+    except DecodeError as error:
+        problem = error.detail
+    document = orjson.loads(value) if problem.startswith("event_id: must be text (got") else None
+    if isinstance(document, dict):
+        given = document.get("event_id")
+        own = str(given) if isinstance(given, int) else f"line-{line.number}" if given is None else given
+        try:
+            return reader.decode(orjson.dumps({**document, "event_id": own}))
+        except DecodeError as error:
+            problem = error.detail
+    meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(names_of(value))]
+    return Line(line.number, problem=printable("; ".join([*problem.splitlines(), *meant]), 400))
 
 
 class PastSelection:
@@ -86,14 +179,14 @@ class PastSelection:
         self._reader = reader
         self._read = reading_policy(settings)
         self._predicate = reader.push_down(self._read)
-        self._bounds = conversation_bounds(settings.ingest) if self._whole.routes else None
+        self._bounds = JoinBounds.of(settings.ingest) if self._whole.routes else None
         if isinstance(reader, GroupReader):
             self._bounds = reader.bounds
         self.straddle_seconds = 0 if self._bounds is None else self._bounds.longest
         """Seconds before and after the time range in which its traces or conversations may have records."""
 
     async def tasks(
-        self, records: Records, counted: RecordCounts, inside: Inside
+        self, records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
     ) -> AsyncGenerator[JudgeTask, None]:
         """Yield the tasks of records, given in order per partition.
 
@@ -107,27 +200,18 @@ class PastSelection:
             if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
                 counted.passed["other_part"] += 1
                 continue
-            selection = selector.select(event, record.key)
-            if selection.skipped is not None:
-                counted.passed[selection.skipped] += 1
-                continue
-            try:
-                tasks = await selector.tasks(record, event, selection)
-            except EventError:
-                counted.passed["oversized"] += 1
-                continue
-            counted.sampled += 1
-            for task in tasks:
-                yield task
+            with suppress(EventError):
+                for task in await counted.tasks_of(record, event, selector):
+                    yield task
 
     async def _events(
-        self, reader: RecordReader, records: Records, counted: RecordCounts, inside: Inside
-    ) -> AsyncIterator[_Found]:
+        self, reader: RecordReader, records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
+    ) -> AsyncIterator[Found]:
         assert isinstance(reader, EventReader)  # noqa: S101 - the other kind has groups
-        joins: dict[int, _PartitionJoin[QAEvent]] = {}
+        joins = None if self._bounds is None else _Joins[QAEvent](self._bounds, inside)
         async for record in records:
             counts = inside(record)
-            if not counts and not self._whole.routes:
+            if not counts and joins is None:
                 continue
             counted.records += counts
             if self._predicate is not None and not self._predicate(record):
@@ -140,63 +224,43 @@ class PastSelection:
                 continue
             if counts and self._single.routes:
                 yield record, event, self._single
-            for found in self._conversations(joins, record, event, inside):
-                yield found
-        for join in joins.values():
-            for first, events in join.rest():
-                if inside(first):
+            if joins is None or event.conversation_id is None:
+                continue
+            if self._policy.decide_event(event, record.key).keep:
+                for first, events in joins.add(record, {event.conversation_id: [event]}):
                     yield first, joined(events), self._whole
-
-    def _conversations(
-        self, joins: dict[int, _PartitionJoin[QAEvent]], record: Record, event: QAEvent, inside: Inside
-    ) -> Iterator[_Found]:
-        """Yield the conversations that are closed by a record's time."""
-        if self._bounds is None or event.conversation_id is None:
-            return
-        if not self._policy.decide_event(event, record.key).keep:
-            return
-        join = joins.setdefault(record.partition, _PartitionJoin(self._bounds))
-        for first, events in join.add(record, {event.conversation_id: [event]}):
-            if inside(first):
-                yield first, joined(events), self._whole
-
-    # Groups, such as traces
+        for first, events in () if joins is None else joins.rest():
+            yield first, joined(events), self._whole
 
     async def _groups(
-        self, reader: GroupReader[Any], records: Records, counted: RecordCounts, inside: Inside
-    ) -> AsyncIterator[_Found]:
-        joins: dict[int, _PartitionJoin[Any]] = {}
-        sampler = GroupSampler(self._read)
+        self, reader: GroupReader[Any], records: AsyncIterator[Record], counted: RecordCounts, inside: Inside
+    ) -> AsyncIterator[Found]:
+        """Yield the events of groups, such as traces."""
+        bounds = reader.bounds
+        joins = None if bounds is None else _Joins[Any](bounds, inside, reader.is_complete)
+        sampler = GroupSampler(self._read, reader)
         async for record in records:
-            counted.records += inside(record)
+            counts = inside(record)
+            counted.records += counts
             try:
-                split = sampler.split(reader.heads(record.value), record.key)
-                groups = reader.parts(record.value, split.kept.__contains__) if split.kept else {}
-            except (DecodeError, ValueError):
-                counted.passed["undecodable"] += inside(record)
+                groups, skipped = sampler.read(record)
+            except DecodeError:
+                counted.passed["undecodable"] += counts
                 continue
-            counted.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
-            if reader.bounds is None:
-                closed: Iterable[tuple[Record, list[Any]]] = ((record, one) for one in groups.values())
+            counted.passed[sampler.skip_reason] += skipped if counts else 0
+            if joins is not None:
+                closed = joins.add(record, groups)
             else:
-                join = joins.setdefault(record.partition, _PartitionJoin(reader.bounds, reader.is_complete))
-                closed = join.add(record, groups)
-            for found in self._become(reader, closed, counted, inside):
+                closed = ((record, parts) for parts in groups.values() if counts)
+            for found in self._become(reader, closed, counted):
                 yield found
-        for join in joins.values():
-            for found in self._become(reader, join.rest(), counted, inside):
-                yield found
+        for found in self._become(reader, () if joins is None else joins.rest(), counted):
+            yield found
 
     def _become(
-        self,
-        reader: GroupReader[Any],
-        closed: Iterable[tuple[Record, list[Any]]],
-        counted: RecordCounts,
-        inside: Inside,
-    ) -> Iterator[_Found]:
+        self, reader: GroupReader[Any], closed: Iterable[tuple[Record, list[Any]]], counted: RecordCounts
+    ) -> Iterator[Found]:
         for first, parts in closed:
-            if not inside(first):
-                continue
             try:
                 reading = reader.read(parts)
             except DecodeError as error:
@@ -208,28 +272,41 @@ class PastSelection:
                 yield first, event, self._single
 
 
-class _PartitionJoin(Generic[T]):
-    """Joins the traces or conversations of one partition, by the time of its records."""
+class _Joins(Generic[T]):
+    """Joins traces or conversations within their partitions, by the time of the records.
 
-    def __init__(self, bounds: JoinBounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
-        self._join = Join[T](bounds, is_complete=is_complete)
-        self._clock = self._join.clock(("", 0))
+    Only those whose first record is inside the time range are yielded.
+    """
+
+    def __init__(
+        self, bounds: JoinBounds, inside: Inside, is_complete: Callable[[Sequence[T]], bool] | None = None
+    ) -> None:
+        self._bounds = bounds
+        self._is_complete = is_complete
+        self._inside = inside
+        self._joins: dict[int, tuple[Join[T], StreamClock]] = {}
         self._first: dict[OpenGroup[T], Record] = {}
 
     def add(self, record: Record, parts: Mapping[str, list[T]]) -> Iterator[tuple[Record, list[T]]]:
         """Add a record, and yield the groups that are closed by its time."""
-        self._clock.read(record.timestamp)
-        yield from self._closed(self._join.due())
+        if record.partition not in self._joins:
+            opened = Join[T](self._bounds, is_complete=self._is_complete)
+            self._joins[record.partition] = opened, opened.clock(("", 0))
+        join, clock = self._joins[record.partition]
+        clock.read(record.timestamp)
+        yield from self._closed(join.due())
         for key, own in parts.items():
-            size = len(record.value or b"") // len(parts)
-            group = self._join.add(self._clock, key, own, size=size)
+            group = join.add(clock, key, own, size=len(record.value or b"") // len(parts))
             if group is not None:
                 self._first.setdefault(group, record)
 
     def rest(self) -> Iterator[tuple[Record, list[T]]]:
         """Close and yield the open groups."""
-        yield from self._closed(self._join.rest())
+        for join, _ in self._joins.values():
+            yield from self._closed(join.rest())
 
     def _closed(self, groups: Iterable[OpenGroup[T]]) -> Iterator[tuple[Record, list[T]]]:
         for group in groups:
-            yield self._first.pop(group), group.parts
+            first = self._first.pop(group)
+            if self._inside(first):
+                yield first, group.parts

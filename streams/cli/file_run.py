@@ -23,13 +23,12 @@ from judge.offline.server import OfflineJudge
 from judge.text.printable import printable
 from schemas import Result
 from streams.batch.comparison import Agreement, Comparison, agreements, compare, read_human_labels
-from streams.batch.engine import Batch, Limits, Outcome
-from streams.batch.files import FileJudge, FileWork, open_file_judge
+from streams.batch.engine import Batch, Outcome, open_judges
 from streams.batch.page import PageRow, page
 from streams.batch.results import ResultFile, Texts, open_results, read_results
+from streams.batch.selection import FileWork
 from streams.batch.sources import (
     Format,
-    InvalidLine,
     Line,
     expressions,
     misspelt,
@@ -46,7 +45,9 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
 from streams.judging.endpoints import chosen_endpoint, judge_endpoints
 from streams.judging.metrics import beyond_offline_rules, build_metric, guarded
-from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
+from streams.settings.judge import EndpointSettings, JudgeSettings
+from streams.settings.metrics import MetricSettings
+from streams.settings.tree import Settings
 
 MAX_LINE_BYTES: Final = 100 * 1024 * 1024
 MOST_EXAMPLES: Final = 3
@@ -58,13 +59,14 @@ JUDGE_TIMEOUT_SECONDS: Final = 120.0
 """Longer than a worker's: no consumer group waits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCall:
-    """The options of `judgestream judge`."""
+@dataclass(kw_only=True)
+class FileRun:
+    """Judges the lines of a file, writes the results and reports them; the options are of the command."""
 
     file: Path
     form: Format
-    metrics: tuple[str, ...]
+    names: Sequence[str]
+    """The metrics."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of an event and their names in the file."""
     config: Path | None = None
@@ -80,52 +82,48 @@ class FileCall:
     compare: Path | None = None
     labels: Path | None = None
     html: Path | None = None
-    fail_under: tuple[tuple[str, float], ...] = ()
+    fail_under: Sequence[tuple[str, float]] = ()
     as_json: bool = False
 
-
-class FileRun:
-    """Judges the lines of a file, writes the results and reports them."""
-
-    def __init__(self, call: FileCall) -> None:
-        settings = call.settings
-        self._call = call
-        self._judge = (
-            JudgeSettings(timeout_seconds=JUDGE_TIMEOUT_SECONDS) if settings is None else settings.judge
-        )
-        if call.concurrency is not None:
-            self._judge = self._judge.model_copy(update={"max_in_flight": call.concurrency})
-        known = {} if settings is None else settings.metrics
-        self._named = {name: known.get(name) or MetricSettings() for name in call.metrics}
-        self.metrics = {name: self._metric(name, known) for name in call.metrics}
-        self._whole = [name for name, one in self._named.items() if one.unit == "conversation"]
-        self._mapped = settings is not None and bool(settings.ingest.mapping)
+    def __post_init__(self) -> None:
+        self._judge, known = JudgeSettings(timeout_seconds=JUDGE_TIMEOUT_SECONDS), {}
+        if self.settings is not None:
+            self._judge, known = self.settings.judge, self.settings.metrics
+        if self.concurrency is not None:
+            self._judge = self._judge.model_copy(update={"max_in_flight": self.concurrency})
+        self._named = {name: known.get(name) or MetricSettings() for name in self.names}
+        self.metrics = {name: self._metric(name, known) for name in self.names}
+        self._mapped = self.settings is not None and bool(self.settings.ingest.mapping)
         self._results: ResultFile | None = None
         self._summary = Tally([MetricTally(one.name, one.score_range) for one in self.metrics.values()])
         self._kept: list[Result] = []
         """All results, if a comparison, a page or labels need them."""
         self._texts: dict[str, Texts] = {}
         """The texts of each answer by result id, if a table or a page needs them."""
-        is_table = call.output is not None and call.written in ("csv", "parquet")
-        self._keeps = any(one is not None for one in (call.compare, call.html, call.labels))
-        self._keeps_texts = is_table or call.html is not None
+        self._keeps_texts = self.html is not None or (
+            self.output is not None and self.written in ("csv", "parquet")
+        )
+        self._earlier: list[Result] = []
+        """The results of --compare."""
+        self._compared: list[Comparison] = []
+        self._agreed: list[Agreement] = []
         self._warned: set[str] = set()
         self._hint = ""
 
     def _metric(self, name: str, known: Mapping[str, MetricSettings]) -> Metric:
-        call, named = self._call, known.get(name)
-        if call.prompt_pack is not None and len(call.metrics) > 1:
+        named = known.get(name)
+        if self.prompt_pack is not None and len(self.names) > 1:
             raise BadUsageError(
-                f"--prompt-pack belongs to one metric, got {len(call.metrics)}; name packs in the "
+                f"--prompt-pack belongs to one metric, got {len(self.names)}; name packs in the "
                 "metrics of --config"
             )
-        pack = call.prompt_pack or (None if named is None else named.prompt_pack)
+        pack = self.prompt_pack or (None if named is None else named.prompt_pack)
         if pack is None and name not in metric_names() and (named is None or not named.is_check):
             names = ", ".join(dict.fromkeys((*metric_names(), *known)))
             raise BadUsageError(
                 f"--metric must be one of {names}, got {name!r}; any other name needs --prompt-pack"
             )
-        wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
+        wanted = MetricSettings() if named is None or self.prompt_pack is not None else named
         try:
             settled = MetricSettings.model_validate({**dict(wanted), "prompt_pack": pack})
             return guarded(build_metric(name, settled), self._judge)
@@ -134,25 +132,25 @@ class FileRun:
 
     def run(self) -> None:
         """Judge until the end of the lines, an outage or a signal; report, and end with the exit code."""
-        call = self._call
-        source = None if str(call.file) == "-" else call.file
-        earlier = [] if call.compare is None else list(read_results(call.compare))
-        labels = [] if call.labels is None else read_human_labels(call.labels)
-        if call.output is not None:
+        if self.compare is not None:
+            self._earlier = list(read_results(self.compare))
+        labels = [] if self.labels is None else read_human_labels(self.labels)
+        if self.output is not None:
+            source = None if str(self.file) == "-" else self.file
             self._results = open_results(
-                call.output, call.written, source=source, overwrite=call.overwrite, resume=call.resume
+                self.output, self.written, source=source, overwrite=self.overwrite, resume=self.resume
             )
-        with opened(call.file) as handle:
-            lines = read_lines(handle, call.form, str(call.file), None if self._mapped else call.fields)
+        with opened(self.file) as handle:
+            lines = read_lines(handle, self.form, str(self.file), None if self._mapped else self.fields)
             run_until_stopped(lambda stop: self._judge_lines(lines, stop))
-        agreed = []
-        if call.labels is not None:
-            agreed = agreements(labels, [*earlier, *self._kept], self.metrics, call.labels)
-        compared = [] if call.compare is None else [compare(one, earlier, self._kept) for one in call.metrics]
-        self._tell(compared, agreed)
-        if call.html is not None:
-            self._write_page(call.html, earlier, compared, agreed)
-        self._end(compared)
+        if self.labels is not None:
+            self._agreed = agreements(labels, [*self._earlier, *self._kept], self.metrics, self.labels)
+        if self.compare is not None:
+            self._compared = [compare(one, self._earlier, self._kept) for one in self.names]
+        self._tell()
+        if self.html is not None:
+            self._write_page(self.html)
+        self._end()
 
     async def _judge_lines(self, lines: Iterable[Line], stop: asyncio.Event) -> None:
         earlier = [] if self._results is None else self._results.earlier
@@ -164,65 +162,64 @@ class FileRun:
         try:
             async with (
                 self._endpoints() as (endpoints, wanted),
-                open_file_judge(list(self.metrics.values()), self._judge, endpoints, wanted) as judge,
+                open_judges(self.metrics, wanted, self._judge, endpoints) as (judges, pool, checks),
             ):
-                await self._write(judge, iter(lines), stop)
+                self._summary.checks = checks.spent
+                batch = Batch(judges, pool, self._judge.max_in_flight, stop)
+                await self._write(batch, iter(lines))
         except (JudgeConfigurationError, SettingsError) as error:
             kept = None if self._results is None else self._results.leave()
             raise BadUsageError(str(error) + (f"\n{kept}" if kept else "")) from error
         self._warn_of_mixture(earlier)
 
-    async def _write(self, judge: FileJudge, lines: Iterator[Line], stop: asyncio.Event) -> None:
+    async def _write(self, batch: Batch, lines: Iterator[Line]) -> None:
         first = next(lines, None)
-        work = self._work(() if first is None else names_of(first.value))
+        whole = [name for name, one in self._named.items() if one.unit == "conversation"]
+        work = self._work(() if first is None else names_of(first.value), whole)
         self._texts = work.texts
-        batch = Batch(judge.judges, judge.pool, Limits(at_once=self._judge.max_in_flight), stop=stop)
         try:
-            with progress(self._call.file, each=len(self.metrics)) as advance:
-                found = self._counted(lines if first is None else chain([first], lines))
-                async with contextlib.aclosing(batch.run(work.of(found))) as outcomes:
+            with progress(self.file, each=len(self.metrics)) as advance:
+                counted = self._counted(lines if first is None else chain([first], lines))
+                async with contextlib.aclosing(batch.run(work.of(counted))) as outcomes:
                     async for outcome in outcomes:
                         self._handle(outcome)
                         advance()
             self._summary.outage, self._summary.interrupted = batch.trouble, batch.end == "stopped"
             for one in self._summary.metrics if batch.end == "done" else ():
-                if one.metric in self._whole and not one.results:
+                if one.metric in whole and not one.results:
                     why = "judges conversations, and no event has a conversation_id"
                     typer.echo(f"left out: {one.metric} {why}", err=True)
         finally:
             sys.stdout.flush()
             if self._hint and 2 * self._summary.invalid.total() > self._summary.lines:
                 typer.echo(f"hint: {self._hint}", err=True)
-            for usage, cost_usd in judge.checks.used_up:
-                self._summary.checks.add(usage, cost_usd)
 
-    def _work(self, names: Sequence[str]) -> FileWork:
-        call, settings = self._call, self._call.settings
+    def _work(self, names: Sequence[str], whole: Sequence[str]) -> FileWork:
+        settings = self.settings
         # The reader of a table takes the columns itself.
-        fields = call.fields if call.form in ("jsonl", "json") else {}
+        mapping = expressions(self.fields if self.form in ("jsonl", "json") else {}, names)
+        max_event_bytes = MAX_LINE_BYTES
+        if settings is not None:
+            mapping, max_event_bytes = settings.ingest.mapping | mapping, settings.ingest.max_event_bytes
         single, conversations = (
             Selector(
                 SamplingPolicy(),
-                [Route(name) for name in self.metrics if (name in self._whole) == joins],
+                [Route(name) for name in self.metrics if (name in whole) == joins],
                 self.metrics,
             )
             for joins in (False, True)
         )
         return FileWork(
-            single,
-            conversations,
-            JsonReader(
-                max_event_bytes=MAX_LINE_BYTES if settings is None else settings.ingest.max_event_bytes,
-                mapping=({} if settings is None else dict(settings.ingest.mapping))
-                | expressions(fields, names),
-            ),
-            source="stdin" if str(call.file) == "-" else call.file.name,
+            single=single,
+            whole=conversations,
+            reader=JsonReader(max_event_bytes=max_event_bytes, mapping=mapping),
+            source="stdin" if str(self.file) == "-" else self.file.name,
             done=frozenset() if self._results is None else self._results.done,
             texts_kept="full" if settings is None else settings.store.texts,
         )
 
     def _handle(self, outcome: Outcome) -> None:
-        if not isinstance(outcome, InvalidLine):
+        if not isinstance(outcome, Line):
             if self._results is None:
                 sys.stdout.write(outcome.model_dump_json() + "\n")
             else:
@@ -241,7 +238,7 @@ class FileRun:
         if not self._keeps_texts:
             self._texts.pop(result.result_id, None)
         self._summary.add(result, ("", "") if texts is None else (texts.question, texts.answer))
-        if self._keeps:
+        if any((self.compare, self.html, self.labels)):
             self._kept.append(result)
 
     def _counted(self, lines: Iterable[Line]) -> Iterator[Line]:
@@ -250,8 +247,8 @@ class FileRun:
             self._summary.lines += 1
             names = () if self._mapped or line.number > LOOKED_AT else names_of(line.value)
             if names and not self._hint:
-                self._hint = unmapped(names, self._call.fields)
-            for name, meant in () if self._call.fields else misspelt(names):
+                self._hint = unmapped(names, self.fields)
+            for name, meant in () if self.fields else misspelt(names):
                 if name not in self._warned and len(self._warned) < MOST_WARNINGS:
                     self._warned.add(name)
                     what = f"{printable(name)!r} is not a field; did you mean {meant}?"
@@ -260,11 +257,10 @@ class FileRun:
 
     def _warn_of_mixture(self, earlier: Sequence[Result]) -> None:
         """Warn if earlier results are of another evaluator than all new ones."""
-        before = {(one.metric, one.evaluator.fingerprint): one.evaluator.model for one in earlier}
         for metric in self._summary.metrics:
-            now = metric.fingerprints - {key[1] for key in before if key[0] == metric.metric}
-            models = sorted({model for key, model in before.items() if key[0] == metric.metric})
-            if now and models:
+            before = [one.evaluator for one in earlier if one.metric == metric.metric]
+            models = sorted({one.model for one in before})
+            if models and metric.fingerprints - {one.fingerprint for one in before}:
                 typer.echo(
                     f"warning: {metric.metric}: earlier results are of another judge or prompt "
                     f"({', '.join(models)}); add --overwrite to judge all again",
@@ -276,12 +272,11 @@ class FileRun:
         self,
     ) -> AsyncIterator[tuple[tuple[EndpointSettings, ...], Mapping[str, MetricSettings]]]:
         """Yield the endpoints, and the metrics' settings; none if the settings do not name the endpoints."""
-        call = self._call
         named = self._judge.endpoints or all(metric.is_code for metric in self._named.values())
-        if call.config is not None and call.base_url is None and named:
-            if call.model is not None:
+        if self.config is not None and self.base_url is None and named:
+            if self.model is not None:
                 raise BadUsageError(
-                    f"--model {call.model} with --config needs --base-url; or name it in {call.config}"
+                    f"--model {self.model} with --config needs --base-url; or name it in {self.config}"
                 )
             endpoints = judge_endpoints(self._judge, os.environ, self._named)
             for endpoint in endpoints:
@@ -289,19 +284,19 @@ class FileRun:
             yield endpoints, self._named
             return
         try:
-            chosen = await chosen_endpoint(os.environ, base_url=call.base_url, model=call.model)
+            chosen = await chosen_endpoint(os.environ, base_url=self.base_url, model=self.model)
         except SettingsError as error:
             # Name the option instead of the variable.
-            name = "OPENAI_BASE_URL" if call.base_url is None else "--base-url"
+            name = "OPENAI_BASE_URL" if self.base_url is None else "--base-url"
             raise BadUsageError(str(error).replace("OPENAI_BASE_URL", name)) from error
         if chosen is not None:
             typer.echo(f"judge: {printable(chosen.model)} at {chosen.base_url}", err=True)
             yield (chosen,), {}
             return
         remedy = "set --base-url, OPENAI_BASE_URL or OPENAI_API_KEY"
-        if call.model is not None:
+        if self.model is not None:
             raise BadUsageError(
-                f"--model {call.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or "
+                f"--model {self.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or "
                 "OPENAI_BASE_URL"
             )
         for problem in beyond_offline_rules(self.metrics):
@@ -311,56 +306,44 @@ class FileRun:
         async with OfflineJudge() as server:
             yield (EndpointSettings(name="offline", base_url=server.base_url, model=OFFLINE_MODEL),), {}
 
-    def _tell(self, compared: Sequence[Comparison], agreed: Sequence[Agreement]) -> None:
+    def _tell(self) -> None:
         """Print the summary."""
-        call = self._call
-        if call.as_json:
+        if self.as_json:
             told = self._summary.as_json()
-            if compared:
-                told["comparisons"] = [one.as_json() for one in compared]
-            if call.labels is not None:
-                told["agreement"] = [one.as_json() for one in agreed]
+            if self._compared:
+                told["comparisons"] = [one.as_json() for one in self._compared]
+            if self.labels is not None:
+                told["agreement"] = [one.as_json() for one in self._agreed]
             text = json_text(told)
         else:
-            lines = [self._summary.text(), *(one.text() for one in compared)]
-            lines += [line for one in agreed for line in one.lines()]
-            if call.labels is not None and not agreed:
-                lines.append(f"--labels {call.labels}: no label is of a scored answer; compare the event ids")
+            lines = [self._summary.text(), *(one.text() for one in self._compared)]
+            lines += [line for one in self._agreed for line in one.lines()]
+            if self.labels is not None and not self._agreed:
+                lines.append(f"--labels {self.labels}: no label is of a scored answer; compare the event ids")
             text = "\n".join(lines)
-        typer.echo(text, err=not (call.as_json and call.output is not None))
+        typer.echo(text, err=not (self.as_json and self.output is not None))
 
-    def _write_page(
-        self,
-        html: Path,
-        earlier: Sequence[Result],
-        compared: Sequence[Comparison],
-        agreed: Sequence[Agreement],
-    ) -> None:
-        before = {(one.event_id, one.metric): one for one in earlier}
-        people = {(key, one.metric): scores for one in agreed for key, scores in one.people.items()}
-        rows = [
-            PageRow(
-                one,
-                self._texts.get(one.result_id),
-                before.get((one.event_id, one.metric)),
-                people.get((one.event_id, one.metric), ()),
-            )
-            for one in self._kept
-        ]
-        text = page(self._call.file.name, self._summary, rows, compared, agreed)
+    def _write_page(self, html: Path) -> None:
+        before = {(one.event_id, one.metric): one for one in self._earlier}
+        people = {(key, one.metric): scores for one in self._agreed for key, scores in one.people.items()}
+        rows = []
+        for one in self._kept:
+            key, texts = (one.event_id, one.metric), self._texts.get(one.result_id)
+            rows.append(PageRow(one, texts, before.get(key), people.get(key, ())))
+        text = page(self.file.name, self._summary, rows, self._compared, self._agreed)
         try:
             html.write_text(text, encoding="utf-8")
         except OSError as error:
             raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
 
-    def _end(self, compared: Sequence[Comparison]) -> None:
+    def _end(self) -> None:
         """Move the results to --output, or print where they are; set the exit code."""
         summary, results = self._summary, self._results
         if summary.interrupted or summary.outage is not None:
             kept = None if results is None else results.leave()
             if summary.outage is not None:
                 written = f"{summary.results} results were written before" if results is None else kept
-                raise CommandError("; ".join(part for part in (summary.outage, written) if part))
+                raise CommandError("; ".join(filter(None, (summary.outage, written))))
             if kept is not None:
                 typer.echo(kept, err=True)
             raise typer.Exit(130)
@@ -369,7 +352,6 @@ class FileRun:
         elif results is not None and summary.results:
             results.finish(self._texts)
         problems = [*self._problems()]
-        problems += [f"--compare {self._call.compare}: {one.text()}" for one in compared if one.is_worse]
         if problems:
             raise CommandError("; ".join(problems))
 
@@ -382,8 +364,9 @@ class FileRun:
                 f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3)
             )
             yield f"judging failed for all events ({reasons})"
-        for name, least in self._call.fail_under:
+        for name, least in self.fail_under:
             mean = next(one for one in summary.metrics if one.metric == name).scored.mean
             if mean is None or mean < least:
                 shown = "nothing was scored" if mean is None else f"the mean is {mean:.2f}"
                 yield f"--fail-under {name}={least:g}: {shown}"
+        yield from (f"--compare {self.compare}: {one.text()}" for one in self._compared if one.is_worse)

@@ -23,7 +23,7 @@ from streams.cli.commands.review import labels_app, review
 from streams.cli.commands.servers import broker, health, offline_judge, worker
 from streams.cli.commands.verdicts import explore, export, incident, show
 from streams.cli.running import CommandError, help_without_command
-from streams.cli.settings import DEBUG_VARIABLE
+from streams.cli.session import DEBUG_VARIABLE
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base class of usage errors; some versions of Typer bundle their own Click."""
@@ -60,7 +60,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
     ),
     "Operate": (
         ("produce", produce, "judgestream produce events.jsonl --config settings.yaml"),
-        ("replay", replay, "judgestream replay --config settings.yaml --from 2h --max-usd 5"),
+        ("replay", replay, "judgestream replay --config settings.yaml --from 2026-03-14 --max-usd 5"),
         ("broker", broker, "judgestream broker --port 9092 --topic qa.events:4"),
         ("offline-judge", offline_judge, "judgestream offline-judge --port 8000"),
     ),

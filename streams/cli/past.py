@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import typer
 from aiokafka.errors import KafkaError
@@ -27,24 +28,19 @@ from streams.store.views.incidents import known_incidents
 MAX_PROBLEMS_SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalPerson:
-    """The user at the terminal; with --yes there is no prompt."""
+def tell(text: str) -> None:
+    """Print a message."""
+    typer.echo(text, err=True)
 
-    yes: bool
 
-    def tell(self, text: str) -> None:
-        """Print a message."""
-        typer.echo(text, err=True)
-
-    def agrees(self, question: str) -> bool:
-        """Ask whether to continue."""
-        if self.yes:
-            self.tell(question.removesuffix("?"))
-            return True
-        if not sys.stdin.isatty():
-            raise BadUsageError(f"{question} add --yes to run without a prompt")
-        return typer.confirm(question, err=True)
+def agrees(question: str, *, yes: bool) -> bool:
+    """Ask whether to continue; with --yes there is no prompt."""
+    if yes:
+        tell(question.removesuffix("?"))
+        return True
+    if not sys.stdin.isatty():
+        raise BadUsageError(f"{question} add --yes to run without a prompt")
+    return typer.confirm(question, err=True)
 
 
 def plan_of(plan: Plan, call: Session) -> Plan:
@@ -87,8 +83,10 @@ async def judge_past(
                 producer=producer,
                 lines=lambda: _lines(plan),
                 env=os.environ,
+                tell=tell,
+                agrees=partial(agrees, yes=yes),
             )
-            report = await run.run(TerminalPerson(yes), stop)
+            report = await run.run(stop)
     except SettingsError as error:
         if all(one.startswith("--") for one in error.problems):  # an option's
             raise BadUsageError("\n".join(error.problems)) from error
@@ -130,10 +128,19 @@ async def send_dead_letters(
         raise call.no_topic(source, known)
     async for _ in select(reader.read(source, ranges), wanted, found):
         pass
-    _ask(found, yes=yes)
-    topics = sorted({name for name, _ in found.by_topic})
+    by_topic = sorted(found.by_topic.items())
+    for (name, reason), count in by_topic:
+        typer.echo(f"{count} records of {printable(name)}, set aside as {reason}", err=True)
+    if found.cut:
+        typer.echo(f"{found.cut} are truncated and cannot be sent", err=True)
+    if found.unreadable:
+        typer.echo(f"{found.unreadable} records of the topic are not dead letters", err=True)
     if found.count:
-        rights = [grant for name in topics for grant in produce_grants(name)]
+        if not yes and not agrees(f"Send {found.count} records again?", yes=yes):
+            raise typer.Abort
+        rights = [
+            grant for name in sorted({name for name, _ in found.by_topic}) for grant in produce_grants(name)
+        ]
         async with call.producer(rights) as producer, aclosing(reader.read(source, ranges)) as records:
             originals = select(records, wanted, Matches())
             sent, problems = await send_again(producer, originals, rate=rate, stop=stop)
@@ -143,10 +150,7 @@ async def send_dead_letters(
         "refused": len(problems),
         "cut": found.cut,
         "unreadable": found.unreadable,
-        "by_topic": [
-            {"topic": name, "reason": reason, "count": count}
-            for (name, reason), count in sorted(found.by_topic.items())
-        ],
+        "by_topic": [{"topic": name, "reason": reason, "count": count} for (name, reason), count in by_topic],
     }
     line = f"{sent} of {found.count} records sent again" if found.count else "nothing to send"
     emit(summary, [line], as_json=as_json)
@@ -155,19 +159,3 @@ async def send_dead_letters(
         raise CommandError(f"the broker refused {len(problems)} records:\n{shown}")
     if stop.is_set():
         raise typer.Exit(130)
-
-
-def _ask(found: Matches, *, yes: bool) -> None:
-    for (name, reason), count in sorted(found.by_topic.items()):
-        typer.echo(f"{count} records of {printable(name)}, set aside as {reason}", err=True)
-    if found.cut:
-        typer.echo(f"{found.cut} are truncated and cannot be sent", err=True)
-    if found.unreadable:
-        typer.echo(f"{found.unreadable} records of the topic are not dead letters", err=True)
-    if not found.count or yes:
-        return
-    if not sys.stdin.isatty():
-        raise BadUsageError(
-            f"{found.count} records would be sent again; add --yes to send them without a prompt"
-        )
-    typer.confirm(f"Send {found.count} records again?", abort=True, err=True)

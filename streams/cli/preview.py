@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from judge.chat import ChatRequest
-from judge.errors import EventError
 from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
 from judge.metric import unsampled_task
 from judge.text.printable import printable
-from schemas import JudgeTask, QAEvent, Usage
-from streams.batch.estimate import REPLY_TOKENS
+from schemas import QAEvent
+from streams.batch.estimate import Estimate, request_of
 from streams.cli.running import CommandError
 from streams.cli.session import Session
 from streams.errors import StreamsError
-from streams.intake.from_settings import metric_routes
 from streams.intake.joining.intakes import joined
-from streams.intake.selector import Route
+from streams.intake.selector import Route, metric_routes
 from streams.intake.trial import SettingsTrial
-from streams.judging.budget import budget_limits
-from streams.judging.endpoints import judge_endpoints, price_of, voters
+from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
-from streams.settings import Settings
+from streams.settings.tree import Settings
 
 DAY: Final = timedelta(days=1)
 ASK_SECONDS: Final = 5.0
@@ -50,7 +44,7 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
     for name, metric in build_metrics(settings).items():
         if metric.mode == "code":
             continue
-        request = _request(metric, neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC)))
+        request = request_of(metric, neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC)))
         if request is None:
             continue
         found.append({"metric": name, "estimated_tokens": request_tokens(request)})
@@ -72,43 +66,8 @@ def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {printable(line)}"
 
 
-def _request(metric: Any, task: JudgeTask) -> ChatRequest | None:
-    try:
-        request = metric.prepare(task)
-    except EventError:
-        return None
-    return request if isinstance(request, ChatRequest) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """A day's estimated calls, tokens and cost with these settings.
-
-    Args:
-        usd: Their cost; None if a price is not known.
-        budget_usd: The budget per day and worker; None if no budget in dollars is set.
-    """
-
-    records: int
-    calls: float
-    input_tokens: float
-    usd: float | None
-    budget_usd: float | None = None
-
-    def __str__(self) -> str:
-        """Return it as one line."""
-        cost = "no price is known" if self.usd is None else f"about ${self.usd:,.2f} per day"
-        over = ""
-        if self.usd is not None and self.budget_usd is not None and self.usd > self.budget_usd:
-            over = f"; judge.budget allows ${self.budget_usd:,.2f} per worker: sample less or raise it"
-        return (
-            f"{self.records:,} records in the last 24 hours, of which these settings make {self.calls:,.0f} "
-            f"calls with {self.input_tokens:,.0f} tokens: {cost} (an estimate){over}"
-        )
-
-
-def ask_day(settings: Settings, file: Path) -> Day | str:
-    """Estimate a day from the broker's records; return the reason as text if that fails."""
+def ask_day(settings: Settings, file: Path) -> str:
+    """Estimate a day's calls, tokens and cost from the broker's records, or say why that fails."""
     try:
         records, latest = asyncio.run(_topic(Session(settings, file)))
     except (CommandError, StreamsError, KafkaError, OSError, TimeoutError) as error:
@@ -116,7 +75,21 @@ def ask_day(settings: Settings, file: Path) -> Day | str:
         return f"not known, {why}"
     if not latest:
         return f"not known, {settings.topics.events} has no records"
-    return estimate(settings, records, latest)
+    found = estimate_day(settings, records, latest)
+    return day_line(records, found, settings.judge.budget.usd_per_day)
+
+
+def day_line(records: int, found: Estimate, budget_usd: float | None) -> str:
+    """Describe a day; `budget_usd` is the budget per day and worker."""
+    usd = found.cost_usd
+    cost = "no price is known" if usd is None else f"about ${usd:,.2f} per day"
+    over = ""
+    if usd is not None and budget_usd is not None and usd > budget_usd:
+        over = f"; judge.budget allows ${budget_usd:,.2f} per worker: sample less or raise it"
+    return (
+        f"{records:,} records in the last 24 hours, of which these settings make {found.total.calls:,.0f} "
+        f"calls with {found.total.input_tokens:,.0f} tokens: {cost} (an estimate){over}"
+    )
 
 
 async def _topic(call: Session) -> tuple[int, list[Record]]:
@@ -132,31 +105,15 @@ async def _topic(call: Session) -> tuple[int, list[Record]]:
     return count, latest
 
 
-def estimate(settings: Settings, records: int, latest: Sequence[Record]) -> Day:
-    """Estimate a day's calls, tokens and cost from its newest records."""
+def estimate_day(settings: Settings, records: int, latest: Sequence[Record]) -> Estimate:
+    """Estimate a day's calls from its number of records and the newest of them."""
     metrics = build_metrics(settings)
     endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
-    used: dict[str, float] = defaultdict(float)
-    written: dict[str, float] = defaultdict(float)
-    calls = 0.0
+    found = Estimate(metrics, settings.metrics, endpoints)
     for event, probability, route in _routed(settings, latest):
-        built, metric = metrics[route.metric], settings.metrics[route.metric]
-        request = _request(built, unsampled_task(event, built, source="sample", now=datetime.now(UTC)))
-        if request is None:
-            continue
-        expected = records / len(latest) * probability * route.rate
-        for endpoint in voters(metric, endpoints):
-            calls += expected
-            used[endpoint.name] += expected * request_tokens(request)
-            written[endpoint.name] += 0 if metric.embeds else expected * REPLY_TOKENS
-    cost: float | None = 0.0
-    for endpoint in endpoints:
-        if endpoint.name in used:
-            price = price_of(endpoint)
-            tokens = round(used[endpoint.name]), round(written[endpoint.name])
-            usage = Usage(input_tokens=tokens[0], output_tokens=tokens[1])
-            cost = None if price is None or cost is None else cost + price.cost_usd(usage)
-    return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd)
+        task = unsampled_task(event, metrics[route.metric], source="sample", now=datetime.now(UTC))
+        found.add(task, records / len(latest) * probability * route.rate)
+    return found
 
 
 def _routed(settings: Settings, latest: Sequence[Record]) -> Iterator[tuple[QAEvent, float, Route]]:

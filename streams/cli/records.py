@@ -7,7 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from streams.kafka.reader import TopicBatch
 from streams.kafka.record import Record
 from streams.kafka.topics.grants import tail_grants
 from streams.kafka.topics.table import message_of
-from streams.settings import TopicSettings
+from streams.settings.broker import TopicSettings
 from streams.store.views.incidents import Folding
 
 MAX_TEXT_CHARS = 80
@@ -34,38 +34,32 @@ MAX_TEXT_CHARS = 80
 class RecordFilter:
     """Conditions on a record's value, all of which must hold; a record without the field does not match."""
 
-    metric: str | None = None
-    status: str | None = None
-    event_id: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     max_score: int | None = None
     """This score or a lower one."""
-    labels: Mapping[str, str]
-    """All of these."""
     since: float | None = None
     """Seconds since 1970."""
 
     def fits(self, record: Record) -> bool:
-        """Return whether a record matches."""
         if self.since is not None and (record.timestamp or 0) < self.since:
             return False
-        wanted = {"metric": self.metric, "status": self.status, "event_id": self.event_id}
-        exact = {name: one for name, one in wanted.items() if one is not None}
-        if not exact and self.max_score is None and not self.labels:
+        if not (self.fields or self.labels) and self.max_score is None:
             return True
         try:
             value = msgspec.json.decode(record.value or b"")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        if not isinstance(value, dict) or not exact.items() <= _texts(value).items():
+        if not (
+            isinstance(value, dict) and _has(value, self.fields) and _has(value.get("labels"), self.labels)
+        ):
             return False
-        score, labels = value.get("score"), value.get("labels")
-        if self.max_score is not None and not (isinstance(score, int | float) and score <= self.max_score):
-            return False
-        return not self.labels or (isinstance(labels, dict) and self.labels.items() <= _texts(labels).items())
+        score = value.get("score")
+        return self.max_score is None or (isinstance(score, int | float) and score <= self.max_score)
 
 
-def _texts(value: Mapping[str, Any]) -> dict[str, str]:
-    return {name: one for name, one in value.items() if isinstance(one, str)}
+def _has(value: Any, wanted: Mapping[str, str]) -> bool:
+    return not wanted or (isinstance(value, dict) and all(value.get(name) == wanted[name] for name in wanted))
 
 
 def record_json(record: Record) -> str:
@@ -75,27 +69,23 @@ def record_json(record: Record) -> str:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": _moment(record).isoformat(),
+        **_text_or_base64("key", record.key),
+        "headers": {},
     }
-    _put_bytes(fields, "key", record.key)
-    headers: dict[str, Any] = {}
-    for name, value in record.headers:
-        _put_bytes(headers, name, value)
-    fields["headers"] = headers
+    for name, content in record.headers:
+        fields["headers"] |= _text_or_base64(name, content)
     try:
         fields["value"] = None if record.value is None else json.loads(record.value)
     except (ValueError, RecursionError):
-        _put_bytes(fields, "value", record.value)
+        fields |= _text_or_base64("value", record.value)
     return json_text(fields)
 
 
-def _put_bytes(fields: dict[str, Any], name: str, value: bytes | None) -> None:
-    if value is None:
-        fields[name] = None
-        return
+def _text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
     try:
-        fields[name] = value.decode()
+        return {name: None if value is None else value.decode()}
     except UnicodeDecodeError:
-        fields[f"{name}_base64"] = base64.b64encode(value).decode()
+        return {f"{name}_base64": base64.b64encode(value or b"").decode()}
 
 
 class RecordLines:
@@ -110,15 +100,13 @@ class RecordLines:
         head = f"{_moment(record):%H:%M:%S} {record.partition}@{record.offset}"
         value = record.value
         if value is None:
-            return f"{head} (no value) key {_bytes_text(record.key)}"
+            return f"{head} (no value) key {'none' if record.key is None else _bytes_text(record.key)}"
         message = message_of(self._topics, record.topic) or ""
-        writer = self._alert if message == "alert" else _WRITERS.get(message)
-        if writer is not None:
-            try:
-                return f"{head} {writer(value)}"
-            except (ValidationError, ValueError):
-                return f"{head} (not in this topic's format) {_bytes_text(value)}"
-        return f"{head} {_bytes_text(value)}"
+        writer = self._alert if message == "alert" else _WRITERS.get(message, _bytes_text)
+        try:
+            return f"{head} {writer(value)}"
+        except (ValidationError, ValueError):
+            return f"{head} (not in this topic's format) {_bytes_text(value)}"
 
     def _alert(self, value: bytes) -> str:
         """Return the card of a new incident, or what an alert adds to a known one."""
@@ -169,9 +157,7 @@ def _labels(labels: Mapping[str, str]) -> str:
     return f"[{shown}] " if shown else ""
 
 
-def _bytes_text(value: bytes | None) -> str:
-    if value is None:
-        return "none"
+def _bytes_text(value: bytes) -> str:
     return printable(value[: 8 * MAX_TEXT_CHARS].decode(errors="backslashreplace"), 2 * MAX_TEXT_CHARS)
 
 

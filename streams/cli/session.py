@@ -7,7 +7,16 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +25,22 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from typer import Option
 
 from streams.cli.running import BadUsageError, CommandError, run_until_stopped
-from streams.cli.settings import bad_settings, settings_for_command
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
 
+    from streams.errors import SettingsError
     from streams.kafka.reader import TopicReader
     from streams.kafka.topics.grants import Grant
-    from streams.settings import Settings
+    from streams.settings.tree import Settings
     from streams.store.database import Snapshot
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
+DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
+"""Shows tracebacks; a variable of the command line, not a setting."""
+WITHOUT_KAFKA = {"JUDGESTREAM_SAMPLING__KEY": "record_key"}
+"""With which a file is judged: values that meet each condition which other settings put on Kafka's."""
 START_TIMEOUT_SECONDS = 20.0
 """How long to try before reporting that no broker answers."""
 MAX_TOPICS_SHOWN = 50
@@ -174,32 +187,110 @@ class Session:
 
 def session(config: Path | None, brokers: str | None = None, store: Path | None = None) -> Session:
     """Load the settings, and log warnings to standard error: standard output may be JSON."""
+    import structlog
+
     from streams.telemetry.logs import settings_masker
 
-    settings = settings_for_command(config)
+    overrides = {} if brokers is None else {"JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS": brokers}
+    settings = settings_for_command(config, overrides)
     log_to_stderr("warning", settings_masker(settings, os.environ))
+    for warning in settings.deprecated:
+        structlog.stdlib.get_logger(__name__).warning(warning)
     # The client logs each refused connection; the command's one error is enough.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    changes: dict[str, Any] = {}
-    if brokers is not None:
-        for server in brokers.split(","):
-            host, _, port = server.strip().rpartition(":")
-            if not host or not port.isascii() or not port.isdigit():
-                raise BadUsageError(
-                    f"--bootstrap-servers must be HOST:PORT, several separated by commas, got {brokers!r}"
-                )
-        changes["kafka"] = settings.kafka.model_copy(update={"bootstrap_servers": brokers})
     if store is not None:
-        changes["store"] = settings.store.model_copy(update={"path": store})
-    return Session(settings.model_copy(update=changes), config)
+        kept = settings.store.model_copy(update={"path": store})
+        settings = settings.model_copy(update={"store": kept})
+    return Session(settings, config)
 
 
 def log_to_stderr(level: Any, masker: Any = None) -> None:
     """Log from a level on to standard error, such as a prompt pack's warnings."""
-    from streams.settings import TelemetrySettings
+    from streams.settings.outputs import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
 
     set_up_logs(TelemetrySettings(log_level=level), masker=masker)
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that settings read."""
+    return {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
+
+
+def settings_for_command(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
+    """Load the settings; without a file, from the environment and defaults alone."""
+    from streams.errors import SettingsError
+
+    try:
+        return _load(path, overrides)
+    except SettingsError as error:
+        raise bad_settings(error, path) from error
+
+
+def runnable_settings(path: Path) -> Settings:
+    """Load settings and check, without the network, that a worker would start with them."""
+    from streams.errors import SettingsError
+
+    try:
+        settings = _load(path)
+        problems = _obstacles(settings)
+    except SettingsError as error:
+        further = [] if error.rest is None else error.rest.own(_obstacles(error.rest.settings))
+        problems = [*error.problems, *further]
+    if problems:
+        every = SettingsError(problems)
+        raise bad_settings(every, path) from every
+    return settings
+
+
+def _load(path: Path | None, overrides: Mapping[str, str] | None = None) -> Settings:
+    from streams.settings.load import load_settings
+
+    if path is not None and (folder := str(path.parent.resolve())) not in sys.path:
+        sys.path.append(folder)  # the module of a metric in Python may be beside the settings file
+    return load_settings(path, environment() | dict(overrides or {}))
+
+
+def _obstacles(settings: Settings) -> list[str]:
+    from judge.chat import OFFLINE_MODEL
+    from streams.errors import SettingsError
+    from streams.intake.reader import open_reader
+    from streams.judging.endpoints import check_prices, judge_endpoints
+    from streams.judging.metrics import beyond_offline_rules, build_metrics
+
+    problems: list[str] = []
+    if "metrics" not in settings.model_fields_set:
+        problems.append(
+            "metrics: is required (got nothing); add a metric, for example coverage: {when: "
+            "{has: [reference]}}"
+        )
+
+    def tried(work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except SettingsError as error:
+            problems.extend(error.problems)
+            return None
+
+    metrics = tried(lambda: build_metrics(settings)) or {}
+    endpoints = tried(lambda: judge_endpoints(settings.judge, os.environ, settings.metrics))
+    if endpoints and all(endpoint.model == OFFLINE_MODEL for endpoint in endpoints):
+        remedy = "name an endpoint with a model in judge.endpoints"
+        problems += [f"metrics.{problem}; {remedy}" for problem in beyond_offline_rules(metrics)]
+    for endpoint in endpoints or ():
+        tried(endpoint.read_key)
+    if endpoints is not None:
+        tried(lambda: check_prices(settings.judge, endpoints))
+    tried(lambda: open_reader(settings, os.environ))
+    return problems
+
+
+def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
+    """Return the problems of settings as one error."""
+    count = len(error.problems)
+    what = "1 problem" if count == 1 else f"{count} problems"
+    where = f"{what} in the settings ({'the environment' if path is None else path}):"
+    return BadUsageError("\n".join((where, *(f"  {one}" for one in error.problems))))
 
 
 def chosen(option: str, names: Iterable[str], known: tuple[Name, ...]) -> tuple[Name, ...]:
@@ -243,14 +334,7 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
-    """Show a progress bar on standard error while it is a terminal.
-
-    Args:
-        file: The file; its lines are counted for the bar's length if possible.
-
-    Yields:
-        A function to call once per step.
-    """
+    """Show a progress bar on standard error while it is a terminal; yield what to call once per step."""
     if not sys.stderr.isatty():
         yield lambda: None
         return

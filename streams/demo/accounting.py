@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,8 @@ from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Source
 from streams.errors import StoreError
 from streams.kafka.topics.table import message_of
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.settings import StoreSettings, TopicSettings
+from streams.settings.broker import TopicSettings
+from streams.settings.outputs import StoreSettings
 from streams.store import verdicts
 from streams.store.database import StoreReader
 from streams.store.query import Filter
@@ -34,14 +35,8 @@ FIRST_VERDICTS: Final = 100
 """Number of first verdicts of a metric that define the normal level."""
 LAST_VERDICTS: Final = 60
 """Number of latest verdicts that define the current level."""
+_USED: Final = ("input_tokens", "cached_tokens", "output_tokens")
 _Place = tuple[str, int, int]
-_Score = tuple[float, float]
-"""With its inclusion probability."""
-
-
-def holds(balance: Mapping[str, int]) -> bool:
-    """Return whether every event and every task has exactly one outcome."""
-    return balance["lost"] == 0 and balance["in_flight"] == 0
 
 
 class Accounts:
@@ -58,8 +53,8 @@ class Accounts:
         self.results: dict[str, Scored | Unscored | Failed] = {}
         """By id, in the order in which they came."""
         self._statuses: Counter[str] = Counter()
-        self.alerts: list[Alert] = []
-        self.tokens: Counter[str] = Counter()
+        self.alerts: dict[str, Alert] = {}
+        self.tokens = Counter(dict.fromkeys(_USED, 0))
         self.cost_usd: float | None = None
         self.first_verdict_seconds: float | None = None
         """Time from the start to the first result."""
@@ -76,103 +71,89 @@ class Accounts:
                     position = int(dict(record.headers).get(POSITION_HEADER, b"0"))
                     self._positions[record.topic, record.partition, record.offset] = position
                 case "result":
-                    self.add_result(RESULT.validate_json(record.value), time.monotonic() - self._started)
+                    self.add(RESULT.validate_json(record.value))
                 case "dead_letter":
-                    self.add_dead_letter(DeadLetter.model_validate_json(record.value))
+                    self.add(DeadLetter.model_validate_json(record.value))
                 case "alert":
-                    self.add_alert(Alert.model_validate_json(record.value))
+                    self.add(Alert.model_validate_json(record.value))
                 case "judge_task":
-                    self.add_task(JudgeTask.model_validate_json(record.value))
+                    self.add(JudgeTask.model_validate_json(record.value))
         except ValidationError:
             # An unreadable record is not counted, so the accounting identity fails and shows the fault.
             _log.exception("%s %s@%s has an unknown format", record.topic, record.partition, record.offset)
 
-    def add_task(self, task: JudgeTask) -> None:
-        self._sampled.add(_place(task.source))
-        self._tasks.add(task.result_id)
+    def add(self, message: JudgeTask | Scored | Unscored | Failed | DeadLetter | Alert) -> None:
+        match message:
+            case JudgeTask():
+                self._sampled.add(_place(message.source))
+                self._tasks.add(message.result_id)
+            case DeadLetter(topic=self._topics.events):
+                self._aside[_place(message)] = message.reason
+            case DeadLetter():
+                self._tasks_aside.add(_place(message))
+            case Alert():
+                self.alerts.setdefault(message.alert_id, message)
+            case _ if message.result_id not in self.results:
+                self._add_result(message)
 
-    def add_result(self, result: Scored | Unscored | Failed, seconds: float) -> None:
-        """Count a result, this time after the start; a repeated one once."""
-        if result.result_id in self.results:
-            return
+    def _add_result(self, result: Scored | Unscored | Failed) -> None:
         self.results[result.result_id] = result
         self._statuses[result.status] += 1
         if self.first_verdict_seconds is None:
-            self.first_verdict_seconds = seconds
+            self.first_verdict_seconds = time.monotonic() - self._started
         if result.judge is not None and not result.judge.cached:
-            self.tokens.update(
-                result.usage.model_dump(include={"input_tokens", "cached_tokens", "output_tokens"})
-            )
+            self.tokens.update(result.usage.model_dump(include=set(_USED)))
         if result.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
-
-    def add_dead_letter(self, letter: DeadLetter) -> None:
-        place = (letter.topic, letter.partition, letter.offset)
-        if letter.topic == self._topics.events:
-            self._aside[place] = letter.reason
-        else:
-            self._tasks_aside.add(place)
-
-    def add_alert(self, alert: Alert) -> None:
-        if all(known.alert_id != alert.alert_id for known in self.alerts):
-            self.alerts.append(alert)
-
-    @property
-    def read(self) -> int:
-        return len(self._positions)
 
     @property
     def dead_letters(self) -> int:
         return len(self._aside) + len(self._tasks_aside)
 
     @property
-    def sampled(self) -> int:
-        return len(self._sampled)
-
-    @property
     def spent_tokens(self) -> int:
-        """Tokens of all results, input and output."""
         return self.tokens["input_tokens"] + self.tokens["output_tokens"]
 
     def balance(self, skipped: int) -> dict[str, int]:
-        """Return both sides of the accounting identity."""
+        """Return both sides of the accounting identity, which holds if nothing is lost or in flight."""
+        read, sampled = len(self._positions), len(self._sampled)
         unroutable = sum(reason == "unroutable" for reason in self._aside.values())
-        undecodable = len(self._aside) - unroutable
         return {
-            "read": self.read,
-            "undecodable": undecodable,
+            "read": read,
+            "undecodable": len(self._aside) - unroutable,
             "unroutable": unroutable,
             "skipped": skipped,
-            "sampled": self.sampled,
-            "lost": self.read - undecodable - unroutable - skipped - self.sampled,
+            "sampled": sampled,
+            "lost": read - len(self._aside) - skipped - sampled,
             "tasks": len(self._tasks),
             "task_dead_letters": len(self._tasks_aside),
             **{name: self._statuses[name] for name in ("scored", "unscored", "failed")},
             "in_flight": len(self._tasks) - len(self.results) - len(self._tasks_aside),
         }
 
-    def means(self, metric: str, half_way: float) -> tuple[WeightedSums, WeightedSums]:
+    def halves(self, metric: str, half_way: float) -> tuple[WeightedSums, WeightedSums]:
         """Return a metric's weighted sums before and from a position on."""
-        sides: tuple[list[_Score], list[_Score]] = [], []
-        for position, score in self._scores(metric):
-            sides[position >= half_way].append(score)
-        return WeightedSums.of(sides[0]), WeightedSums.of(sides[1])
+        sides: tuple[list[Scored], list[Scored]] = [], []
+        for result in self._scores(metric):
+            sides[self._positions.get(_place(result.source), 0) >= half_way].append(result)
+        return _sums(sides[0]), _sums(sides[1])
 
     def course(self, metric: str) -> tuple[WeightedSums, WeightedSums]:
         """Return the sums of a metric's first verdicts, if there are more, and of its latest ones."""
-        scores = [score for _, score in self._scores(metric)]
+        scores = self._scores(metric)
         first = scores[:FIRST_VERDICTS] if len(scores) > FIRST_VERDICTS else []
-        return WeightedSums.of(first), WeightedSums.of(scores[-LAST_VERDICTS:])
+        return _sums(first), _sums(scores[-LAST_VERDICTS:])
 
-    def _scores(self, metric: str) -> Iterator[tuple[int, _Score]]:
-        """Yield the event's position of each scored result, and its score."""
-        for result in self.results.values():
-            if isinstance(result, Scored) and result.metric == metric:
-                position = self._positions.get(_place(result.source), 0)
-                yield position, (result.amount, result.sampling.probability)
+    def _scores(self, metric: str) -> list[Scored]:
+        scored = (result for result in self.results.values() if isinstance(result, Scored))
+        return [result for result in scored if result.metric == metric]
 
 
-def _place(source: Source) -> _Place:
+def _sums(results: Sequence[Scored]) -> WeightedSums:
+    return WeightedSums.of((result.amount, result.sampling.probability) for result in results)
+
+
+def _place(source: Source | DeadLetter) -> _Place:
     return source.topic, source.partition, source.offset
 
 
@@ -191,7 +172,7 @@ class Incidents:
     @property
     def all(self) -> Sequence[Incident]:
         """The incidents, oldest first."""
-        return group(self.accounts.alerts)
+        return group(self.accounts.alerts.values())
 
     def card(self, incident: Incident) -> Sequence[str]:
         """Return the lines on an incident."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -17,45 +16,45 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from prometheus_client import CollectorRegistry
 
 from judge.chat import OFFLINE_MODEL
+from judge.metrics.registry import score_ranges
 from judge.offline.server import OfflineJudge
-from streams.demo.accounting import Accounts, Incidents
+from streams.demo.accounting import POSITION_HEADER, Accounts, Incidents
 from streams.demo.events import (
     Cycle,
     DemoRecord,
-    Feed,
     bounded_records,
     endless_records,
     file_records,
     load_questions,
 )
-from streams.demo.screen import View
+from streams.demo.screen import View, summary
 from streams.demo.stage import (
     MAX_TOKENS,
     WORKER_AGENTS,
     DemoPlan,
     ask_once,
-    demo_ranges,
     demo_settings,
     demo_topics,
 )
-from streams.demo.summary import summary
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
-from streams.settings import EndpointSettings, Settings
+from streams.settings.judge import EndpointSettings
+from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
 
 TICK_SECONDS: Final = 0.25
 STALLED_SECONDS: Final = 60.0
 """Time without progress after which a bounded demo stops with an error."""
-SILENT_SECONDS: Final = 4.0
-"""Time without a verdict after which the view says so."""
 FINISH_SECONDS: Final = 1.0
 """How long calls in flight may take after the end; none is left if all events are accounted for."""
 CATCH_UP_SECONDS: Final = 30.0
 CAUSE_SECONDS: Final = 10.0
 """How long to wait for the store, which names the causes of incidents; less after Ctrl-C."""
-LIVE_RATE: Final = 20.0
-LIVE_HEAD_START: Final = 60
+MAX_UNFINISHED: Final = 120
+"""Maximum records waiting for the worker; the bound keeps verdicts in the order of events."""
+POLL_SECONDS: Final = 0.02
+HEAD_START: Final = 60
+"""Events that the endless demo sends at once."""
 MAX_RECORD_BYTES: Final = 15 * 1024 * 1024
 
 
@@ -88,39 +87,35 @@ async def run_demo(plan: DemoPlan, display: Display, stop: asyncio.Event) -> End
         else:
             await ask_once(endpoint)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="judgestream-demo-")))
-        make = partial(
-            demo_settings,
+        settings = demo_settings(
             endpoint=endpoint,
             judge_latency_seconds=plan.judge_latency_seconds,
             store_path=folder / "store.sqlite3",
             metrics=plan.metrics,
             max_usd=plan.max_usd if plan.counts_cost else None,
         )
-        topics = demo_topics(make(bootstrap_servers="localhost:9092"))
+        topics = demo_topics(settings)
         broker = await stack.enter_async_context(EmbeddedBroker(topics=topics, auto_create_topics=False))
-        return await _Demo(plan, display, make(bootstrap_servers=broker.bootstrap_servers)).run(stack, stop)
+        kafka = settings.kafka.model_copy(update={"bootstrap_servers": broker.bootstrap_servers})
+        demo = _Demo(plan, display, settings.model_copy(update={"kafka": kafka}))
+        return await demo.run(stack, stop)
 
 
 class _Demo:
     """One run."""
 
     def __init__(self, plan: DemoPlan, display: Display, settings: Settings) -> None:
-        self._plan = plan
-        self._display = display
-        self._settings = settings
+        self._plan, self._display, self._settings = plan, display, settings
+        self._sent = 0
         self._accounts = Accounts(settings.topics, plan.started)
         self._running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
-        self._patience = STALLED_SECONDS + plan.judge_latency_seconds
-        self._verdict = (0, time.monotonic())
-        """Number of results, and when it last changed or nothing was in flight."""
-        endpoint = plan.endpoint
-        self._judge = OFFLINE_MODEL if endpoint is None else f"{endpoint.model} at {endpoint.base_url}"
+        endpoint, ranges = plan.endpoint, score_ranges(settings.metrics)
         self._view = View(
             self._accounts,
-            Incidents(self._accounts, settings.store, ranges=demo_ranges(settings)),
-            demo_ranges(settings),
+            Incidents(self._accounts, settings.store, ranges=ranges),
+            ranges,
             broker=f"broker {settings.kafka.bootstrap_servers} (in memory, loopback only)",
-            judge=self._judge,
+            judge=OFFLINE_MODEL if endpoint is None else f"{endpoint.model} at {endpoint.base_url}",
             judge_note=plan.note,
         )
 
@@ -151,46 +146,41 @@ class _Demo:
         for client in (producer, consumer):
             stack.push_async_callback(client.stop)
             await client.start()
-        live = self._plan.endpoint is None and self._plan.events is None
-        feed = Feed(
-            producer,
-            self._settings.topics.events,
-            unfinished=self._unfinished,
-            rate=LIVE_RATE if live else self._plan.rate,
-            head_start=LIVE_HEAD_START if live else 0,
-        )
         tasks = {
             "worker": worker,
             "observer": asyncio.create_task(self._accounts.run(consumer)),
             "incidents": asyncio.create_task(incidents.run()),
-            "feed": asyncio.create_task(feed.run(self._records())),
+            "feed": asyncio.create_task(self._feed(producer)),
         }
         stack.push_async_callback(_cancel, [task for name, task in tasks.items() if name != "worker"])
-        early = await self._watch(tasks, feed, stop)
+        early = await self._watch(tasks, stop)
         if early is None:
             await _caught_up(consumer)
         await incidents.settle(FINISH_SECONDS / 4 if early == "interrupted" else CAUSE_SECONDS)
-        values = summary(
-            self._accounts,
-            self._accounts.balance(self._skipped()),
-            half_way=feed.sent / 2,
-            ranges=self._view.ranges,
-            judge=self._judge,
-            seconds=self._seconds(),
-            incidents=[
-                {
-                    "incident_id": incident.incident_id,
-                    "alerts": len(incident.drops),
-                    "headline": incidents.headline(incident),
-                }
-                for incident in incidents.all
-            ],
-        )
+        self._view.seconds = time.monotonic() - self._plan.started
+        values = summary(self._view, self._accounts.balance(self._skipped()), self._sent / 2)
         return Ending({**values, "limit": self._plan.limit if early == "limit" else None}, early)
 
-    async def _watch(
-        self, tasks: Mapping[str, asyncio.Task[None]], feed: Feed, stop: asyncio.Event
-    ) -> End | None:
+    async def _feed(self, producer: Any) -> None:
+        """Send all records; return when the broker has acknowledged each."""
+        plan, loop = self._plan, asyncio.get_running_loop()
+        rate, head_start = plan.rate, HEAD_START if plan.endpoint is None else 0
+        started, confirmations = loop.time(), set[asyncio.Future[Any]]()
+        for record in self._records():
+            while self._unfinished() >= MAX_UNFINISHED:  # noqa: ASYNC110 - progress is polled, too
+                await asyncio.sleep(POLL_SECONDS)
+            if rate is not None and self._sent >= head_start:
+                due = started + (self._sent - head_start) / rate
+                await asyncio.sleep(max(due - loop.time(), 0.0))
+            position = [(POSITION_HEADER, str(self._sent).encode())]
+            topic = self._settings.topics.events
+            confirmation = await producer.send(topic, record.value, key=record.key, headers=position)
+            confirmations.add(confirmation)
+            confirmation.add_done_callback(confirmations.discard)
+            self._sent += 1
+        await asyncio.gather(*confirmations)
+
+    async def _watch(self, tasks: Mapping[str, asyncio.Task[None]], stop: asyncio.Event) -> End | None:
         """Update the display until the end; return what came early, None if all events are accounted for."""
         moved = (time.monotonic(), (0, 0))
         while True:
@@ -206,42 +196,29 @@ class _Demo:
                 return "interrupted"
             if self._is_spent():
                 return "limit"
-            unfinished = self._unfinished(feed.sent) + self._view.lag
-            if feed.done and self._running.done() and not unfinished:
+            unfinished = self._unfinished() + self._view.lag
+            if tasks["feed"].done() and self._running.done() and not unfinished:
                 return None
-            state = (feed.sent, len(self._accounts.results))
+            state = (self._sent, len(self._accounts.results))
+            patience = STALLED_SECONDS + self._plan.judge_latency_seconds
             if state != moved[1]:
                 moved = (time.monotonic(), state)
-            elif self._plan.events is not None and time.monotonic() - moved[0] > self._patience:
-                reason = self._view.trouble or f"is the judge {self._judge} reachable?"
+            elif self._plan.events is not None and time.monotonic() - moved[0] > patience:
+                reason = self._view.trouble or f"is the judge {self._view.judge} reachable?"
                 what = f"{unfinished} events and tasks are unfinished"
-                raise DemoError(f"no progress for {self._patience:.0f} s: {what}; {reason}")
+                raise DemoError(f"no progress for {patience:.0f} s: {what}; {reason}")
 
     def _refresh(self) -> None:
         """Bring the view up to date."""
         view = self._view
-        view.seconds = self._seconds()
-        if not self._running.done():
-            return
-        running = self._running.result()
-        view.incidents.page = running.url
-        view.page = f"page {running.url}/  metrics {running.url}/metrics"
-        view.status = running.status()
-        view.trouble = self._silence()
-        if trouble := view.status["judge"]["trouble"]:
-            view.trouble = f"{trouble}; verdicts wait until it answers, Ctrl-C stops"
-
-    def _silence(self) -> str | None:
-        """Return a message if tasks are in flight and no verdict came for a while."""
-        results, since = self._verdict
-        if results != len(self._accounts.results) or not self._accounts.balance(0)["in_flight"]:
-            self._verdict = (len(self._accounts.results), time.monotonic())
-            return None
-        seconds = SILENT_SECONDS + self._plan.judge_latency_seconds
-        if time.monotonic() - since < seconds:
-            return None
-        why = f"{self._judge} is slow or does not answer; see its log and load"
-        return f"no verdict for {seconds:.0f} s: {why}"
+        view.seconds = time.monotonic() - self._plan.started
+        if self._running.done():
+            running = self._running.result()
+            view.incidents.page = running.url
+            view.page = f"page {running.url}/  metrics {running.url}/metrics"
+            view.status = running.status()
+            trouble = view.status["judge"]["trouble"]
+            view.trouble = trouble and f"{trouble}; verdicts wait until it answers, Ctrl-C stops"
 
     def _is_spent(self) -> bool:
         if self._plan.counts_cost:
@@ -252,10 +229,10 @@ class _Demo:
         """Return the worker's own count of events not sampled."""
         return int(self._view.status.get("events", {}).get("skipped", 0))
 
-    def _unfinished(self, sent: int) -> int:
+    def _unfinished(self) -> int:
         """Return the number of events and tasks without outcome."""
         balance = self._accounts.balance(self._skipped())
-        return max(sent - balance["read"] + balance["lost"] + balance["in_flight"], 0)
+        return max(self._sent - balance["read"] + balance["lost"] + balance["in_flight"], 0)
 
     async def _stop_worker(self, worker: asyncio.Task[None], stop: asyncio.Event) -> None:
         # Let a starting worker finish its start: stopping it earlier would leak its threads.
@@ -264,9 +241,6 @@ class _Demo:
         stop.set()
         await asyncio.wait({worker}, timeout=CATCH_UP_SECONDS)
         await _cancel([worker])
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._plan.started
 
     def _records(self) -> Iterator[DemoRecord]:
         if self._plan.lines is not None:

@@ -1,4 +1,4 @@
-"""What the demo shows: the worker's status, live on a terminal of at least 80 by 24, or as plain lines."""
+"""What the demo shows: the worker's status, live on a terminal or as plain lines, and its summary."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.text import Text
 from judge.text.printable import printable, reason_of
 from schemas import Scored
 from streams.demo.accounting import Accounts, Incidents
+from streams.monitoring.statistics.estimators import WeightedSums
 
 Scale = tuple[float, float]
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -53,16 +54,18 @@ class View:
     @property
     def flow(self) -> str:
         """The counts of all records."""
-        accounts = self.accounts
+        counts = self.accounts.balance(0)
         return (
-            f"{self.seconds:.0f} s: read {accounts.read}, sampled {accounts.sampled}, "
-            f"judged {len(accounts.results)}, lag {self.lag}, dead letters {accounts.dead_letters}"
+            f"{self.seconds:.0f} s: read {counts['read']}, sampled {counts['sampled']}, "
+            f"judged {len(self.accounts.results)}, lag {self.lag}, dead letters {self.accounts.dead_letters}"
         )
 
     def series(self, metric: str) -> Mapping[str, Any]:
         """Return the state of a metric's whole traffic."""
-        series: Sequence[Mapping[str, Any]] = self.status.get("series", ())
-        return {state["metric"]: state for state in series if not state["labels"]}.get(metric, {})
+        whole = (
+            one for one in self.status.get("series", ()) if not one["labels"] and one["metric"] == metric
+        )
+        return next(whole, {"metric": metric})
 
 
 def screen(view: View, *, width: int, height: int) -> RenderableType:
@@ -102,7 +105,7 @@ def _rows(view: View, most_parts: int) -> list[Mapping[str, Any]]:
         if part["labels"] and part["recent"] is not None and part["scored"] >= FEWEST_VERDICTS
     ]
     parts.sort(key=lambda part: (_share(part["recent"], view.ranges[part["metric"]]), str(part["labels"])))
-    return [view.series(metric) or {"metric": metric} for metric in view.ranges] + parts[:most_parts]
+    return [view.series(metric) for metric in view.ranges] + parts[:most_parts]
 
 
 def _table(view: View, rows: Sequence[Mapping[str, Any]], width: int) -> Table:
@@ -250,3 +253,114 @@ class PlainDisplay:
             return
         self._written[what] = line
         self._write(over if line is None else line)
+
+
+def summary(view: View, balance: Mapping[str, int], half_way: float) -> dict[str, Any]:
+    """Return the summary as JSON values; `half_way` is the first position that counts as after."""
+    accounts, incidents = view.accounts, view.incidents
+
+    def estimates(*sides: str, of: Callable[[str], tuple[WeightedSums, ...]]) -> dict[str, dict[str, Any]]:
+        return {
+            metric: {side: _estimate(sums, ends) for side, sums in zip(sides, of(metric), strict=True)}
+            for metric, ends in view.ranges.items()
+        }
+
+    halves = estimates("before", "after", of=lambda metric: accounts.halves(metric, half_way))
+    first = accounts.first_verdict_seconds
+    return {
+        "events": {
+            name: balance[name] for name in ("read", "undecodable", "unroutable", "skipped", "sampled")
+        },
+        "results": {name: balance[name] for name in ("scored", "unscored", "failed")},
+        "dead_letters": accounts.dead_letters,
+        "identity_holds": balance["lost"] == 0 and balance["in_flight"] == 0,
+        "means": {
+            metric: {side: None if one is None else one["mean"] for side, one in sides.items()}
+            for metric, sides in halves.items()
+        },
+        "alerts": sum(alert.kind == "drop" for alert in accounts.alerts.values()),
+        "incidents": [
+            {"incident_id": one.incident_id, "alerts": len(one.drops), "headline": incidents.headline(one)}
+            for one in incidents.all
+        ],
+        "tokens": accounts.spent_tokens,
+        "cost_usd": accounts.cost_usd,
+        "seconds": round(view.seconds, 3),
+        "tasks": {
+            "total": balance["tasks"],
+            "dead_letters": balance["task_dead_letters"],
+            "in_flight": balance["in_flight"],
+        },
+        "usage": dict(accounts.tokens),
+        "estimates": halves,
+        "course": estimates("at_first", "at_the_end", of=accounts.course),
+        "first_verdict_seconds": None if first is None else round(first, 4),
+        "judge": view.judge,
+    }
+
+
+def _estimate(sums: WeightedSums, scale: Scale) -> dict[str, float | int] | None:
+    ends = sums.interval(lowest=scale[0], highest=scale[1])
+    if sums.mean is None or ends is None:
+        return None
+    return {
+        "mean": round(sums.mean, 4),
+        "low": round(ends[0], 4),
+        "high": round(ends[1], 4),
+        "count": sums.count,
+        "effective_count": round(sums.effective_count, 1),
+    }
+
+
+def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
+    """Return a summary as tables; `complete` if it ran to its end, with a first and a second half."""
+    flow = Table(box=None, show_header=False)
+    flow.add_column(style="dim")
+    flow.add_column(justify="right")
+    results = {f"results {name}": count for name, count in values["results"].items()}
+    for name, count in {**values["events"], **results, "dead letters": values["dead_letters"]}.items():
+        flow.add_row(name, str(count))
+    what, means = "the first and of the latest verdicts", values["course"]
+    verdict = Text("NOT accounted for: see the numbers above", style="bold red")
+    if complete:
+        what, means = "the first and the second half", values["estimates"]
+    else:
+        limit = "" if values.get("limit") is None else f" at its limit of {values['limit']}"
+        verdict = Text(f"stopped{limit} with {values['tasks']['in_flight']} tasks in flight")
+    if values["identity_holds"]:
+        verdict = Text("accounted for: every event and every task has exactly one outcome", style="green")
+    cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
+    return Group(
+        Text("outcomes of the events"),
+        flow,
+        Text(),
+        Text(f"means of {what}, weighted by 1 / probability"),
+        _means_table(means),
+        Text(),
+        *(
+            Text(f"incident {incident['incident_id']}: {incident['headline']} ({incident['alerts']} alerts)")
+            for incident in values["incidents"]
+        ),
+        Text(
+            f"{values['alerts']} drop alerts, {values['tokens']:,} tokens, {cost}, "
+            f"{values['seconds']:.1f} s, judged by {printable(values['judge'])}"
+        ),
+        verdict,
+    )
+
+
+def _means_table(estimates: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("metric")
+    for side in next(iter(estimates.values())):
+        table.add_column(side.replace("_", " "), justify="right")
+        table.add_column("95% interval", justify="right", style="dim")
+    for metric, sides in estimates.items():
+        cells: list[str] = []
+        for one in sides.values():
+            known = (
+                ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
+            )
+            cells += known
+        table.add_row(metric, *cells)
+    return table

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError, JudgeUnavailableError
-from judge.metrics.registry import score_ranges
 from streams.errors import DemoError
 from streams.judging.endpoints import may_cost, open_chat, price_of
 from streams.kafka.topics.table import AGENTS, AgentName, topic_uses
-from streams.settings import EndpointSettings, JudgeSettings, Settings
+from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import default_metrics
+from streams.settings.tree import Settings
 
 WORKER_AGENTS: Final[tuple[AgentName, ...]] = (*AGENTS, "store")
 PARTITIONS: Final = 4
 JUDGE_PATIENCE_SECONDS: Final = 30.0
+LIVE_RATE: Final = 20.0
 PAID_RATE: Final = 2.0
 """Events per second with a real judge."""
 PAID_BOUNDED_RATE: Final = 10.0
@@ -47,9 +48,9 @@ class DemoPlan:
 
     @property
     def rate(self) -> float | None:
-        """Events per second with a real judge; None for the offline one."""
+        """Events per second; None: as fast as the worker."""
         if self.endpoint is None:
-            return None
+            return LIVE_RATE if self.events is None else None
         return PAID_RATE if self.events is None else PAID_BOUNDED_RATE
 
     @property
@@ -77,8 +78,8 @@ class DemoPlan:
 
 def demo_settings(
     *,
-    bootstrap_servers: str,
     endpoint: EndpointSettings,
+    bootstrap_servers: str = "localhost:9092",
     judge_latency_seconds: float = 0.0,
     store_path: Path | None = None,
     metrics: Sequence[str] = (),
@@ -120,11 +121,6 @@ def demo_topics(settings: Settings) -> dict[str, int]:
     """Return the demo's topics with their partitions."""
     uses = topic_uses(settings.topics, settings.metrics, WORKER_AGENTS)
     return {use.name: PARTITIONS for use in uses}
-
-
-def demo_ranges(settings: Settings) -> Mapping[str, tuple[float, float]]:
-    """Return lowest and highest score of the demo's metrics."""
-    return score_ranges(settings.metrics)
 
 
 async def ask_once(endpoint: EndpointSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import replace
@@ -21,13 +22,14 @@ from streams.doctor.broker_checks import (
     largest_record,
 )
 from streams.doctor.findings import CheckName, Finding, failed, not_tried, ok, split_problem, warning
-from streams.doctor.probe import Cluster, GroupView, KafkaProbe, Met, Shown
+from streams.doctor.probe import Cluster, GroupView, KafkaProbe, Shown
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
 from streams.kafka.topics.broker_settings import auto_create_risk, problems_of
 from streams.kafka.topics.table import AgentName, group_of, topic_uses
-from streams.settings import KafkaSettings, Settings
+from streams.settings.broker import KafkaSettings
+from streams.settings.tree import Settings
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
 _TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)
@@ -89,7 +91,7 @@ class BrokerExaminer:
         present = [name for name, topic in cluster.topics.items() if not topic.error_code]
         shown = await self._fact("topics", "broker", probe.settings(cluster.nodes[0], present))
         if isinstance(shown, Finding):
-            shown = Shown(hidden={"": shown.detail.partition(":")[0]})
+            shown = Shown({}, {}, hidden={"": shown.detail.partition(":")[0]})
         group = await self._fact("access", f"group {self._group_id}", probe.group(entrance, self._group_id))
         producer = await self._fact("access", "producer", probe.producer_id_error(entrance))
         views = [cluster.topics[name] for name in self._needs if name in cluster.topics]
@@ -111,27 +113,21 @@ class BrokerExaminer:
 
     async def _door(self, probe: KafkaProbe, host: str, port: int) -> Finding:
         """Test one address: connection, TLS and login, each with its own error."""
-        server = f"{host}:{port}"
+        server, security = f"{host}:{port}", self._kafka.security
         try:
-            await probe.reach(host, port)
-            met = await probe.meet(host, port)
+            tls = await probe.meet(host, port)
         except _TROUBLE as error:
             kafka = self._kafka.model_copy(update={"bootstrap_servers": server})
             return _failure("broker", server, error, kafka)
-        return self._met(server, met)
-
-    def _met(self, server: str, met: Met) -> Finding:
-        security = self._kafka.security
         login = security.mechanism or ""
-        parts = [
-            met.tls_version or "plain text",
-            f"{login} as {security.username}" if security.username else login,
-        ]
-        if met.certificate_until is not None:
-            days = max(met.certificate_until - time.time(), 0) / 86_400
-            until = time.strftime("%Y-%m-%d", time.gmtime(met.certificate_until))
-            if days * 86_400 < CERTIFICATE_WARNING_SECONDS:
-                what = f"its certificate expires in {days:.0f} days ({until})"
+        parts = ["plain text" if tls is None else tls.version() or "TLS"]
+        parts.append(f"{login} as {security.username}" if security.username else login)
+        certificate = {} if tls is None else tls.getpeercert() or {}
+        if "notAfter" in certificate:
+            ends_at = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+            until, left = time.strftime("%Y-%m-%d", time.gmtime(ends_at)), max(ends_at - time.time(), 0)
+            if left < CERTIFICATE_WARNING_SECONDS:
+                what = f"its certificate expires in {left / 86_400:.0f} days ({until})"
                 return warning("broker", server, what, "renew it")
             parts.append(f"certificate until {until}")
         return ok("broker", server, f"connected: {', '.join(filter(None, parts))}")
@@ -146,7 +142,7 @@ class BrokerExaminer:
             if door.outcome != "failed"
             else replace(
                 door,
-                subject=f"{node.address} (node {node.node_id})",
+                subject=f"{node.host}:{node.port} (node {node.node_id})",
                 detail=f"the cluster sends clients there, and {door.detail}",
                 remedy=f"{door.remedy}, and advertised.listeners of this broker",
             )
@@ -154,21 +150,19 @@ class BrokerExaminer:
         ]
 
     def _broker_settings(self, cluster: Cluster, shown: Shown) -> list[Finding]:
-        problems = problems_of(self._kafka, shown.broker, {})
+        problems = problems_of(self._kafka, shown.broker, (), ())
         findings = [failed("broker", "sessions", *split_problem(problem)) for problem in problems]
+        if len(cluster.nodes) == 1:
+            words = "one broker, for trials: a disk failure loses records"
+            return [*findings, ok("broker", "cluster", words)]
         risk = auto_create_risk(shown.broker)
-        if _is_trial(cluster):
-            return [
-                *findings,
-                ok("broker", "cluster", "one broker, for trials: a disk failure loses records"),
-            ]
         return findings if risk is None else [*findings, warning("broker", "topics", *split_problem(risk))]
 
     def _topics(self, cluster: Cluster, shown: Shown, group: GroupView | Finding) -> list[Finding]:
         members = len(group.clients) if isinstance(group, GroupView) else 0
         workers = max(1, members) if self._workers is None else self._workers
         events_bytes = largest_record(shown.topics, self._settings.topics.events)
-        expected = Expected(self._settings, workers, events_bytes, _is_trial(cluster))
+        expected = Expected(self._settings, workers, events_bytes, is_trial=len(cluster.nodes) == 1)
         findings: list[Finding] = []
         for name, need in self._needs.items():
             view = cluster.topics.get(name)
@@ -203,7 +197,3 @@ def _one_of_several(door: Finding) -> Finding:
 def _split(server: str) -> tuple[str, int]:
     host, _, port = server.strip().rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def _is_trial(cluster: Cluster) -> bool:
-    return len(cluster.nodes) == 1

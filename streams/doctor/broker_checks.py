@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,9 +16,9 @@ from aiokafka.errors import (
 
 from judge.text.printable import printable
 from streams.doctor.findings import (
+    ALWAYS,
     Finding,
     Row,
-    always,
     evaluate,
     failed,
     not_tried,
@@ -28,11 +28,12 @@ from streams.doctor.findings import (
 )
 from streams.doctor.probe import GroupView, TopicView
 from streams.kafka.access.errors import principal_of
-from streams.kafka.topics.broker_settings import TopicFacts, problems_of
+from streams.kafka.topics.broker_settings import problems_of
 from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
 from streams.kafka.topics.rights import Right
-from streams.kafka.topics.table import TopicUse, plan_topics, topics_tool
-from streams.settings import KafkaSettings, Settings
+from streams.kafka.topics.table import FoundTopic, TopicUse, plan_topics, topics_tool
+from streams.settings.broker import KafkaSettings
+from streams.settings.tree import Settings
 
 LEAST_RETENTION_MS: Final = 24 * 3_600_000
 """Minimum retention of tasks, which wait while a judge is down."""
@@ -54,121 +55,83 @@ class Expected:
     """Whether the cluster is one broker, which can keep no replica."""
 
 
-class TopicCase:
-    """The facts of one topic, as the table names them."""
-
-    def __init__(
-        self, topic: TopicView, shown: Mapping[str, str], need: TopicUse, expected: Expected
-    ) -> None:
-        self.settings, kafka = expected.settings, expected.settings.kafka
-        self.is_trial = expected.is_trial
-        self.name, self.error_code, self.need = topic.name, topic.error_code, need
-        self.error = for_code(topic.error_code).__name__
-        self.count = len(topic.partitions)
-        self.leaderless = sum(one.leader < 0 for one in topic.partitions)
-        self.replicas = min((one.replicas for one in topic.partitions), default=0)
-        self.in_sync = min((one.in_sync for one in topic.partitions), default=0)
-        self.least = _number(shown.get("min.insync.replicas"))
-        self.retention_ms = _number(shown.get("retention.ms"))
-        self.limit = _number(shown.get("max.message.bytes"))
-        self.keeps = "" if self.retention_ms is None else duration(self.retention_ms)
-        self.largest = min(expected.settings.ingest.max_event_bytes, expected.events_bytes or 2**40)
-        self.workers, self.wanted_partitions = expected.workers, max(expected.workers, 4)
-        self.idle = (
-            f"{self.workers - self.count} of {self.workers} workers get no partition"
-            if self.count < self.workers
-            else "a second worker would get no partition"
-        )
-        self.principal, self.tool = principal_of(kafka), topics_tool(kafka)
-        self.least_retention_ms = LEAST_RETENTION_MS
-
-    @property
-    def writes_with_least(self) -> bool:
-        return self.need.writes and self.least is not None and self.least <= self.replicas
-
-    @property
-    def keeps_briefly(self) -> bool:
-        return self.retention_ms is not None and 0 <= self.retention_ms < LEAST_RETENTION_MS
-
-    @property
-    def too_small(self) -> bool:
-        takes_events = self.need.kind.field == "tasks" and self.need.writes
-        return takes_events and self.limit is not None and self.limit < self.largest
-
-    @property
-    def creation(self) -> str:
-        plans = plan_topics(self.settings)
-        return next(plan.command(self.settings.kafka) for plan in plans if plan.name == self.name)
-
-    @property
-    def grant(self) -> str:
-        return acl_command(self.settings.kafka, *self.need.operations, topic=self.name)
-
-
-TOPIC_ROWS: Final[tuple[Row[TopicCase], ...]] = (
-    Row(lambda f: f.error_code == UnknownTopicOrPartitionError.errno and f.settings.topics.create, "ok",
-        "does not exist; a worker creates it with {f.settings.topics.create_partitions} partitions",
-        ends=True),
-    Row(lambda f: f.error_code == UnknownTopicOrPartitionError.errno, "failed",
-        "does not exist", "judgestream topics creates missing topics; or: {f.creation}",
-        may_pass=True, ends=True),
-    Row(lambda f: f.error_code == TopicAuthorizationFailedError.errno, "failed",
-        "does not exist, or {f.principal} may not describe it", "create it, or: {f.grant}", ends=True),
-    Row(lambda f: f.error_code, "failed",
-        "cannot be used: {f.error}", "check the broker's log", may_pass=True, ends=True),
-    Row(lambda f: f.leaderless, "failed",
-        "{f.leaderless} of {f.count} partitions have no leader, so they cannot be read or written",
-        "check which brokers are down", may_pass=True),
-    Row(lambda f: f.need.writes and f.least is not None and f.least > f.replicas, "failed",
-        "min.insync.replicas is {f.least} and there are {f.replicas} replicas: every write fails",
-        "lower min.insync.replicas, or add replicas"),
-    Row(lambda f: f.writes_with_least and f.in_sync < (f.least or 0), "failed",
-        "{f.in_sync} replicas of a partition are in sync and min.insync.replicas is {f.least}: writes are "
-        "refused", "check which brokers are down or slow", may_pass=True),
-    Row(lambda f: f.writes_with_least and f.least == f.replicas > 1, "warning",
-        "min.insync.replicas is {f.least}, the number of replicas: writes fail while one broker restarts",
-        "lower min.insync.replicas by one, or add a replica"),
-    Row(lambda f: f.writes_with_least and f.least == 1 < f.replicas, "warning",
-        "min.insync.replicas is 1: an acknowledged record may exist on one disk only", "set it to 2"),
-    Row(lambda f: f.replicas == 1 and not f.is_trial, "warning",
-        "has 1 replica: a disk failure loses its records",
-        "use 3 replicas with min.insync.replicas 2, except in trials"),
-    Row(lambda f: f.need.reads and f.keeps_briefly, "warning",
-        "keeps records for {f.keeps}: tasks that wait longer, for a judge that is down, are lost",
-        "set retention.ms to {f.least_retention_ms} or more"),
-    Row(lambda f: f.need.reads and f.count < max(f.workers, 2), "warning",
-        "too few partitions ({f.count}): {f.idle}",
-        "{f.tool} --alter --topic {f.name} --partitions {f.wanted_partitions} (see docs/scaling.md for the "
-        "number)"),
-    Row(lambda f: f.too_small, "warning",
-        "accepts records of up to {f.limit} bytes, but events may have {f.largest}: larger ones become dead "
-        "letters",
-        "set max.message.bytes to {f.largest} or more, or ingest.max_event_bytes to {f.limit} or less"),
-)  # fmt: skip
-
-
 def check_topic(
     topic: TopicView, shown: Mapping[str, str] | None, need: TopicUse, expected: Expected
 ) -> list[Finding]:
     """Check one topic: return all its problems, or one finding that it is good (`shown`: its settings)."""
-    facts = TopicCase(topic, shown or {}, need, expected)
-    compacted = need.kind.cleanup == "compact"
-    refused = TopicFacts(facts.replicas, {} if facts.error_code else shown or {}, compacted=compacted)
+    name, kafka, shown, workers = topic.name, expected.settings.kafka, shown or {}, expected.workers
+    if topic.error_code:
+        return evaluate("topics", name, _unusable(topic, need, expected.settings))[:1]
+    count, leaderless = len(topic.partitions), sum(one.leader < 0 for one in topic.partitions)
+    replicas = min((one.replicas for one in topic.partitions), default=0)
+    in_sync = min((one.in_sync for one in topic.partitions), default=0)
+    least, limit = _number(shown.get("min.insync.replicas")), _number(shown.get("max.message.bytes"))
+    retention_ms = _number(shown.get("retention.ms"))
+    keeps = "" if retention_ms is None else duration(retention_ms)
+    largest = min(expected.settings.ingest.max_event_bytes, expected.events_bytes or 2**40)
+    takes_events = need.kind.field == "tasks" and need.writes
+    idle = "a second worker would get no partition"
+    if count < workers:
+        idle = f"{workers - count} of {workers} workers get no partition"
+    durable = need.writes and least is not None and least <= replicas
+    rows = (
+        Row(leaderless, "failed",
+            f"{leaderless} of {count} partitions have no leader, so they cannot be read or written",
+            "check which brokers are down", may_pass=True),
+        Row(need.writes and (least or 0) > replicas, "failed",
+            f"min.insync.replicas is {least} and there are {replicas} replicas: every write fails",
+            "lower min.insync.replicas, or add replicas"),
+        Row(durable and in_sync < (least or 0), "failed",
+            f"{in_sync} replicas of a partition are in sync and min.insync.replicas is {least}: writes are "
+            "refused", "check which brokers are down or slow", may_pass=True),
+        Row(durable and least == replicas > 1, "warning",
+            f"min.insync.replicas is {least}, the number of replicas: writes fail while one broker restarts",
+            "lower min.insync.replicas by one, or add a replica"),
+        Row(durable and least == 1 < replicas, "warning",
+            "min.insync.replicas is 1: an acknowledged record may exist on one disk only", "set it to 2"),
+        Row(replicas == 1 and not expected.is_trial, "warning",
+            "has 1 replica: a disk failure loses its records",
+            "use 3 replicas with min.insync.replicas 2, except in trials"),
+        Row(need.reads and retention_ms is not None and 0 <= retention_ms < LEAST_RETENTION_MS, "warning",
+            f"keeps records for {keeps}: tasks that wait longer, for a judge that is down, are lost",
+            f"set retention.ms to {LEAST_RETENTION_MS} or more"),
+        Row(need.reads and count < max(workers, 2), "warning", f"too few partitions ({count}): {idle}",
+            f"{topics_tool(kafka)} --alter --topic {name} --partitions {max(workers, 4)} (see "
+            "docs/scaling.md for the number)"),
+        Row(takes_events and limit is not None and limit < largest, "warning",
+            f"accepts records of up to {limit} bytes, but events may have {largest}: larger ones become dead "
+            "letters",
+            f"set max.message.bytes to {largest} or more, or ingest.max_event_bytes to {limit} or less"),
+    )  # fmt: skip
+    compacted = {name} if need.kind.cleanup == "compact" else set()
     # A worker refuses to start with these.
-    problems = [] if facts.error_code else problems_of(expected.settings.kafka, {}, {topic.name: refused})
-    fatal = [failed("topics", topic.name, *split_problem(one, topic.name)) for one in problems]
-    return [*evaluate("topics", topic.name, TOPIC_ROWS, facts, "" if fatal else _summary(facts)), *fatal]
+    fatal = problems_of(kafka, {}, [FoundTopic(name, count, replicas, shown)], compacted)
+    findings = evaluate("topics", name, rows)
+    findings += [failed("topics", name, *split_problem(one, name)) for one in fatal]
+    parts = [f"{count} partitions", f"{replicas} replicas"]
+    if least is not None:
+        parts.append(f"at least {least} of them in sync")
+    if retention_ms is not None:
+        parts.append("kept forever" if retention_ms < 0 else f"kept for {keeps}")
+    if limit is not None:
+        parts.append(f"records up to {limit} bytes")
+    return findings or [ok("topics", name, ", ".join(parts))]
 
 
-def _summary(facts: TopicCase) -> str:
-    parts = [f"{facts.count} partitions", f"{facts.replicas} replicas"]
-    if facts.least is not None:
-        parts.append(f"at least {facts.least} of them in sync")
-    if facts.retention_ms is not None:
-        parts.append("kept forever" if facts.retention_ms < 0 else f"kept for {facts.keeps}")
-    if facts.limit is not None:
-        parts.append(f"records up to {facts.limit} bytes")
-    return ", ".join(parts)
+def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Iterator[Row]:
+    """Yield what an error means; the first that applies says it."""
+    kafka, error, creates = settings.kafka, for_code(topic.error_code), settings.topics.create
+    if error is UnknownTopicOrPartitionError:
+        partitions = settings.topics.create_partitions
+        yield Row(creates, "ok", f"does not exist; a worker creates it with {partitions} partitions")
+        plan = next(plan for plan in plan_topics(settings) if plan.name == topic.name)
+        remedy = f"judgestream topics creates missing topics; or: {plan.command(kafka)}"
+        yield Row(ALWAYS, "failed", "does not exist", remedy, may_pass=True)
+    detail = f"does not exist, or {principal_of(kafka)} may not describe it"
+    grant = acl_command(kafka, *need.operations, topic=topic.name)
+    yield Row(error is TopicAuthorizationFailedError, "failed", detail, f"create it, or: {grant}")
+    what = f"cannot be used: {error.__name__}"
+    yield Row(ALWAYS, "failed", what, "check the broker's log", may_pass=True)
 
 
 def _number(text: str | None) -> int | None:
@@ -241,46 +204,6 @@ def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
     return ok("access", "producer", "idempotent writing is permitted")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCase:
-    """The facts of the worker's group, as the table names them."""
-
-    group: GroupView
-    principal: str
-    grant: str
-    others: str
-    """Members that are no workers."""
-
-    @property
-    def error(self) -> str:
-        return str(for_code(self.group.error_code).__name__)
-
-    @property
-    def members(self) -> int:
-        return len(self.group.clients)
-
-    @property
-    def state(self) -> str:
-        absent = self.group.state in {"", "Dead"}
-        return "does not exist yet" if absent else f"{self.group.state}, {self.members} members"
-
-
-GROUP_ROWS: Final[tuple[Row[GroupCase], ...]] = (
-    Row(lambda f: f.group.error_code == GroupAuthorizationFailedError.errno, "failed",
-        "{f.principal} may not use it", "{f.grant}", ends=True),
-    Row(lambda f: f.group.error_code, "failed", "it has no coordinator: {f.error}", "check the broker's log",
-        may_pass=True, ends=True),
-    Row(lambda f: f.group.rights is not None and Right.READ not in f.group.rights, "failed",
-        "{f.principal} may not join it", "{f.grant}", ends=True),
-    Row(lambda f: f.others, "failed",
-        "is in use by another application ({f.members} members, {f.others})",
-        "choose another kafka.group_id", ends=True),
-    Row(lambda f: f.group.rights is None, "ok",
-        "{f.state}; this broker does not report whether joining is allowed", ends=True),
-    Row(always, "ok", "{f.state}; joining is allowed"),
-)  # fmt: skip
-
-
 def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
     """Check whether a worker can join its group."""
     clients = sorted(client for client in group.clients if client != OUR_CLIENT)
@@ -288,9 +211,26 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
     ours = group.protocol_type in {"", "consumer"} and group.protocol in {"", OUR_PROTOCOL}
     if not (others or ours):
         others = f"protocol {group.protocol or group.protocol_type}"
+    members, principal = len(group.clients), principal_of(kafka)
     grant = acl_command(kafka, "Read", group=group_id)
-    facts = GroupCase(group, principal_of(kafka), grant, printable(others, 200))
-    return evaluate("access", f"group {group_id}", GROUP_ROWS, facts)
+    denied = group.error_code == GroupAuthorizationFailedError.errno
+    state = f"{group.state}, {members} members"
+    if group.state in {"", "Dead"}:
+        state = "does not exist yet"
+    rows = (
+        Row(denied, "failed", f"{principal} may not use it", grant),
+        Row(group.error_code, "failed", f"it has no coordinator: {for_code(group.error_code).__name__}",
+            "check the broker's log", may_pass=True),
+        Row(group.rights is not None and Right.READ not in group.rights, "failed",
+            f"{principal} may not join it", grant),
+        Row(others, "failed",
+            f"is in use by another application ({members} members, {printable(others, 200)})",
+            "choose another kafka.group_id"),
+        Row(group.rights is None, "ok",
+            f"{state}; this broker does not report whether joining is allowed"),
+        Row(ALWAYS, "ok", f"{state}; joining is allowed"),
+    )  # fmt: skip
+    return evaluate("access", f"group {group_id}", rows)[:1]
 
 
 def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:

@@ -23,11 +23,12 @@ from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import neutral_task
 from judge.text.printable import printable
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
-from streams.doctor.findings import CheckName, Finding, Row, always, evaluate, failed, not_tried, ok, warning
+from streams.doctor.findings import ALWAYS, CheckName, Finding, Row, evaluate, failed, not_tried, ok, warning
 from streams.errors import SettingsError
-from streams.judging.endpoints import asked_by, build_prices, judge_endpoints, open_stack
+from streams.judging.endpoints import asked_by, build_prices, judge_endpoints, open_pool
 from streams.judging.metrics import build_metrics
-from streams.settings import EndpointSettings, Settings
+from streams.settings.judge import EndpointSettings
+from streams.settings.tree import Settings
 
 MAX_NAMES: Final = 10
 CLOCK_WARNING_SECONDS: Final = 5.0
@@ -58,77 +59,50 @@ class Answer:
         """Whether to try a verdict."""
         return self.status not in {0, 401} and not 300 <= self.status < 400
 
-    @property
-    def url(self) -> str:
-        return f"{self.endpoint.base_url}/models"
 
-    @property
-    def host(self) -> str:
-        return urlsplit(self.endpoint.base_url).netloc
-
-    @property
-    def model(self) -> str:
-        return printable(self.endpoint.model, 100)
-
-    @property
-    def key(self) -> str:
-        return "rejects the API key" if self.has_key else "requires an API key, and none is set"
-
-    @property
-    def is_tls_error(self) -> bool:
-        return isinstance(self.error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError)
-
-    @property
-    def why(self) -> str:
-        match self.error:
-            case aiohttp.ClientConnectorDNSError():
-                return "has no address (DNS)"
-            case TimeoutError():
-                return "does not answer in time"
-            case aiohttp.ClientConnectorError(os_error=cause):
-                return f"cannot be reached ({cause if cause.errno is None else os.strerror(cause.errno)})"
-            case _:
-                return f"closes the connection ({type(self.error).__name__})"
-
-    @property
-    def tls_error(self) -> str:
-        return printable(str(self.error), 500)
-
-    @property
-    def listed(self) -> int:
-        return len(self.models or ())
-
-    @property
-    def suggestion(self) -> str:
-        models = self.models or ()
-        close = difflib.get_close_matches(self.endpoint.model, models, n=3, cutoff=0.5)
-        names = ", ".join(printable(one, 100) for one in (close or models[:MAX_NAMES])) or "none"
-        return f"{'did you mean' if close else 'it lists'} {names}"
+def check_answer(answer: Answer) -> list[Finding]:
+    """Return what an endpoint's answer, or its absence, means."""
+    endpoint, error, status, models = answer.endpoint, answer.error, answer.status, answer.models or ()
+    host, url = urlsplit(endpoint.base_url).netloc, f"{endpoint.base_url}/models"
+    key = "rejects the API key" if answer.has_key else "requires an API key, and none is set"
+    model, seconds = printable(endpoint.model, 100), f"answers in {answer.seconds:.2f} s"
+    close = difflib.get_close_matches(endpoint.model, models, n=3, cutoff=0.5)
+    names = ", ".join(printable(one, 100) for one in (close or models[:MAX_NAMES])) or "none"
+    listed = f"did you mean {names}" if close else f"it lists {names}"
+    rows = (
+        Row(isinstance(error, UnicodeError), "failed",
+            "the API key contains characters that are invalid in an HTTP header",
+            "check the secret for line breaks or quotes"),
+        Row(isinstance(error, SettingsError), "not tried", "its API key is missing, see secrets"),
+        Row(isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError), "failed",
+            f"TLS with {host} fails: {printable(str(error), 500)}",
+            "check base_url, and this machine's certificate authorities (SSL_CERT_FILE)"),
+        Row(error, "failed", f"{host} {_why(error)}",
+            "check base_url, that it runs, proxies (HTTPS_PROXY) and network policies", may_pass=True),
+        Row(status == 401, "failed", f"{url} {key} (401)", "check the key in api_key"),
+        Row(300 <= status < 400, "failed", f"{url} redirects ({status})",
+            "set base_url to the final address"),
+        Row(status >= 500 or status == 429, "failed", f"{url} answers {status}",
+            "check the endpoint's health and limits", may_pass=True),
+        # Many gateways have no list, or refuse it to some keys; the verdict shows whether they work.
+        Row(answer.models is None, "ok", f"{seconds}; does not list its models ({status})"),
+        Row(endpoint.model in models, "ok", f"{seconds} and serves {model}"),
+        Row(ALWAYS, "warning", f"does not list the model {model} among its {len(models)}",
+            f"check judge.endpoints ({endpoint.name}).model; {listed}"),
+    )  # fmt: skip
+    return evaluate("judge", endpoint.name, rows)[:1]
 
 
-ANSWER_ROWS: Final[tuple[Row[Answer], ...]] = (
-    Row(lambda f: isinstance(f.error, UnicodeError), "failed",
-        "the API key contains characters that are invalid in an HTTP header",
-        "check the secret for line breaks or quotes", ends=True),
-    Row(lambda f: isinstance(f.error, SettingsError), "not tried", "its API key is missing, see secrets",
-        ends=True),
-    Row(lambda f: f.is_tls_error, "failed", "TLS with {f.host} fails: {f.tls_error}",
-        "check base_url, and this machine's certificate authorities (SSL_CERT_FILE)", ends=True),
-    Row(lambda f: f.error, "failed", "{f.host} {f.why}",
-        "check base_url, that it runs, proxies (HTTPS_PROXY) and network policies", may_pass=True, ends=True),
-    Row(lambda f: f.status == 401, "failed", "{f.url} {f.key} (401)", "check the key in api_key", ends=True),
-    Row(lambda f: 300 <= f.status < 400, "failed", "{f.url} redirects ({f.status})",
-        "set base_url to the final address", ends=True),
-    Row(lambda f: f.status >= 500 or f.status == 429, "failed", "{f.url} answers {f.status}",
-        "check the endpoint's health and limits", may_pass=True, ends=True),
-    # Many gateways have no list, or refuse it to some keys; the verdict shows whether they work.
-    Row(lambda f: f.models is None, "ok",
-        "answers in {f.seconds:.2f} s; does not list its models ({f.status})", ends=True),
-    Row(lambda f: f.endpoint.model in (f.models or ()), "ok",
-        "answers in {f.seconds:.2f} s and serves {f.model}", ends=True),
-    Row(always, "warning", "does not list the model {f.model} among its {f.listed}",
-        "check judge.endpoints ({f.endpoint.name}).model; {f.suggestion}"),
-)  # fmt: skip
+def _why(error: BaseException | None) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "has no address (DNS)"
+        case TimeoutError():
+            return "does not answer in time"
+        case aiohttp.ClientConnectorError(os_error=cause):
+            return f"cannot be reached ({cause if cause.errno is None else os.strerror(cause.errno)})"
+        case _:
+            return f"closes the connection ({type(error).__name__})"
 
 
 @dataclass(slots=True)
@@ -160,7 +134,7 @@ class EndpointExaminer:
         findings: list[Finding] = []
         if "judge" in wanted:
             for answer in answers:
-                findings += evaluate("judge", answer.endpoint.name, ANSWER_ROWS, answer)
+                findings += check_answer(answer)
         if "verdict" in wanted:
             for answer in answers:
                 findings += await self._verdicts(answer, endpoints)
@@ -202,20 +176,22 @@ class EndpointExaminer:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
             # A cached verdict would test nothing.
-            stack = open_stack(self.settings.judge, (endpoint,), prices=prices, cached=False)
+            pool = open_pool(self.settings.judge, (endpoint,), prices=prices, cached=False)
         except (SettingsError, JudgeConfigurationError) as error:
             return [not_tried("verdict", endpoint.name, f"it is not usable: {printable(str(error), 300)}")]
-        async with stack:
+        async with pool:
             findings = []
             for name, asked in wanted.items():
-                judge = stack.evaluator(
+                judge = pool.evaluator(
                     metrics[name],
                     parameters=self.settings.metrics[name].parameters,
                     # As in a worker.
                     context_tokens=min((windows[one] for one in asked if one in windows), default=None),
                 )
                 earlier = self._judged.get((endpoint.name, name))
-                findings.append(earlier or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
+                findings.append(
+                    earlier or await self._verdict(endpoint, judge, pool.endpoints[0].options.chat)
+                )
             return findings
 
     async def _verdict(self, endpoint: EndpointSettings, judge: Evaluator, chat: ChatClient) -> Finding:

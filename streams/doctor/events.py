@@ -24,7 +24,7 @@ from streams.kafka.record import Record
 from streams.monitoring.config import FIVE_POINTS, MonitorConfig
 from streams.monitoring.statistics.detectors import evenness_of, expected_answers, expected_margin
 from streams.monitoring.watch import NOTABLE_FALL
-from streams.settings import Settings
+from streams.settings.tree import Settings
 
 RECORDS: Final = 100
 """Number of newest records to check."""

@@ -14,7 +14,7 @@ from streams.doctor.events import examine_events
 from streams.doctor.findings import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
 from streams.doctor.own import examine_budget, examine_packs, examine_port, examine_process, examine_secrets
 from streams.kafka.topics.table import AGENTS, ALL_AGENTS, AgentName
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.telemetry.logs import settings_masker
 
 AGAIN_SECONDS: Final = 1.0

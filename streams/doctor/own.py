@@ -21,12 +21,12 @@ from judge.metrics.packs.pack import load_pack
 from judge.text.printable import printable
 from streams.doctor.findings import Finding, bad_settings, failed, ok, warning
 from streams.errors import SettingsError
-from streams.judging.budget import budget_limits
 from streams.judging.endpoints import check_prices, judge_endpoints, may_cost, price_of
 from streams.judging.metrics import build_metric, pack_warnings
 from streams.kafka.access.access import client_options
-from streams.settings import Settings, TelemetrySettings
 from streams.settings.addresses import sends_key_in_the_clear
+from streams.settings.outputs import TelemetrySettings
+from streams.settings.tree import Settings
 from streams.telemetry.logs import SHORT_SECRET, short_secrets
 from streams.web.access import open_access
 
@@ -129,9 +129,9 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
         for one in endpoints
         if price_of(one) is None and one.model != OFFLINE_MODEL
     ]
-    limits = budget_limits(settings.judge)
-    if limits:
-        shown = {"USD per day": limits.usd, "calls per day": limits.calls}
+    limits = settings.judge.budget
+    if limits.is_limited:
+        shown = {"USD per day": limits.usd_per_day, "calls per day": limits.calls_per_day}
         told = ", ".join(f"{value:,g} {what}" for what, value in shown.items() if value is not None)
         findings.append(ok("budget", "limit", f"{told} per worker"))
     elif any(map(may_cost, endpoints)):

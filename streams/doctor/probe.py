@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
@@ -23,7 +21,7 @@ from streams.kafka.access.connection import BrokerConnection, open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import BROKER_NAMES
 from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 
 TOPIC_SETTINGS: Final = ("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms",
                          "unclean.leader.election.enable")  # fmt: skip
@@ -41,21 +39,15 @@ _AGAIN_SECONDS: Final = 0.2
 _PRODUCER_TIMEOUT_MS: Final = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A broker as the cluster advertises it."""
 
     node_id: int
     host: str
     port: int
 
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
 
-
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """One partition: its leader (-1: none), its replicas, and which of them are in sync."""
 
     leader: int
@@ -63,8 +55,7 @@ class Partition:
     in_sync: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicView:
+class TopicView(NamedTuple):
     """A topic: Kafka's error code (0: none), partitions, and our rights (None: not reported)."""
 
     name: str
@@ -73,16 +64,14 @@ class TopicView:
     rights: frozenset[Right] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """The brokers, and the requested topics by name."""
 
     nodes: tuple[Node, ...]
     topics: Mapping[str, TopicView]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(NamedTuple):
     """A consumer group: error code, state, assignment and client ids of its members, our rights."""
 
     error_code: int
@@ -93,21 +82,12 @@ class GroupView:
     rights: frozenset[Right] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """Settings of the broker and of topics, and why some are hidden (by topic; "" for the broker)."""
 
-    broker: Mapping[str, str] = field(default_factory=dict)
-    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    hidden: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Met:
-    """A connection's TLS version, and when the broker's certificate expires, in seconds since 1970."""
-
-    tls_version: str = ""
-    certificate_until: float | None = None
+    broker: Mapping[str, str]
+    topics: Mapping[str, Mapping[str, str]]
+    hidden: Mapping[str, str]
 
 
 class KafkaProbe:
@@ -127,19 +107,13 @@ class KafkaProbe:
         await asyncio.gather(*(connection.end() for connection in self._connections.values()))
         self._connections.clear()
 
-    async def reach(self, host: str, port: int) -> None:
-        async with asyncio.timeout(self._timeout_seconds):
-            _, writer = await asyncio.open_connection(host, port)
-        await _shut(writer)
-
-    async def meet(self, host: str, port: int) -> Met:
-        """Connect with TLS and login as the settings say, and make a first request.
+    async def meet(self, host: str, port: int) -> ssl.SSLObject | None:
+        """Connect with TLS and login as the settings say, and make a first request; return what TLS found.
 
         Raises:
             Exception: Any failure; `streams.kafka.access.errors.explain` describes it.
         """
         try:
-            met = await self._handshake(host, port)
             await self._ask((host, port), TopicsWithRights([]))
         except Exception:
             # A second attempt finds out the port's protocol and login.
@@ -150,7 +124,7 @@ class KafkaProbe:
                 timeout_seconds=self._timeout_seconds,
             )
             raise
-        return met
+        return self._connections[host, port].tls
 
     async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
         answer = await self._ask(at, TopicsWithRights(topics))
@@ -215,26 +189,6 @@ class KafkaProbe:
         )
         self._connections[host, port] = connection
         return connection
-
-    async def _handshake(self, host: str, port: int) -> Met:
-        context: ssl.SSLContext | None = self._options.get("ssl_context")
-        if context is None:
-            return Met()
-        async with asyncio.timeout(self._timeout_seconds):
-            _, writer = await asyncio.open_connection(host, port, ssl=context)
-        try:
-            spoken: ssl.SSLObject = writer.get_extra_info("ssl_object")
-            certificate: Mapping[str, Any] = spoken.getpeercert() or {}
-            until = certificate.get("notAfter")
-            return Met(spoken.version() or "TLS", None if until is None else ssl.cert_time_to_seconds(until))
-        finally:
-            await _shut(writer)
-
-
-async def _shut(writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()  # close without waiting for the other side
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
 
 
 def _topic_view(answered: Sequence[Any]) -> TopicView:

@@ -1,7 +1,7 @@
 """One consumer group of the classic protocol: membership, rebalances, generations.
 
-The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-345 static members, KIP-394
-two-step joins). Its states: `GroupState`.
+The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-394 two-step joins),
+without static members. Its states: `GroupState`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class ConsumerGroup:
         self.protocol = ""
         self.members: dict[str, GroupMember] = {}
         self._leader_id = ""
-        self._static_ids: dict[str, str] = {}  # instance id -> member id
         self._promised_ids: dict[str, float] = {}  # ids issued in the first step of a join -> expiry
         self._timer: asyncio.TimerHandle | None = None
 
@@ -48,14 +47,12 @@ class ConsumerGroup:
             return JoinReply(error=error, member_id=request.member_id)
         if request.member_id:
             member = self._known(request)
-        elif request.instance_id is not None and request.instance_id in self._static_ids:
-            member = self._restarted(request, request.instance_id)
-        elif request.instance_id is None and request.two_steps:
+        elif request.two_steps:
             member_id = _new_id(request.client_id)
             self._promised_ids[member_id] = _now() + request.session_timeout_seconds
             return JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
         else:
-            member = self._add(request, _new_id(request.instance_id or request.client_id))
+            member = self._add(request, _new_id(request.client_id))
         if isinstance(member, JoinReply):
             return member
         member.answer_join(JoinReply(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
@@ -89,15 +86,7 @@ class ConsumerGroup:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
-    def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
-        """Remove a member at its request, or a static one by its instance id."""
-        if instance_id is not None:
-            current = self._static_ids.get(instance_id)
-            if current is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            if member_id and member_id != current:
-                return ErrorCode.FENCED_INSTANCE_ID
-            member_id = current
+    def leave(self, member_id: str) -> ErrorCode:
         if self._promised_ids.pop(member_id, None) is not None:
             self._complete_if_all_are_here()
             return ErrorCode.NONE
@@ -108,9 +97,8 @@ class ConsumerGroup:
 
     def check(self, who: Identity) -> ErrorCode:
         """Return whether a request is from a member of this generation; if so, it counts as a heartbeat."""
-        error = self._check_member(who.member_id, who.instance_id)
-        if error is not ErrorCode.NONE:
-            return error
+        if who.member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
         if who.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
         self.members[who.member_id].last_seen = _now()
@@ -153,29 +141,18 @@ class ConsumerGroup:
             return ErrorCode.INVALID_GROUP_ID
         if not 0 < request.session_timeout_seconds <= _MAX_SESSION_TIMEOUT_SECONDS:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        others = [
-            member
-            for member in self.members.values()
-            if member.member_id != request.member_id
-            and (request.instance_id is None or member.instance_id != request.instance_id)
-        ]
+        others = [one for one in self.members.values() if one.member_id != request.member_id]
         shared = shared_protocols(request.protocols, others)
         if not shared or (others and request.protocol_type != self.protocol_type):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.NONE
 
-    def _check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        if instance_id is not None and self._static_ids.get(instance_id, member_id) != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
-
     def _known(self, request: JoinRequest) -> GroupMember | JoinReply:
         """Handle a join with an id: return the member that must wait, or its immediate reply."""
-        if request.instance_id is None and self._promised_ids.pop(request.member_id, None) is not None:
+        if self._promised_ids.pop(request.member_id, None) is not None:
             return self._add(request, request.member_id)
-        error = self._check_member(request.member_id, request.instance_id)
-        if error is not ErrorCode.NONE:
-            return JoinReply(error=error, member_id=request.member_id)
+        if request.member_id not in self.members:
+            return JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id)
         member = self.members[request.member_id]
         unchanged = member.protocols == dict(request.protocols)
         is_leader = request.member_id == self._leader_id
@@ -188,53 +165,23 @@ class ConsumerGroup:
             return self._reply_for(member)
         return member
 
-    def _restarted(self, request: JoinRequest, instance_id: str) -> GroupMember | JoinReply:
-        """Handle a static member's rejoin without an id: it keeps its place; its new id fences the old."""
-        former_id = self._static_ids[instance_id]
-        former = self.members[former_id]
-        former_leader_id = self._leader_id
-        member = self._add(request, _new_id(instance_id), in_place_of=former)
-        former.dismiss(ErrorCode.FENCED_INSTANCE_ID)
-        if self.state is not GroupState.STABLE or preferred_protocol(self.members.values()) != self.protocol:
-            return member
-        # The reply names the former leader, even if it is this member, which then requests its old assignment
-        # and computes none.
-        return JoinReply(
-            generation=self.generation,
-            protocol=self.protocol,
-            leader_id=former_leader_id,
-            member_id=member.member_id,
-        )
-
-    def _add(
-        self, request: JoinRequest, member_id: str, *, in_place_of: GroupMember | None = None
-    ) -> GroupMember:
+    def _add(self, request: JoinRequest, member_id: str) -> GroupMember:
         member = GroupMember(
             member_id=member_id,
-            instance_id=request.instance_id,
             client_id=request.client_id,
             client_host=request.client_host,
             session_timeout_seconds=request.session_timeout_seconds,
             rebalance_timeout_seconds=request.rebalance_timeout_seconds,
             protocols=dict(request.protocols),
             last_seen=_now(),
-            assignment=b"" if in_place_of is None else in_place_of.assignment,
         )
-        if in_place_of is not None:
-            del self.members[in_place_of.member_id]
-            if self._leader_id == in_place_of.member_id:
-                self._leader_id = member_id
         if not self.members:
             self.protocol_type = request.protocol_type
         self.members[member_id] = member
-        if request.instance_id is not None:
-            self._static_ids[request.instance_id] = member_id
         return member
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
-        if member.instance_id is not None:
-            self._static_ids.pop(member.instance_id, None)
         member.dismiss(ErrorCode.UNKNOWN_MEMBER_ID)
         self._rebalance()
 
@@ -259,13 +206,8 @@ class ConsumerGroup:
 
     def _begin_generation(self) -> None:
         self._set_timer(None)
-        for member in list(self.members.values()):  # a static member keeps its place until its session ends
-            if member.joining is None and member.instance_id is None:
-                del self.members[member.member_id]
         here = [member for member in self.members.values() if member.joining is not None]
-        if self.members and not here:
-            self._set_timer(self._longest_rebalance_timeout_seconds())
-            return
+        self.members = {member.member_id: member for member in here}
         self.generation += 1
         if not here:
             self.state, self.protocol, self._leader_id = GroupState.EMPTY, "", ""
@@ -289,11 +231,10 @@ class ConsumerGroup:
             member.answer_sync(SyncReply(assignment=member.assignment))
 
     def _reply_for(self, member: GroupMember) -> JoinReply:
-        listed: tuple[tuple[str, str | None, bytes], ...] = ()
+        listed: tuple[tuple[str, bytes], ...] = ()
         if member.member_id == self._leader_id:
             listed = tuple(
-                (other.member_id, other.instance_id, other.protocols.get(self.protocol, b""))
-                for other in self.members.values()
+                (other.member_id, other.protocols.get(self.protocol, b"")) for other in self.members.values()
             )
         return JoinReply(
             generation=self.generation,

@@ -96,12 +96,12 @@ class GroupApis:
 
     def table(self) -> tuple[Api, ...]:
         return (
-            Api(ApiKey.OFFSET_COMMIT, 2, 7, self.offset_commit),
+            Api(ApiKey.OFFSET_COMMIT, 2, 6, self.offset_commit),
             Api(ApiKey.OFFSET_FETCH, 1, 5, self.offset_fetch),
-            Api(ApiKey.JOIN_GROUP, 0, 5, self.join_group),
-            Api(ApiKey.HEARTBEAT, 0, 3, self.heartbeat),
-            Api(ApiKey.LEAVE_GROUP, 0, 3, self.leave_group),
-            Api(ApiKey.SYNC_GROUP, 0, 3, self.sync_group),
+            Api(ApiKey.JOIN_GROUP, 0, 4, self.join_group),
+            Api(ApiKey.HEARTBEAT, 0, 2, self.heartbeat),
+            Api(ApiKey.LEAVE_GROUP, 0, 2, self.leave_group),
+            Api(ApiKey.SYNC_GROUP, 0, 2, self.sync_group),
             Api(ApiKey.DESCRIBE_GROUPS, 0, 2, self.describe_groups),
             Api(ApiKey.LIST_GROUPS, 0, 2, self.list_groups),
             Api(ApiKey.DELETE_GROUPS, 0, 1, self.delete_groups),
@@ -114,7 +114,6 @@ class GroupApis:
         session_timeout_seconds = body.int32() / 1000
         rebalance_timeout_seconds = body.int32() / 1000 if version >= 1 else session_timeout_seconds
         member_id = body.string()
-        instance_id = body.nullable_string() if version >= 5 else None
         protocol_type = body.string()
         protocols = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
         joined = await self._coordinator.find_or_create(group_id).join(
@@ -122,7 +121,6 @@ class GroupApis:
                 session_timeout_seconds=session_timeout_seconds,
                 rebalance_timeout_seconds=max(rebalance_timeout_seconds, 0),
                 member_id=member_id,
-                instance_id=instance_id,
                 protocol_type=protocol_type,
                 protocols=protocols,
                 client_id=request.client_id,
@@ -132,11 +130,9 @@ class GroupApis:
         )
         reply = request.reply(throttled_from=2)
 
-        def write_member(member: tuple[str, str | None, bytes]) -> None:
+        def write_member(member: tuple[str, bytes]) -> None:
             reply.string(member[0])
-            if version >= 5:
-                reply.string(member[1])
-            reply.byte_string(member[2])
+            reply.byte_string(member[1])
 
         reply.numbers("hi", joined.error, joined.generation)
         reply.strings(joined.protocol, joined.leader_id, joined.member_id)
@@ -145,11 +141,10 @@ class GroupApis:
 
     async def sync_group(self, request: Request) -> Writer:
         """Submit the assignment (leader) or wait for it (followers)."""
-        body, version = request.body, request.version
+        body = request.body
         group_id, generation, member_id = body.string(), body.int32(), body.string()
-        instance_id = body.nullable_string() if version >= 3 else None
         assignments = dict(body.array(lambda: (body.string(), bytes(body.byte_string()))))
-        who = Identity(member_id, generation, instance_id)
+        who = Identity(member_id, generation)
         reply = request.reply(throttled_from=1)
         synced = await self._coordinator.find(group_id).sync(who, assignments)
         reply.int16(synced.error)
@@ -157,36 +152,23 @@ class GroupApis:
         return reply
 
     async def heartbeat(self, request: Request) -> Writer:
-        body, version = request.body, request.version
+        body = request.body
         group_id, generation, member_id = body.string(), body.int32(), body.string()
-        instance_id = body.nullable_string() if version >= 3 else None
-        who = Identity(member_id, generation, instance_id)
+        who = Identity(member_id, generation)
         reply = request.reply(throttled_from=1)
         reply.int16(self._coordinator.find(group_id).heartbeat(who))
         return reply
 
     async def leave_group(self, request: Request) -> Writer:
-        body, version = request.body, request.version
-        group = self._coordinator.find(body.string())
+        group = self._coordinator.find(request.body.string())
         reply = request.reply(throttled_from=1)
-
-        def write_member(member: tuple[str, str | None]) -> None:
-            reply.strings(*member)
-            reply.int16(group.leave(*member))
-
-        if version < 3:
-            reply.int16(group.leave(body.string()))
-        else:
-            leaving = body.array(lambda: (body.string(), body.nullable_string()))
-            reply.int16(ErrorCode.NONE)
-            reply.array(leaving, write_member)
+        reply.int16(group.leave(request.body.string()))
         return reply
 
     async def offset_commit(self, request: Request) -> Writer:
         """Commit a group's offsets."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
-        instance_id = body.nullable_string() if version >= 7 else None
         if version <= 4:
             body.int64()  # retention time: offsets are kept until the broker ends
 
@@ -198,7 +180,7 @@ class GroupApis:
 
         topics = body.by_topic(read_partition)
         group = self._coordinator.find_or_create(group_id)
-        error = group.check_commit(Identity(member_id, generation, instance_id))
+        error = group.check_commit(Identity(member_id, generation))
         reply = request.reply(throttled_from=3)
 
         def write_partition(topic: str, item: tuple[int, CommittedOffset]) -> None:

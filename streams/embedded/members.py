@@ -28,15 +28,13 @@ class JoinRequest:
     rebalance_timeout_seconds: float
     member_id: str
     """Empty for a new member."""
-    instance_id: str | None
-    """The name of a static member (KIP-345), which survives its restarts."""
     protocol_type: str
     protocols: Mapping[str, bytes]
     """Assignment strategies in order of preference, each with the member's subscription."""
     client_id: str
     client_host: str
     two_steps: bool
-    """Whether a new dynamic member first receives an id and must rejoin with it (KIP-394)."""
+    """Whether a new member first receives an id and must rejoin with it (KIP-394)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class JoinReply:
     protocol: str = ""
     leader_id: str = ""
     member_id: str = ""
-    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    members: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,6 @@ class Identity:
 
     member_id: str
     generation: int
-    instance_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -73,7 +70,6 @@ class GroupMember:
     """A group's record of a member. `joining` and `syncing` are the replies it waits for."""
 
     member_id: str
-    instance_id: str | None
     client_id: str
     client_host: str
     session_timeout_seconds: float

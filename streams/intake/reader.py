@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from judge.errors import EventError, ExtensionError
 from judge.evaluate import limited
 from judge.extensions import load
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
-from streams.errors import DecodeError, DecodeReason, SettingsError
+from streams.errors import DecodeError, DecodeReason, SettingsError, undecodable
 from streams.intake.joining.join import JoinBounds
-from streams.intake.randomness import RANGE, random_value
-from streams.intake.sampling import Head, SamplingPolicy, SkipReason
+from streams.intake.sampling import NO_TRACE, RANGE, Head, SamplingPolicy, SkipReason, random_value
 from streams.kafka.record import Record
-from streams.settings import Settings
+from streams.settings.tree import Settings
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 Keep: TypeAlias = Callable[[str], bool]
@@ -178,64 +178,62 @@ class GroupReader(RecordReader, ABC, Generic[T]):
         return list(parts)
 
     def push_down(self, policy: SamplingPolicy) -> Predicate | None:
-        return None if policy.keeps_all else GroupPushDown(policy, self)
+        return None if policy.keeps_all else GroupSampler(policy, self)
 
 
-class Split(NamedTuple):
-    """The groups of one record: ids of the sampled ones, and how many others begin in it."""
-
-    kept: frozenset[str]
-    skipped: int
-
-
-class GroupSampler:
+class GroupSampler(Generic[T]):
     """Samples the groups of a record by their ids, before the rest of them is parsed.
 
-    With rates by label, the stratum is known only for a whole group: until then the highest rate of all
-    strata applies, and groups of other strata are skipped when they are closed.
+    As a predicate it delivers a raw record that has a part of a sampled group, or that cannot be read. With
+    rates by label, the stratum is known only for a whole group: until then the highest rate of all strata
+    applies, and groups of other strata are skipped when they are closed.
     """
 
-    def __init__(self, policy: SamplingPolicy) -> None:
+    def __init__(self, policy: SamplingPolicy, reader: GroupReader[T]) -> None:
+        self.reader = reader
         self._policy = policy
         self._least = policy.least_threshold
         self.skip_reason: SkipReason = "filtered" if self._least == RANGE else "not_sampled"
+        self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
+        """Groups that the predicate has skipped so far, by reason."""
 
-    def split(self, heads: Iterable[Head], record_key: bytes | None) -> Split:
-        """Split the groups of a record by the decision; raises ValueError for an id without randomness."""
+    def __call__(self, record: Record) -> bool:
+        try:
+            kept, skipped = self._split(record)
+        except DecodeError:
+            return True  # it becomes a dead letter
+        if not kept:
+            self.skipped[self.skip_reason] += skipped
+        return bool(kept)
+
+    def read(self, record: Record) -> tuple[dict[str, list[T]], int]:
+        """Read the parts of sampled groups that may open one; also count the others that begin in the record.
+
+        Raises DecodeError if it cannot be read.
+        """
+        kept, skipped = self._split(record)
+        groups = self.reader.parts(record.value, kept.__contains__) if kept else {}
+        opening = {group: self.reader.opening(parts) for group, parts in groups.items()}
+        return {group: parts for group, parts in opening.items() if parts}, skipped
+
+    def _split(self, record: Record) -> tuple[frozenset[str], int]:
         kept = []
         skipped = 0
-        of_key = self._policy.key_randomness(record_key)
-        for group, tracestate, begun in heads:
+        of_key = self._policy.key_randomness(record.key)
+        for group, tracestate, begun in self.reader.heads(record.value):
             randomness = of_key
             if randomness is None and tracestate:
                 randomness = random_value(tracestate)
             if randomness is None:
-                randomness = int(group[-14:], 16) if len(group) == 32 else -1
+                try:
+                    randomness = int(group[-14:], 16) if len(group) == 32 else -1
+                except ValueError:
+                    raise undecodable("traceId: is not hexadecimal; correct the producer") from None
             if randomness >= self._least:
                 kept.append(group)
             else:
                 skipped += begun
-        return Split(frozenset(kept), skipped)
-
-
-class GroupPushDown:
-    """Decides whether a raw record is delivered: it has a part of a sampled group, or cannot be read."""
-
-    def __init__(self, policy: SamplingPolicy, reader: GroupReader[Any]) -> None:
-        self._sampler = GroupSampler(policy)
-        self._reader = reader
-        self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
-        """Groups skipped so far, by reason."""
-
-    def __call__(self, record: Record) -> bool:
-        try:
-            split = self._sampler.split(self._reader.heads(record.value), record.key)
-        except (DecodeError, ValueError):
-            return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
-        if split.kept:
-            return True
-        self.skipped[self._sampler.skip_reason] += split.skipped
-        return False
+        return frozenset(kept), skipped
 
 
 def open_reader(
@@ -252,6 +250,13 @@ def open_reader(
         )
     except ExtensionError as error:
         raise SettingsError([f"ingest.format: {error}"]) from None
+    if format_ is None and issubclass(kind, GroupReader):
+        why = (
+            f"is not for ingest.format {settings.ingest.format}, where a {kind.noun} is one event; remove it"
+        )
+        whole = [name for name, metric in settings.metrics.items() if metric.unit == "conversation"]
+        if whole:
+            raise SettingsError([f"metrics.{name}.unit: conversation {why}" for name in whole])
     return kind.of(settings, env, patient=patient)
 
 
@@ -270,6 +275,73 @@ def open_line_reader(settings: Settings) -> EventReader:
 def is_plausible(at: datetime, recorded: datetime | None) -> bool:
     """Return whether an event can have happened at a time: before its record, or else before now."""
     return EARLIEST <= at <= (recorded or datetime.now(UTC)) + LONGEST_AHEAD
+
+
+# W3C Trace Context
+
+MAX_TRACESTATE_CHARS: Final = 512
+"""Longest tracestate that is kept (the specification's minimum for propagation)."""
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}(?P<rest>-.*)?", re.ASCII
+)
+_NO_SPAN: Final = "0" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """An answer's position in a trace."""
+
+    trace_id: str
+    span_id: str
+    tracestate: str | None
+
+
+def normal_id(value: str | None) -> str | None:
+    """Return a trace or span id in lower case; None if it is empty or all zeros."""
+    return value.lower() if value and value.strip("0") else None
+
+
+def normal_tracestate(value: str | None) -> str | None:
+    """Return a tracestate; None if it is empty or too long."""
+    return value if value and len(value) <= MAX_TRACESTATE_CHARS else None
+
+
+def parse_trace_context(traceparent: str, tracestate: str | None) -> TraceContext | None:
+    """Parse a traceparent and its tracestate; None if the traceparent is malformed.
+
+    Version 00 has exactly four parts; later versions may have more, ff is forbidden, ids of zeros are
+    invalid.
+    """
+    match = _TRACEPARENT.fullmatch(traceparent.strip(" \t"))
+    if match is None or (match["rest"] and traceparent.lstrip(" \t").startswith("00")):
+        return None
+    if match["trace"] == NO_TRACE or match["span"] == _NO_SPAN:
+        return None
+    return TraceContext(match["trace"], match["span"], normal_tracestate(tracestate))
+
+
+def trace_from_headers(headers: Headers) -> TraceContext | None:
+    """Return the trace context in a record's headers; None without a valid one.
+
+    `traceparent` and `tracestate` take precedence over the CloudEvents attributes `ce_traceparent` and
+    `ce_tracestate`. A repeated traceparent is malformed; repeated tracestates form one list, as in W3C Trace
+    Context.
+    """
+    values: dict[str, list[str]] = {}
+    for name, value in headers:
+        if name.endswith(("traceparent", "tracestate")) and value is not None:
+            # Latin-1 decodes any bytes; non-ASCII characters do not match.
+            values.setdefault(name, []).append(value.decode("latin-1"))
+    if not values:
+        return None
+    for prefix in ("", "ce_"):
+        parents = values.get(f"{prefix}traceparent", ())
+        if len(parents) == 1:
+            states = values.get(f"{prefix}tracestate")
+            context = parse_trace_context(parents[0], ",".join(states) if states else None)
+            if context is not None:
+                return context
+    return None
 
 
 # Records with many parts

@@ -1,6 +1,15 @@
-"""Sample events: rates by stratum, the decision of one event and its inclusion probability. Pure.
+"""Sample events: randomness R, threshold T, rates by stratum, one event's decision and its probability. Pure.
 
-See `randomness` for R and T.
+An event is kept iff R >= T, 56 bits each; its inclusion probability is then exactly (2^56 - T) / 2^56. Rule
+and entries (`ot=rv:...;th:...`) are those of OpenTelemetry's specification of consistent probability sampling
+and of tracestate handling. So a redelivered event gets the same decision, and raising a rate never drops an
+event that was kept.
+
+R is, in this order: the `rv` value of the `ot` entry in tracestate (14 hexadecimal digits); the last 14
+digits of the trace id, unless the id is all zeros, which W3C Trace Context calls invalid; the first seven
+bytes, big endian, of SHA-256 over the event id in UTF-8. With `record_key` it is the hash of the record's key
+instead, so that all events with one key get the same decision; a record without a key (or with an empty one)
+uses the list above. Malformed trace context is ignored, because the event matters more than its trace.
 
 Earlier sampling (`upstream`): an event of a trace that a sampler kept with threshold T0 (the `th` value of
 the `ot` entry) is included with a lower probability than our rate. `equalize` keeps iff R >= max(T0, T1), so
@@ -16,27 +25,89 @@ probability min(p0, p1); `proportional` iff R >= T(p1), with probability p0 * p1
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from hashlib import sha256
+from typing import Final, Literal, NamedTuple
 
 from schemas import QAEvent
 from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstream
-from streams.intake.randomness import (
-    RANDOM_BITS,
-    RANGE,
-    event_randomness,
-    hashed_randomness,
-    probability,
-    threshold,
-    upstream_threshold,
-)
 
+RANDOM_BITS: Final = 56
+RANGE: Final = 1 << RANDOM_BITS
+"""Number of values of R."""
+_DIGITS: Final = 14
+"""Hexadecimal digits of 56 bits."""
+NO_TRACE: Final = "0" * 32
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_THRESHOLD_VALUE: Final = re.compile(r"[0-9a-f]{1,14}", re.ASCII)
+_RANDOM_VALUE: Final = re.compile(r"[0-9a-f]{14}", re.ASCII)
 SkipReason = Literal["filtered", "not_sampled"]
 """filtered: the stratum's rate is 0; not_sampled: the event's randomness is below the threshold."""
+
+
+def threshold(rate: Fraction | float) -> int:
+    """Return the threshold T of a rate: from 0 (keep all) to 2^56 (keep none).
+
+    The number of kept values is p * 2^56 rounded up, so that no positive rate becomes 0.
+    """
+    exact = Fraction(rate)
+    if not 0 <= exact <= 1:
+        raise ValueError(f"rate must be from 0 to 1, got {rate}; choose a share")
+    return RANGE - math.ceil(exact * RANGE)
+
+
+def probability(threshold_: int) -> Fraction:
+    """Return the exact inclusion probability of a threshold."""
+    return Fraction(RANGE - threshold_, RANGE)
+
+
+def trace_randomness(trace_id: str | None, tracestate: str | None) -> int | None:
+    """Return R of a trace context; None without a valid one (32 lower-case hexadecimal digits)."""
+    if trace_id is None or trace_id == NO_TRACE or not _TRACE_ID.fullmatch(trace_id):
+        return None
+    explicit = random_value(tracestate)
+    return int(trace_id[-_DIGITS:], 16) if explicit is None else explicit
+
+
+def hashed_randomness(identity: bytes) -> int:
+    """Return R of an identity: the first seven bytes of its SHA-256, big endian."""
+    return int.from_bytes(sha256(identity).digest()[:7], "big")
+
+
+def event_randomness(event_id: str, trace_id: str | None, tracestate: str | None) -> int:
+    """Return R of an event: from its trace context, else from its id."""
+    traced = trace_randomness(trace_id, tracestate)
+    return hashed_randomness(event_id.encode()) if traced is None else traced
+
+
+def random_value(tracestate: str | None) -> int | None:
+    """Return the explicit randomness of a tracestate; None without a valid one."""
+    value = _ot_value(tracestate, "rv")
+    return int(value, 16) if value is not None and _RANDOM_VALUE.fullmatch(value) else None
+
+
+def upstream_threshold(tracestate: str | None) -> int | None:
+    """Return the upstream sampler's threshold (trailing zeros omitted); None without a valid one."""
+    value = _ot_value(tracestate, "th")
+    if value is None or not _THRESHOLD_VALUE.fullmatch(value):
+        return None
+    return int(value.ljust(_DIGITS, "0"), 16)
+
+
+def _ot_value(tracestate: str | None, wanted: str) -> str | None:
+    if not tracestate or "ot=" not in tracestate:
+        return None
+    for member in tracestate.split(","):
+        vendor, _, entries = member.strip(" \t").partition("=")
+        if vendor == "ot":
+            named = (entry.partition(":") for entry in entries.split(";"))
+            return next((value for name, _, value in named if name == wanted), None)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,5 +380,5 @@ def _name(
     ]
     if upstream[0] != "ignore":
         content += upstream
-    digest = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    digest = sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
     return f"{CLUSTERED_POLICY if key == 'record_key' else 'consistent-'}{digest[:8]}"

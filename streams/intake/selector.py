@@ -19,11 +19,14 @@ from judge.evaluate import limited
 from judge.metric import Metric, build_task, reading_size
 from schemas import DeadLetterReason, JudgeTask, QAEvent, Sampling, Source
 from schemas.base import CLUSTERED_POLICY, EventField
-from streams.errors import DecodeError, TooLargeError
+from streams.errors import DecodeError, TooLargeError, undecodable
 from streams.intake.reader import is_plausible
-from streams.intake.sampling import Before, Decision, LabelsCondition, SamplingPolicy, inclusion
+from streams.intake.sampling import Before, Decision, LabelsCondition, Rule, SamplingPolicy, inclusion
 from streams.kafka.output import Output
 from streams.kafka.record import Record, moment
+from streams.settings.intake import SamplingSettings
+from streams.settings.metrics import Unit
+from streams.settings.tree import Settings
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import surprise
 
@@ -174,6 +177,44 @@ def _has(event: QAEvent, name: EventField) -> bool:
     return text is not None and bool(text) and not text.isspace()
 
 
+# From the settings
+
+
+def sampling_policy(sampling: SamplingSettings, *, least_rate: float = 0.0) -> SamplingPolicy:
+    """Build the sampling policy; rates above 0 are at least `least_rate`."""
+
+    def rate(own: float) -> float:
+        return own and max(own, least_rate)
+
+    return SamplingPolicy(
+        default_rate=rate(sampling.default_rate),
+        rules=[Rule(one.name, LabelsCondition.of(one.when), rate(one.rate)) for one in sampling.rules],
+        key=sampling.key,
+        upstream=sampling.upstream,
+        floor=sampling.upstream_floor,
+    )
+
+
+def reading_policy(settings: Settings) -> SamplingPolicy:
+    """Build the policy of push-down, which keeps the events of metrics that judge more than the sample."""
+    least = max((metric.rate for metric in settings.metrics.values() if metric.is_code), default=0.0)
+    return sampling_policy(settings.sampling, least_rate=least)
+
+
+def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]:
+    """Build the route of each metric of a unit (event or conversation), in the order of the settings."""
+    return tuple(
+        Route(
+            metric=name,
+            when=EventCondition(has=metric.when.has, labels=LabelsCondition.of(metric.when.labels)),
+            rate=metric.rate,
+            of_all=metric.is_code,
+        )
+        for name, metric in settings.metrics.items()
+        if metric.unit == unit
+    )
+
+
 # The agent
 
 Read: TypeAlias = Callable[[Record], Awaitable[QAEvent]]
@@ -183,7 +224,7 @@ SMALL_TASK_CHARS: Final = 200_000
 
 
 async def _no_event(record: Record) -> QAEvent:
-    raise DecodeError("undecodable", f"{record.topic}: an event is in several records")
+    raise undecodable(f"{record.topic}: an event is in several records")
 
 
 class Intake:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.from_settings import metric_routes, sampling_policy
 from streams.intake.reader import (
     EventReader,
     GroupReader,
@@ -19,9 +18,9 @@ from streams.intake.reader import (
     open_reader,
     without_registry,
 )
-from streams.intake.selector import Selector
+from streams.intake.selector import Selector, metric_routes, sampling_policy
 from streams.kafka.record import Record
-from streams.settings import Settings
+from streams.settings.tree import Settings
 
 
 def raw_record(
@@ -47,6 +46,8 @@ class TrialOutcome:
     probability: float | None = None
     stratum: str | None = None
     metrics: tuple[str, ...] = ()
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    """With which each metric judges such events; those that never do are left out."""
     hints: tuple[str, ...] = ()
     """For traces without content: how to enable its recording."""
 
@@ -57,6 +58,16 @@ def looks_like_otlp(value: bytes) -> bool:
     if start[:1] == b"{":
         return b'"resourceSpans"' in start or b'"resourceLogs"' in start
     return value[:1] == b"\n" and start[:1] not in {b"[", b"{", b'"'}
+
+
+def whole_or_lines(content: bytes) -> list[Record]:
+    """Return a file's records: the whole file, or one per line as the Collector's file exporter writes."""
+    if content.lstrip()[:1] == b"{":
+        try:
+            orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return [raw_record(line) for line in content.splitlines() if line.strip()]
+    return [raw_record(content)]
 
 
 async def unpack(records: Sequence[Record], reader: RecordReader) -> tuple[list[Record], list[TrialOutcome]]:
@@ -77,6 +88,7 @@ class SettingsTrial:
 
     def __init__(self, settings: Settings, *, format_: str | None = None) -> None:
         self._reader = open_reader(without_registry(settings), {}, format_=format_)
+        self._has_conversations = bool(metric_routes(settings, "conversation"))
         self._selector = Selector(sampling_policy(settings.sampling), metric_routes(settings), {})
 
     def outcomes(self, records: Iterable[Record]) -> Iterator[TrialOutcome]:
@@ -119,7 +131,9 @@ class SettingsTrial:
 
     def _sampled(self, before: Any, event: QAEvent, key: bytes | None) -> TrialOutcome:
         selection = self._selector.select(event, key)
-        decision, unroutable = selection.decision, not selection.fitting
+        decision = selection.decision
+        in_conversation = event.conversation_id is not None and self._has_conversations
+        unroutable = decision.rate and not selection.fitting and not in_conversation
         return TrialOutcome(
             before,
             event,
@@ -130,6 +144,11 @@ class SettingsTrial:
             metrics=tuple(metric for metric, _ in selection.assignments)
             if decision.keep
             else selection.fitting,
+            probabilities={
+                route.metric: float(route.decide(decision, decision).probability)
+                for route in self._selector.routes
+                if route.metric in selection.fitting and decision.rate and route.rate
+            },
         )
 
 

@@ -1,24 +1,33 @@
-"""The judge agent: tasks in, results out. It waits out an outage of the judge, without dead letters."""
+"""The judge agent: tasks in, results out; and what it tells of endpoints and citations.
+
+It waits out an outage of the judge, without dead letters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import structlog
 from pydantic import ValidationError
 
+from judge.endpoints.options import EndpointObserver
+from judge.evaluate.prices import PriceTable
 from judge.text.printable import problems_of
-from schemas import Failed, JudgeTask, Scored, Unscored
+from schemas import Failed, JudgeTask, Result, Usage
 from streams.errors import TooLargeError
 from streams.judging.budget import Spending
 from streams.kafka.output import Output
 from streams.kafka.record import Record
+from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import surprise
 
 _log = structlog.stdlib.get_logger(__name__)
 
-
+MAX_PROBLEMS: Final = 3
+"""Maximum number of problems named for an invalid task."""
 MIN_RESULTS: Final = 20
 """Results before the first note."""
 REMEDY: Final = (
@@ -31,13 +40,12 @@ class CitationWatch:
     """Counts results without a recognised citation, and logs a warning once if they are the majority."""
 
     def __init__(self, metrics: Collection[str]) -> None:
-        self._metrics = frozenset(metrics)
-        self._results = 0
-        self._uncited = 0
+        self._metrics = metrics
+        self._results = self._uncited = 0
         self._example = ""
-        self._told = False
+        self._is_logged = False
 
-    def add(self, result: Scored | Unscored | Failed) -> None:
+    def add(self, result: Result) -> None:
         """Count a result."""
         if isinstance(result, Failed) or result.metric not in self._metrics:
             return
@@ -45,8 +53,8 @@ class CitationWatch:
         if any(suspicion.kind == "no_citation" for suspicion in result.suspicions):
             self._uncited += 1
             self._example = self._example or result.event_id
-        if self.note is not None and not self._told:
-            self._told = True
+        if not self._is_logged and self.note is not None:
+            self._is_logged = True
             _log.warning("answers without citations", detail=self.note)
 
     @property
@@ -60,14 +68,10 @@ class CitationWatch:
         )
 
 
-MAX_PROBLEMS: Final = 3
-"""Maximum number of problems named for an invalid task."""
-
-
 class PatientJudge(Protocol):
-    """Judges a task, waiting for the judge as long as needed; implemented by `RetryingJudge`."""
+    """Judges a task, waiting for the judge as long as needed."""
 
-    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
+    async def judge(self, task: JudgeTask) -> Result:
         """Judge one answer.
 
         Raises:
@@ -75,23 +79,15 @@ class PatientJudge(Protocol):
         """
 
 
+@dataclass(slots=True, kw_only=True)
 class JudgeAgent:
     """Judges tasks within the budget. The judges decide concurrency and retries."""
 
-    def __init__(
-        self,
-        *,
-        judges: Mapping[str, PatientJudge],
-        output: Output,
-        spending: Spending,
-        citations: CitationWatch,
-        free: Collection[str] = (),
-    ) -> None:
-        self._judges = judges
-        self._output = output
-        self._spending = spending
-        self._citations = citations
-        self._free = frozenset(free)
+    judges: Mapping[str, PatientJudge]
+    output: Output
+    spending: Spending
+    citations: CitationWatch
+    free: Collection[str] = ()
 
     async def handle(self, record: Record, metric: str) -> None:
         """Judge the task in one record of a metric's topic."""
@@ -99,25 +95,76 @@ class JudgeAgent:
             task = JudgeTask.model_validate_json(record.value or b"")
         except ValidationError as error:
             detail = "not a task: " + "; ".join(problems_of(error, "task", most=MAX_PROBLEMS))
-            await self._output.dead_letter(record, "invalid_task", detail)
+            await self.output.dead_letter(record, "invalid_task", detail)
             return
         if task.metric != metric:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
-            await self._output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
+            await self.output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
             return
-        if metric in self._free:
-            result = await self._judges[metric].judge(task)
+        if metric in self.free:
+            result = await self.judges[metric].judge(task)
         else:
-            async with self._spending.admitted() as settle:
-                result = await self._judges[metric].judge(task)
+            async with self.spending.admitted() as settle:
+                result = await self.judges[metric].judge(task)
                 settle(result)
-        self._citations.add(result)
+        self.citations.add(result)
         try:
-            await self._output.result(result)
+            await self.output.result(result)
         except TooLargeError as error:
-            await self._output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
+            await self.output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
         """Write a dead letter for a task after an unexpected error."""
-        detail = surprise(error)
-        await self._output.dead_letter(record, "invalid_task", detail)
+        await self.output.dead_letter(record, "invalid_task", surprise(error))
+
+
+@dataclass(slots=True)
+class JudgeWatch(EndpointObserver):
+    """Records calls and outages of a worker's endpoints, as metrics, log lines and spending."""
+
+    counts: Metrics
+    prices: PriceTable
+    book: Callable[[float | None], None]
+    """Records the cost (None if unknown) of calls that belong to no verdict."""
+    now: Callable[[], float] = time.monotonic
+    _down_since: dict[str, float] = field(default_factory=dict)
+
+    def in_flight(self, endpoint: str, calls: int) -> None:
+        self.counts.set("judgestream_judge_in_flight", endpoint, to=calls)
+
+    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
+        self.counts.observe_call(endpoint, model, outcome, seconds)
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        cost_usd = self.prices.cost_usd(model, usage, endpoint=endpoint)
+        self.counts.observe_usage(endpoint, model, usage, cost_usd)
+        if not for_verdict:
+            self.book(cost_usd)
+
+    def failed_event(self, endpoint: str, tries: int) -> None:
+        """Count the tries that an endpoint failed although the event was judged later."""
+        self.counts.count("judgestream_judge_endpoint_failures_total", endpoint, by=tries)
+
+    def model_changed(self, endpoint: str, before: str, after: str) -> None:
+        self.counts.count("judgestream_judge_model_changes_total", endpoint)
+        _log.warning(
+            "another model answers; scores before and after are not comparable",
+            endpoint=endpoint,
+            before=before,
+            after=after,
+        )
+
+    def cache_failed(self) -> None:
+        self.counts.count("judgestream_verdict_cache_failures_total")
+
+    def down(self, endpoint: str, reason: str | None) -> None:
+        self.counts.set("judgestream_judge_breaker_open", endpoint, to=float(reason is not None))
+        # A counter that begins at 0 shows its first increase.
+        self.counts.count("judgestream_judge_endpoint_failures_total", endpoint, by=0)
+        self.counts.count("judgestream_judge_model_changes_total", endpoint, by=0)
+        if reason is not None:
+            self._down_since.setdefault(endpoint, self.now())
+            _log.error("judge endpoint down", endpoint=endpoint, error=reason)
+        elif endpoint in self._down_since:
+            seconds = round(self.now() - self._down_since.pop(endpoint), 3)
+            _log.info("judge endpoint available again", endpoint=endpoint, down_seconds=seconds)

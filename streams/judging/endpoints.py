@@ -1,8 +1,8 @@
-"""The judge's endpoints: which one a metric asks, their prices, and the stack that asks them."""
+"""The judge's endpoints: which one a metric asks, their prices, and the pool that asks them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final
@@ -12,76 +12,32 @@ import aiohttp
 import structlog
 
 from judge.chat import OFFLINE_MODEL, ChatClient
-from judge.endpoints.clients import NOBODY
 from judge.endpoints.connection import list_models
 from judge.endpoints.endpoint import MOST_PROBES
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import CONFIRM_SECONDS, EndpointObserver, EndpointOptions, Patience, is_loopback
-from judge.endpoints.stack import JudgingOptions, JudgingStack
+from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.errors import JudgeUnavailableError
 from judge.evaluate.cache import FileCache, MemoryCache, VerdictCache
 from judge.evaluate.prices import ModelPrice, Price, PriceTable, listed_price
 from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import Usage
 from streams.errors import SettingsError
 from streams.judging.agent import PatientJudge
-from streams.judging.budget import budget_limits
-from streams.settings import (
-    CacheSettings,
-    EndpointSettings,
-    JudgeSettings,
-    MetricSettings,
-    default_endpoints,
-)
 from streams.settings.addresses import sends_key_in_the_clear
+from streams.settings.judge import CacheSettings, EndpointSettings, JudgeSettings, default_endpoints
+from streams.settings.metrics import MetricSettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
 PATIENCE: Final = Patience()
 
 
-def with_own_models(
-    endpoints: Sequence[EndpointSettings], metrics: Iterable[MetricSettings]
-) -> tuple[EndpointSettings, ...]:
-    """Return the endpoints, with one added for each model that a metric sets instead of an endpoint's own.
-
-    It has the address, key and limits of its endpoint, but its own breaker and its model's published price.
-    """
-    found = {one.name: one for one in endpoints}
-    for metric in metrics:
-        for endpoint, model in product(endpoints, metric.models):
-            if model in (None, endpoint.model) or not _asks(metric, endpoint, endpoints):
-                continue
-            update: dict[str, object] = {"name": f"{endpoint.name}/{model}", "model": model}
-            update |= {"usd_per_million_tokens": None, "context_tokens": None}
-            if metric.embeds:
-                update["parameters"] = {}  # the endpoint's parameters are for sampling
-            own = endpoint.model_copy(update=update)
-            found.setdefault(own.name, own)
-    return tuple(found.values())
-
-
-def _asks(metric: MetricSettings, endpoint: EndpointSettings, endpoints: Sequence[EndpointSettings]) -> bool:
-    if metric.panel is not None and not metric.asked:
-        return endpoint is endpoints[0]
-    return not metric.asked or endpoint.name in metric.asked
-
-
-def voters(metric: MetricSettings, endpoints: Sequence[EndpointSettings]) -> tuple[EndpointSettings, ...]:
-    """Return the endpoint of each call for one answer: the first one, or a panel's, repeated per sample."""
-    if metric.is_code:
-        return ()
-    known = {one.name: one for one in endpoints}
-    asked = [known[name] for name in asked_by(metric, [(one.name, one.model) for one in endpoints])]
-    return tuple(asked[:1] if metric.panel is None else asked * metric.panel.samples)
-
-
-def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> tuple[str, ...]:
+def asked_by(metric: MetricSettings, endpoints: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the names of a metric's endpoints, in order of preference.
 
     Args:
-        endpoints: Name and model of every endpoint in order, including those of `with_own_models`.
+        endpoints: Name and model of every endpoint in order, with or without those for a metric's own model.
     """
     # Names in the settings have no slash.
     models = {name: model for name, model in endpoints if "/" not in name}
@@ -94,9 +50,17 @@ def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> 
     )
 
 
+def voters(metric: MetricSettings, endpoints: Sequence[EndpointSettings]) -> tuple[EndpointSettings, ...]:
+    """Return the endpoint of each call for one answer: the first one, or a panel's, repeated per sample."""
+    if metric.is_code:
+        return ()
+    known = {one.name: one for one in endpoints}
+    asked = [known[name] for name in asked_by(metric, [(one.name, one.model) for one in endpoints])]
+    return tuple(asked[:1] if metric.panel is None else asked * metric.panel.samples)
+
+
 MODELS_TIMEOUT_SECONDS = 15.0
 MAX_MODELS_SHOWN = 20
-_MODEL_TO_BE_FOUND = "?"
 
 
 async def chosen_endpoint(
@@ -111,36 +75,20 @@ async def chosen_endpoint(
         SettingsError: The address is invalid, or the model must be set.
         JudgeUnavailableError: The models cannot be listed.
     """
-    values = dict(env)
-    if base_url is not None:
-        values["OPENAI_BASE_URL"] = base_url
-    if model is not None:
-        values["OPENAI_MODEL"] = model
+    options = {"OPENAI_BASE_URL": base_url, "OPENAI_MODEL": model}
+    values = {**env, **{name: value for name, value in options.items() if value is not None}}
     is_open = bool(values.get("OPENAI_BASE_URL", "").strip()) and not values.get("OPENAI_MODEL", "").strip()
-    endpoints = default_endpoints({**values, "OPENAI_MODEL": _MODEL_TO_BE_FOUND} if is_open else values)
-    if not endpoints:
-        return None
-    endpoint = endpoints[0]
-    if not is_open:
-        return endpoint
-    models = await _models(endpoint.base_url, values.get("OPENAI_API_KEY", "").strip())
-    if len(models) == 1:
-        return endpoint.model_copy(update={"model": models[0]})
-    choices = ", ".join(printable(one, 100) for one in models[:MAX_MODELS_SHOWN]) or "none"
-    raise SettingsError(
-        [
-            (
-                f"OPENAI_MODEL: is required, {endpoint.base_url} serves {len(models)} models "
-                f"({choices}); set it to one"
-            )
-        ]
-    )
-
-
-async def _models(base_url: str, api_key: str) -> tuple[str, ...]:
-    url = f"{base_url}/models"
+    endpoints = default_endpoints({**values, "OPENAI_MODEL": "?"} if is_open else values)
+    if not endpoints or not is_open:
+        return endpoints[0] if endpoints else None
+    (endpoint,) = endpoints
+    url = f"{endpoint.base_url}/models"
     try:
-        listed = await list_models(base_url, api_key, timeout_seconds=MODELS_TIMEOUT_SECONDS)
+        listed = await list_models(
+            endpoint.base_url,
+            values.get("OPENAI_API_KEY", "").strip(),
+            timeout_seconds=MODELS_TIMEOUT_SECONDS,
+        )
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise JudgeUnavailableError(
             f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
@@ -149,7 +97,12 @@ async def _models(base_url: str, api_key: str) -> tuple[str, ...]:
         raise JudgeUnavailableError(
             f"{url} answers with status {listed.status}; set OPENAI_MODEL to the model's name"
         )
-    return listed.names or ()
+    models = listed.names or ()
+    if len(models) == 1:
+        return endpoint.model_copy(update={"model": models[0]})
+    choices = ", ".join(printable(one, 100) for one in models[:MAX_MODELS_SHOWN]) or "none"
+    what = f"is required, {endpoint.base_url} serves {len(models)} models ({choices}); set it to one"
+    raise SettingsError([f"OPENAI_MODEL: {what}"])
 
 
 def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
@@ -181,17 +134,6 @@ def price_of(endpoint: EndpointSettings) -> Price | None:
     return listed_price(endpoint.model, base_url=endpoint.base_url)
 
 
-def is_paid(endpoint: EndpointSettings) -> bool:
-    """Return whether an endpoint on another machine has a known price above 0."""
-    price = price_of(endpoint)
-    million = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
-    return (
-        price is not None
-        and price.cost_usd(million) > 0
-        and not is_loopback(urlsplit(endpoint.base_url).hostname or "")
-    )
-
-
 def may_cost(endpoint: EndpointSettings) -> bool:
     """Return whether a call may cost money: on another machine, and not with a price of 0."""
     usd = endpoint.usd_per_million_tokens
@@ -206,30 +148,27 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
     Raises:
         SettingsError: An endpoint is paid but not limited, or a budget in dollars lacks its price.
     """
-    limits = budget_limits(judge)
-    paid = [one for one in endpoints if is_paid(one)]
-    if paid and not limits and not judge.budget.unlimited:
+    budget = judge.budget
+    paid = [one for one in endpoints if price_of(one) is not None and may_cost(one)]
+    if paid and not budget.is_limited and not budget.unlimited:
         what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
         raise SettingsError(
             [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
         )
-    if limits.usd is None:
-        return
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
-    if unknown:
+    if budget.usd_per_day is not None and unknown:
         raise SettingsError([_unpriced(name) for name in unknown])
 
 
 def _unpriced(name: str) -> str:
-    why = "because no price is known for this model at this address"
     if "/" in name:  # a metric's own model
         return (
             f"metrics.*.model ({name}): has no known price, and a budget in dollars needs one; add an "
             "endpoint with this model and usd_per_million_tokens, or limit calls instead"
         )
     return (
-        f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, {why}; set "
-        "it, or limit calls instead"
+        f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, because no "
+        "price is known for this model at this address; set it, or limit calls instead"
     )
 
 
@@ -238,27 +177,33 @@ def judge_endpoints(
     env: Mapping[str, str],
     metrics: Mapping[str, MetricSettings] | None = None,
 ) -> tuple[EndpointSettings, ...]:
-    """Return the endpoints, in order of preference.
+    """Return the endpoints, in order of preference, then one for each model that a metric sets instead.
+
+    That has the address, key and limits of its endpoint, but its own breaker and its model's published price.
 
     Raises:
         SettingsError: There is no endpoint.
     """
     endpoints = judge.endpoints or default_endpoints(env)
-    if not endpoints and metrics and all(metric.is_code for metric in metrics.values()):
-        return ()
-    if not endpoints:
-        raise SettingsError(
-            [
-                (
-                    "judge.endpoints: names no endpoint; add one, or set OPENAI_API_KEY (and "
-                    "OPENAI_BASE_URL, OPENAI_MODEL)"
-                )
-            ]
-        )
-    return with_own_models(endpoints, (metrics or {}).values())
+    wanted = (metrics or {}).values()
+    if not endpoints and not (wanted and all(metric.is_code for metric in wanted)):
+        what = "add one, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)"
+        raise SettingsError([f"judge.endpoints: names no endpoint; {what}"])
+    found = {one.name: one for one in endpoints}
+    for metric in wanted:
+        for name in asked_by(metric, [(one.name, one.model) for one in endpoints]):
+            endpoint, _, model = name.partition("/")
+            if name in found or endpoint not in found:
+                continue
+            update: dict[str, object] = {"name": name, "model": model}
+            update |= {"usd_per_million_tokens": None, "context_tokens": None}
+            if metric.embeds:
+                update["parameters"] = {}  # the endpoint's parameters are for sampling
+            found[name] = found[endpoint].model_copy(update=update)
+    return tuple(found.values())
 
 
-def open_stack(
+def open_pool(
     judge: JudgeSettings,
     endpoints: Sequence[EndpointSettings],
     *,
@@ -267,63 +212,61 @@ def open_stack(
     observer: EndpointObserver | None = None,
     cached: bool = True,
     confirm_seconds: float = CONFIRM_SECONDS,
-) -> JudgingStack:
-    """Return the judging stack, an asynchronous context manager to be used in this event loop.
+) -> EndpointPool:
+    """Return the pool, an asynchronous context manager to be used in this event loop.
 
     Raises:
         SettingsError: A key is missing.
         JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
     """
-    asked = (
-        [_open_endpoint(endpoint, judge) for endpoint in endpoints]
+    opened = (
+        [
+            EndpointOptions(
+                open_chat(one, judge),
+                max_in_flight=one.max_in_flight,
+                requests_per_minute=one.requests_per_minute,
+                tokens_per_minute=one.tokens_per_minute,
+                parameters=one.parameters,
+                context_tokens=one.context_tokens,
+            )
+            for one in endpoints
+        ]
         if chat is None
         else [EndpointOptions(chat, borrowed=True)]
-    ) or [EndpointOptions(NOBODY, borrowed=True)]
+    )
     observer = observer or EndpointObserver()
-    cache = open_cache(judge.cache, observer.cache_failed) if cached else None
-    return JudgingStack(
-        asked, _options(judge, confirm_seconds), prices=prices, cache=cache, observer=observer
+    return EndpointPool(
+        opened,
+        JudgingOptions(
+            max_in_flight=judge.max_in_flight,
+            patience=replace(
+                PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds
+            ),
+            max_output_tokens=judge.max_output_tokens,
+        ),
+        prices=prices,
+        cache=open_cache(judge.cache, observer.cache_failed) if cached else None,
+        observer=observer,
     )
 
 
 def metric_judges(
-    stack: JudgingStack, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
+    pool: EndpointPool, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
 ) -> dict[str, PatientJudge]:
     """Return each metric's judge, with the endpoints and parameters of its settings."""
-    return {name: _metric_judge(stack, metric, settings.get(name)) for name, metric in metrics.items()}
-
-
-def _metric_judge(stack: JudgingStack, metric: Metric, wanted: MetricSettings | None) -> PatientJudge:
-    if wanted is None:
-        return stack.judge(metric)
-    asked = asked_by(wanted, [(one.chat.endpoint, one.chat.model) for one in stack.endpoints])
-    if wanted.panel is None:
-        return stack.judge(metric, endpoints=asked, parameters=wanted.parameters)
-    return stack.panel(
-        metric,
-        endpoints=asked,
-        parameters=wanted.parameters,
-        samples=wanted.panel.samples,
-    )
-
-
-def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> EndpointOptions:
-    return EndpointOptions(
-        open_chat(endpoint, judge),
-        max_in_flight=endpoint.max_in_flight,
-        requests_per_minute=endpoint.requests_per_minute,
-        tokens_per_minute=endpoint.tokens_per_minute,
-        parameters=endpoint.parameters,
-        context_tokens=endpoint.context_tokens,
-    )
-
-
-def _options(judge: JudgeSettings, confirm_seconds: float) -> JudgingOptions:
-    return JudgingOptions(
-        max_in_flight=judge.max_in_flight,
-        patience=replace(PATIENCE, timeout_seconds=judge.timeout_seconds, confirm_seconds=confirm_seconds),
-        max_output_tokens=judge.max_output_tokens,
-    )
+    models = [(one.name, one.model) for one in pool.endpoints]
+    judges: dict[str, PatientJudge] = {}
+    for name, metric in metrics.items():
+        wanted = settings.get(name)
+        asked = () if wanted is None else asked_by(wanted, models)
+        parameters = None if wanted is None else wanted.parameters
+        if wanted is None or wanted.panel is None:
+            judges[name] = pool.judge(metric, endpoints=asked, parameters=parameters)
+        else:
+            judges[name] = pool.panel(
+                metric, endpoints=asked, parameters=parameters, samples=wanted.panel.samples
+            )
+    return judges
 
 
 def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
@@ -348,11 +291,7 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
 
 
 def open_cache(settings: CacheSettings, on_failure: Callable[[], None]) -> VerdictCache | None:
-    """Open the verdict cache; None if it is off.
-
-    Raises:
-        JudgeConfigurationError: Its file cannot be used.
-    """
+    """Open the verdict cache; None if it is off."""
     if not settings.max_entries:
         return None
     if settings.file is None:

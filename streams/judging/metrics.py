@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
@@ -17,33 +18,45 @@ from judge.metrics.function import FunctionMetric
 from judge.metrics.packs.metric import PAIRWISE, example_warnings
 from judge.metrics.packs.pack import PromptPack, load_pack
 from streams.errors import SettingsError
-from streams.settings import JudgeSettings, MetricSettings, Settings
-from streams.settings.metrics import CodeSettings, PythonSettings
+from streams.settings.judge import JudgeSettings
+from streams.settings.metrics import CodeSettings, MetricSettings, PythonSettings
+from streams.settings.tree import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
 
 
+@contextmanager
+def _blamed_on(setting: str) -> Iterator[None]:
+    """Raise what makes a metric impossible as a problem of a setting; empty if the error names it."""
+    try:
+        yield
+    except (ExtensionError, JudgeConfigurationError, PromptPackError) as error:
+        raise SettingsError([f"{setting}: {error}" if setting else str(error)]) from error
+
+
 def build_metric(name: str, settings: MetricSettings) -> Metric:
-    """Build one metric.
+    """Build one metric; a function's module is located but not imported.
 
     Raises:
-        SettingsError: Its prompt pack or pattern cannot be used, or it has no score range.
+        SettingsError: Its prompt pack, check or function cannot be used, or it has no score range.
     """
     if settings.embeds:
-        return _by_embeddings(name, settings)
-    if settings.is_code:
-        return build_code_metric(name, settings)
-    pack = _pack(name, settings)
-    metric = _metric(name, settings, pack)
+        _refuse_range(name, settings)
+        return EmbeddingSimilarity(name)
+    if settings.python is not None:
+        with _blamed_on(f"metrics.{name}.python"):
+            return _function(name, settings, settings.python)
+    if settings.code is not None:
+        with _blamed_on(f"metrics.{name}.code"):
+            return _check(name, settings, settings.code)
+    pack = None
+    if settings.prompt_pack is not None:
+        with _blamed_on(f"metrics.{name}.prompt_pack"):
+            pack = load_pack(settings.prompt_pack)
+    metric = _judged(name, settings, pack)
     for warning in pack_warnings(metric, pack):
         _log.warning("prompt pack", metric=name, file=str(settings.prompt_pack), warning=warning)
     return metric
-
-
-def _by_embeddings(name: str, settings: MetricSettings) -> Metric:
-    if settings.score_range is not None:
-        raise SettingsError([f"metrics.{name}.score_range: is fixed for this check; remove it"])
-    return EmbeddingSimilarity(name)
 
 
 def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
@@ -51,44 +64,65 @@ def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
     return () if pack is None else (*pack.warnings, *example_warnings(metric, pack))
 
 
-def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Metric:
+def _judged(name: str, settings: MetricSettings, pack: PromptPack | None) -> Metric:
     if name in registry.BUILT_IN or (pack is None and name in registry.metric_names()):
-        try:
+        with _blamed_on(""):
             return registry.build_metric(
                 name,
                 pack=pack,
                 citation_pattern=settings.citation_pattern,
                 without_citations=settings.without_citations,
             )
-        except (ExtensionError, JudgeConfigurationError) as error:
-            raise SettingsError([str(error)]) from error
     if pack is None:
-        raise SettingsError(
-            [f"metrics.{name}: is not a built-in metric; set prompt_pack, code or python, or rename it"]
-        )
+        what = "is not a built-in metric; set prompt_pack, code or python, or rename it"
+        raise SettingsError([f"metrics.{name}: {what}"])
     score_range = settings.score_range or pack.score_range
     if score_range is None:
-        raise SettingsError(
-            [
-                (
-                    f"metrics.{name}.score_range: is required, because {settings.prompt_pack} has none; "
-                    "set [lowest, highest]"
-                )
-            ]
-        )
-    try:
+        what = f"is required, because {settings.prompt_pack} has none; set [lowest, highest]"
+        raise SettingsError([f"metrics.{name}.score_range: {what}"])
+    with _blamed_on(f"metrics.{name}.score_range"):
         return registry.build_metric(name, pack=pack, score_range=score_range)
-    except PromptPackError as error:
-        raise SettingsError([f"metrics.{name}.score_range: {error}"]) from error
 
 
-def _pack(name: str, settings: MetricSettings) -> PromptPack | None:
-    if settings.prompt_pack is None:
-        return None
+def _function(name: str, settings: MetricSettings, python: PythonSettings) -> Metric:
+    result, score_range = python.result, settings.score_range
+    if result not in ("number", "integer"):
+        _refuse_range(name, settings)
+    elif score_range is not None:
+        score_range = read_score_range(score_range, is_number=result == "number")
+    elif result == "integer":
+        what = "is required with result integer; set [1, 5]"
+        raise SettingsError([f"metrics.{name}.score_range: {what}"])
+    scale = read_scale(list(result) if isinstance(result, tuple) else result, score_range or (0.0, 1.0))
+    return FunctionMetric(name, python.function, scale, seconds=python.seconds, memory_mb=python.memory_mb)
+
+
+def _check(name: str, settings: MetricSettings, code: CodeSettings) -> Metric:
+    check = next(kind for kind in type(code).model_fields if getattr(code, kind) is not None)
+    options = getattr(code, check).model_dump(exclude={"worse", "by"})
+    score_range = settings.score_range
+    if check in {"length", "latency", "cost"}:
+        score_range = score_range and read_score_range(score_range, is_number=True)
+    else:
+        _refuse_range(name, settings)
+    if check == "latency" and options.pop("unit", None) == "milliseconds":
+        options["factor"] = 0.001
+    if check == "json_valid":
+        options = {"schema": _schema(name, options["schema_file"])}
+    return CodeMetric(name, check, score_range=score_range, **options)
+
+
+def _refuse_range(name: str, settings: MetricSettings) -> None:
+    if settings.score_range is not None:
+        raise SettingsError([f"metrics.{name}.score_range: is fixed for this check; remove it"])
+
+
+def _schema(name: str, file: Path | None) -> str | None:
     try:
-        return load_pack(settings.prompt_pack)
-    except PromptPackError as error:
-        raise SettingsError([f"metrics.{name}.prompt_pack: {error}"]) from error
+        return None if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        where = f"metrics.{name}.code.json_valid.schema_file"
+        raise SettingsError([f"{where}: {file} cannot be read: {error}"]) from error
 
 
 def build_metrics(settings: Settings) -> dict[str, Metric]:
@@ -124,71 +158,5 @@ def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
     Raises:
         SettingsError: Names are redacted, but the engine for that is not installed.
     """
-    try:
+    with _blamed_on(""):
         return GuardedMetric(metric, redactor=redactor(judge.redact), limits=TextLimits())
-    except JudgeConfigurationError as error:
-        raise SettingsError([str(error)]) from error
-
-
-Range = tuple[float, float]
-
-
-def build_code_metric(name: str, settings: MetricSettings) -> CodeMetric | FunctionMetric:
-    """Build one metric; a function's module is located but not imported.
-
-    Raises:
-        SettingsError: The check or the function cannot be used.
-    """
-    try:
-        if settings.python is not None:
-            return _function(name, settings.python, settings.score_range)
-        if settings.code is not None:
-            return _check(name, settings.code, settings.score_range)
-    except (JudgeConfigurationError, PromptPackError) as error:
-        where = "python" if settings.python is not None else "code"
-        raise SettingsError([f"metrics.{name}.{where}: {error}"]) from error
-    raise SettingsError([f"metrics.{name}: has neither code nor python"])
-
-
-def _function(name: str, python: PythonSettings, score_range: Range | None) -> FunctionMetric:
-    result = list(python.result) if isinstance(python.result, tuple) else python.result
-    if result not in ("number", "integer"):
-        _fixed(name, score_range)
-    elif score_range is not None:
-        score_range = read_score_range(score_range, is_number=result == "number")
-    elif result == "integer":
-        raise SettingsError([f"metrics.{name}.score_range: is required with result integer; set [1, 5]"])
-    scale = read_scale(result, score_range or (0.0, 1.0))
-    return FunctionMetric(name, python.function, scale, seconds=python.seconds, memory_mb=python.memory_mb)
-
-
-def _check(name: str, code: CodeSettings, score_range: Range | None) -> CodeMetric:
-    check = next(kind for kind in type(code).model_fields if getattr(code, kind) is not None)
-    options = getattr(code, check).model_dump(exclude={"worse", "by"})
-    if check in {"length", "latency", "cost"}:
-        score_range = score_range and read_score_range(score_range, is_number=True)
-    else:
-        _fixed(name, score_range)
-    if options.pop("unit", None) == "milliseconds":
-        options["factor"] = 0.001
-    elif check == "length":
-        options["unit"] = code.length.unit if code.length else "words"
-    if check == "json_valid":
-        options = {"schema": _schema(name, options["schema_file"])}
-    return CodeMetric(name, check, score_range=score_range, **options)
-
-
-def _fixed(name: str, score_range: Range | None) -> None:
-    if score_range is not None:
-        raise SettingsError([f"metrics.{name}.score_range: is fixed for this check; remove it"])
-
-
-def _schema(name: str, file: Path | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            [f"metrics.{name}.code.json_valid.schema_file: {file} cannot be read: {error}"]
-        ) from error

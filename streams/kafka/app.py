@@ -14,13 +14,13 @@ from yarl import URL
 
 from judge.errors import JudgeError
 from streams.errors import StreamsError, UnsupportedFaustError
-from streams.kafka.access.access import Access
+from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import Admission
 from streams.kafka.access.errors import DENIED
 from streams.kafka.consumer import Consumer, ConsumerOptions
 from streams.kafka.consumer_thread import THREAD_END_SECONDS
 from streams.kafka.producer import Producer
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
 """Longer than any expected judge outage, so that a waiting worker stays in its group."""
@@ -139,8 +139,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
     session = kafka.session_timeout_seconds
     # Longer than the calls in flight, which a rebalance waits for.
     rebalance = max(2 * session, 1.25 * options.finish_seconds)
-    access = Access(kafka)
-    options.client = access.client_options()
+    admission = Admission(kafka)
+    options.client = client_options(kafka, admission=admission)
     app = App(
         group_id,
         monitor=QuietMonitor(),
@@ -177,18 +177,13 @@ def build_app(kafka: KafkaSettings, *, group_id: str, options: ConsumerOptions) 
     transport = Transport(urls, app, options=options)
     app.transport = transport
     app.producer_transport = transport
-    app.admission = access.admission
+    app.admission = admission
     app.admission.on_refused = app.give_up
     return app
 
 
 def add_agent(app: App, topic: str, name: str, run: Callable[[Any], Awaitable[None]]) -> None:
-    """Run an agent on a topic.
-
-    Args:
-        topic: The topic's name; it must exist.
-        name: The agent's name; must be unique.
-    """
+    """Run an agent on an existing topic, under a unique name."""
     schema = RawSchema(key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     channel = app.topic(topic, schema=schema, internal=False)
 

@@ -145,12 +145,10 @@ class Consumer(driver.Consumer):
         assigned = self._thread.assignment()
         for tp, book in list(self._books.items()):
             end = self.highwater(tp) if tp in assigned else None
+            lag = None if end is None else max(end - book.committable, 0)
+            finished = book.position - book.unfinished
             yield PartitionState(
-                topic=tp.topic,
-                partition=tp.partition,
-                lag_records=None if end is None else max(end - book.committable, 0),
-                oldest_timestamp=book.oldest_timestamp,
-                unfinished=book.unfinished,
+                tp.topic, tp.partition, lag, book.oldest_timestamp, book.unfinished, finished
             )
 
     # Acknowledgements and commits
@@ -201,6 +199,8 @@ class Consumer(driver.Consumer):
         try:
             if not mine or not await self._thread.commit(mine):
                 return False
+        except driver.ConsumerStoppedError:
+            return False
         except DENIED as error:
             await self.app.crash(error)
             return False

@@ -7,7 +7,7 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from aiokafka import AIOKafkaConsumer, OffsetAndMetadata, TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -34,8 +34,22 @@ LEAVE_SECONDS: Final = 5.0
 removed at its session timeout."""
 THREAD_END_SECONDS: Final = 5.0
 """Timeout of the thread's end after it has left the group."""
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 _NOWHERE: Final = TopicPartition("", 0)
 """A partition that nobody has: a poll of it takes nothing, and the member counts as polling."""
+
+
+def in_thread(
+    method: Callable[Concatenate[Any, Given], Awaitable[Answer]],
+) -> Callable[Concatenate[Any, Given], Awaitable[Answer]]:
+    """Run a method of `ConsumerThread` in the thread; callers are on the application's event loop."""
+
+    async def call(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        answer: Answer = await self.call_thread(method, self, *args, **kwargs)
+        return answer
+
+    return call
 
 
 class Fetched(NamedTuple):
@@ -59,9 +73,7 @@ class EndingThread(WorkerThread):
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Runs the aiokafka consumer on its own event loop: the public methods are called on the application's
-    loop, the private ones run in the thread.
-    """  # noqa: D205
+    """Runs the aiokafka consumer on its own event loop."""
 
     Worker = EndingThread
     consumer: Consumer
@@ -118,14 +130,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     # Calls from the application's loop
 
     async def call_thread(self, fun: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
-        """Run a method in the thread and return its result.
-
-        Raises:
-            ConsumerStoppedError: The thread is stopping and has not run the method. Without this error, a
-                rebalance during a stop would wait for its last commit forever, and the stop for the
-                rebalance.
-        """
+        """Run a method in the thread and return its result."""
         if self._ended:
+            # Else a rebalance during a stop would wait for its last commit forever, and the stop for it.
             raise driver.ConsumerStoppedError
         promise: asyncio.Future[Any] = self.parent_loop.create_future()
         self._calls.add(promise)
@@ -139,6 +146,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if not self.thread_loop.is_closed():
             self.thread_loop.call_soon_threadsafe(lambda: self._poll is not None and self._poll.cancel())
 
+    @in_thread
     async def fetch(
         self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
     ) -> Fetched:
@@ -147,12 +155,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         Args:
             wanted: Returns the partitions to read, or None to make the fetch return.
         """
-        fetched: Fetched = await self.call_thread(self._fetch, wanted, epoch, timeout_seconds)
-        return fetched
-
-    async def _fetch(
-        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
-    ) -> Fetched:
         if not self._is_current(epoch) or (partitions := wanted()) is None:
             return Fetched()
         client = self._ensure_consumer()
@@ -178,14 +180,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _is_current(self, epoch: int) -> bool:
         return self.consumer.flow_active and self.consumer.epoch == epoch
 
+    @in_thread
     async def commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit; return False if the commit failed and may be retried."""
-        try:
-            return bool(await self.call_thread(self._commit, offsets))
-        except driver.ConsumerStoppedError:
-            return False
-
-    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         try:
             await self._ensure_consumer().commit(
                 {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items()}
@@ -201,12 +198,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return False
         return True
 
-    async def rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
+    @in_thread
+    async def rewind(self) -> tuple[dict[TP, int], dict[TP, int]]:
         """Seek every assigned partition to its start; return the starts, and the committed ones of them."""
-        starts: tuple[Mapping[TP, int], Mapping[TP, int]] = await self.call_thread(self._rewind)
-        return starts
-
-    async def _rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
         client = self._ensure_consumer()
         places = list(client.assignment())
         offsets = await asyncio.gather(*(client.committed(place) for place in places))
@@ -222,23 +216,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             TP(*at): offset for at, offset in committed.items()
         }
 
+    @in_thread
     async def seek_all(self, offsets: Mapping[TP, int]) -> None:
         """Read partitions from these offsets next."""
-        await self.call_thread(self._seek_all, offsets)
-
-    async def _seek_all(self, offsets: Mapping[TP, int]) -> None:
         client = self._ensure_consumer()
         for tp, offset in offsets.items():
             with contextlib.suppress(IllegalStateError):  # revoked meanwhile
                 client.seek(TopicPartition(*tp), offset)
 
+    @in_thread
     async def bounds(self, tp: TP) -> Bounds:
         """Ask the leader of a partition for the bounds of its log."""
-        bounds: Bounds = await self.call_thread(self._bounds, TopicPartition(*tp))
-        return bounds
-
-    async def _bounds(self, place: TopicPartition) -> Bounds:
-        client = self._ensure_consumer()
+        client, place = self._ensure_consumer(), TopicPartition(*tp)
         await client._client.force_metadata_update()  # noqa: SLF001 - nothing public looks the leader up again
         begin, end = await client.beginning_offsets([place]), await client.end_offsets([place])
         return Bounds(begin[place], end[place], await client.committed(place))

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from schemas import DeadLetter, DeadLetterReason, Header
 from streams.errors import DeadLetterLimitError
 from streams.kafka.record import Record, moment
-from streams.settings import DeadLetterLimitSettings
+from streams.settings.broker import DeadLetterLimitSettings
 
 WHOLE_BYTES: Final = 4 * 1024 * 1024
 """Larger records are truncated: a letter takes several times its size in memory while it is encoded."""
@@ -66,9 +66,7 @@ def letter_forms(
     digest = hashlib.sha256(value).hexdigest()
     kept_key = None if key is None else key[:KEPT_KEY_BYTES]
     cut = bare.model_copy(update={"key": kept_key, "value": value[:CUT_VALUE_BYTES], "value_sha256": digest})
-    if size - len(value) <= CUT_VALUE_BYTES:
-        yield cut.model_copy(update={"headers": headers})
-    yield cut
+    yield cut.model_copy(update={"headers": headers if size - len(value) <= CUT_VALUE_BYTES else ()})
     yield cut.model_copy(update={"value": b""})
     yield bare.model_copy(
         update={"detail": bare.detail[:SMALLEST_DETAIL_CHARS], "value_sha256": digest if value else None}
@@ -80,70 +78,44 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Outcomes of a topic's latest records: True for a dead letter."""
-
-    latest: deque[bool]
-    consecutive: int = 0
-    aside: int = 0
-
-    def add(self, *, aside: bool) -> None:
-        if len(self.latest) == self.latest.maxlen and self.latest[0]:
-            self.aside -= 1
-        self.latest.append(aside)
-        self.aside += aside
-        self.consecutive = self.consecutive + 1 if aside else 0
-
-
 class DeadLetterLimit:
-    """Stops a worker that would turn every record into a dead letter: a setting or a producer is wrong then.
-
-    Args:
-        limit: The limit; None for no limit.
-    """
+    """Stops a worker that would turn every record into a dead letter: something is set wrong then."""
 
     def __init__(self, limit: DeadLetterLimitSettings | None) -> None:
         self._limit = limit
-        self._tallies: defaultdict[str, _Tally] = defaultdict(
-            lambda: _Tally(deque(maxlen=RATIO_OVER_RECORDS))
-        )
+        self._latest = defaultdict[str, deque[bool]](lambda: deque(maxlen=RATIO_OVER_RECORDS))
+        """By topic, whether each of the latest records became a dead letter."""
+        self._consecutive: Counter[str] = Counter()
 
     def finished(self, topic: str) -> None:
         """Count a record that did not become a dead letter."""
         if self._limit is not None:
-            self._tallies[topic].add(aside=False)
+            self._latest[topic].append(False)
+            self._consecutive[topic] = 0
 
     def set_aside(self, topic: str) -> None:
         """Count a record that is about to become a dead letter."""
-        limit = self._limit
-        if limit is None:
+        if self._limit is None:
             return
-        tally = self._tallies[topic]
-        tally.add(aside=True)
-        if limit.consecutive is not None and tally.consecutive > limit.consecutive:
-            raise DeadLetterLimitError(
-                f"{tally.consecutive} consecutive records of {topic} would become dead letters, "
-                "dead_letters.limit.consecutive is "
-                f"{limit.consecutive}; check the latest dead letters, then fix their cause or raise the limit"
-            )
-        full = len(tally.latest) == tally.latest.maxlen
-        if limit.ratio is not None and full and tally.aside > limit.ratio * len(tally.latest):
-            raise DeadLetterLimitError(
-                f"{tally.aside} of the latest {len(tally.latest)} records of {topic} would become dead "
-                f"letters, dead_letters.limit.ratio is {limit.ratio:g}; check the latest dead letters, then "
-                "fix their cause or raise the limit"
-            )
+        latest, consecutive, ratio = self._latest[topic], self._limit.consecutive, self._limit.ratio
+        latest.append(True)
+        self._consecutive[topic] += 1
+        aside = sum(latest)
+        if consecutive is not None and self._consecutive[topic] > consecutive:
+            what, setting = f"{self._consecutive[topic]} consecutive", f"consecutive is {consecutive}"
+        elif ratio is not None and len(latest) == RATIO_OVER_RECORDS and aside > ratio * len(latest):
+            what, setting = f"{aside} of the latest {len(latest)}", f"ratio is {ratio:g}"
+        else:
+            return
+        raise DeadLetterLimitError(
+            f"{what} records of {topic} would become dead letters, dead_letters.limit.{setting}; check the "
+            "latest dead letters, then fix their cause or raise the limit"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Selects dead letters.
-
-    Args:
-        reasons: Reasons to select; empty for all.
-        topics: Source topics to select; empty for all.
-    """
+    """Selects dead letters; without reasons or source topics, those of all."""
 
     reasons: Collection[str] = ()
     topics: Collection[str] = ()

@@ -83,12 +83,6 @@ class BufferLimit:
     records: int
     bytes: int
 
-    def __post_init__(self) -> None:
-        if self.records < 1 or self.bytes < 1:
-            raise ValueError(
-                f"records and bytes must be at least 1, got {self.records} and {self.bytes}; raise them"
-            )
-
 
 DEFAULT_LIMIT: Final = BufferLimit(records=512, bytes=64 * 1024 * 1024)
 

@@ -21,13 +21,12 @@ from streams.errors import TooLargeError
 from streams.kafka.dead_letters import (
     KEPT_KEY_BYTES,
     MAX_DETAIL_CHARS,
-    SMALLEST_DETAIL_CHARS,
     DeadLetterLimit,
     letter_forms,
 )
 from streams.kafka.decoding import Unreadable
 from streams.kafka.record import Record
-from streams.settings import DeadLetterSettings, TopicSettings
+from streams.settings.broker import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -121,7 +120,7 @@ class Output:
         self._limit.finished(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result; if it is too large, without evidence, then without all optional fields."""
+        """Publish a result; if it is too large, without evidence."""
         key, headers = result.event_id.encode(), result_headers(result)
         problem: TooLargeError | None = None
         for form in result_forms(result):
@@ -223,14 +222,9 @@ def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:
-    """Yield a result in ever smaller forms: whole, without evidence (marked), without optional fields."""
+    """Yield a result whole, and without evidence (marked) if it is too large."""
     yield result
     yield shrink(result)
-    if isinstance(result, Failed):
-        yield result.model_copy(update={"detail": result.detail[:SMALLEST_DETAIL_CHARS], "labels": {}})
-        return
-    least = {"evidence": {"truncated": True}, "corrections": (), "labels": {}}
-    yield result.model_copy(update=least)
 
 
 def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 CLOCK_SECONDS: Final = 5.0
 """Pause of renewals while this machine's clock is ahead, because the broker refuses every batch."""
+
+RETIRE_SECONDS: Final = 0.1
+"""Interval of looking whether calls of a replaced producer have ended."""
 
 
 class Producer(driver.Producer):
@@ -33,8 +37,7 @@ class Producer(driver.Producer):
         self._renewal = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
         # Calls of `send` in progress, by producer: closing it during a call would block the call forever.
-        self._entering: dict[Any, int] = {}
-        self._emptied: dict[Any, asyncio.Event] = {}
+        self._entering: Counter[Any] = Counter()
 
     def _settings_auth(self) -> Mapping[str, Any]:
         return self.transport.options.client
@@ -52,17 +55,10 @@ class Producer(driver.Producer):
         headers: Any,
         **_: Any,
     ) -> Awaitable[Any]:
-        """Send a record; the caller must await the result, which completes when the broker confirms it.
-
-        Args:
-            key: The encoded key; None for none.
-            partition: The partition; None to choose it by the key's hash.
-            timestamp: Seconds since the epoch; None for now.
-        """
+        """Send a record; the caller must await the result, which completes when the broker confirms it."""
         # Do not call Faust's method: its signals and transactions are unused here.
         producer = self._ensure_producer()
-        entering = self._entering
-        entering[producer] = entering.get(producer, 0) + 1
+        self._entering[producer] += 1
         try:
             sent = await producer.send(
                 topic,
@@ -75,11 +71,7 @@ class Producer(driver.Producer):
         except KafkaError as error:
             raise ProducerSendError(f"Error while sending: {error!r}") from error
         finally:
-            entering[producer] -= 1
-            if not entering[producer]:
-                del entering[producer]
-                if producer in self._emptied:
-                    self._emptied[producer].set()
+            self._entering[producer] -= 1
         return self._confirmed(sent, producer)
 
     async def _confirmed(self, sent: Awaitable[Any], producer: Any) -> Any:
@@ -114,10 +106,9 @@ class Producer(driver.Producer):
 
     async def _retire(self, producer: Any) -> None:
         try:
-            if producer in self._entering:
-                emptied = self._emptied[producer] = asyncio.Event()
-                await emptied.wait()
-                del self._emptied[producer]
+            while self._entering[producer]:  # noqa: ASYNC110 - rare, and sending is not
+                await asyncio.sleep(RETIRE_SECONDS)
+            del self._entering[producer]
         finally:  # also at the end of the worker, which waits for no sender
             await producer.stop()
 

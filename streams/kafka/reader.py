@@ -19,7 +19,7 @@ from streams.kafka.access.access import client_options
 from streams.kafka.offsets import Start, offsets_at
 from streams.kafka.record import Record
 from streams.kafka.topics.admin import admin_client
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
 MAX_RECORDS: Final = 8_000
@@ -113,22 +113,12 @@ class TopicReader:
     async def between(
         self, topic: str, since: datetime | None = None, until: datetime | None = None
     ) -> Ranges:
-        """Return the offsets of a time range by record timestamps, without partitions that have none.
-
-        Args:
-            topic: The topic; nothing if it does not exist.
-            since: Start at the first record of this time or later; None for the oldest record.
-            until: End before the first record of this time or later; None for the current end.
-        """
+        """Return the offsets of a time range, by record timestamps, of the partitions that have any."""
         async with self._open() as consumer:
             return await _between(consumer, topic, since or "earliest", until or "latest")
 
     async def read(self, topic: str, ranges: Ranges | None = None) -> AsyncGenerator[Record, None]:
-        """Yield the records that a topic holds now, in order per partition.
-
-        Args:
-            ranges: The offsets to read; by default all.
-        """
+        """Yield the records that a topic, or ranges of it, hold now, in order per partition."""
         if ranges is not None and not ranges:
             return
         async with self._open() as consumer:
@@ -155,12 +145,7 @@ class TopicReader:
                     yield record
 
     async def newest(self, topic: str, number: int, *, seconds: float) -> list[Record]:
-        """Return the newest records of a topic over all its partitions, oldest first.
-
-        Args:
-            number: Maximum number of records.
-            seconds: The timeout; what has been read by then is returned.
-        """
+        """Return the newest records of a topic, oldest first, as far as they are read within the seconds."""
         records: list[Record] = []
         async with self._open() as consumer:
             ranges = {

@@ -11,7 +11,8 @@ from typing import Literal
 from judge.metric import Metric
 from judge.metrics.registry import score_ranges
 from streams.errors import SettingsError
-from streams.settings import MetricSettings, MonitorSettings
+from streams.settings.metrics import MetricSettings
+from streams.settings.outputs import MonitorSettings
 
 Worse = Literal["down", "up"]
 """The direction that is worse."""

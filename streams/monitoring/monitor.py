@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, Literal, Self, get_args
 
-from judge.text.printable import reason_of
+from judge.text.printable import printable
 from schemas import Alert, Failed, Scored, Unscored
-from streams.monitoring.alerts import SeriesKey, build_alert
-from streams.monitoring.config import MonitorConfig
-from streams.monitoring.series import Series
-from streams.monitoring.snapshot import (
-    SILENT_SECONDS,
-    IgnoredReason,
-    Labels,
-    LastVerdict,
-    MonitorSnapshot,
-    SeriesSnapshot,
-)
+from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure, MonitorConfig, SeriesRules
+from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
+from streams.telemetry.exposition import MonitorGauge
 
+Result = Scored | Unscored | Failed
+IgnoredReason = Literal[
+    "duplicate",  # a result with this id was already counted
+    "replay",  # a replayed judgement is no live result
+    "unknown_metric",  # it has no score range
+    "out_of_range",  # the score is outside that range
+    "series_limit",  # a label value beyond `max_series`; the whole traffic still includes it
+]
+StateProblem = Literal[
+    "ahead",  # the saved state was ahead of the observations, which were recreated or restored
+    "incomplete",  # a saved record was lost or damaged; its partition learned again
+    "too_large",  # a series' record is too large to save; it learns again after a restart
+]
+SILENT_SECONDS: Final = 86_400
+"""A series without a result for this long is not exported, and may be replaced by a new one."""
 RECENT_RESULT_IDS: Final = 50_000
 """Number of result ids remembered to ignore redelivered results."""
 LAST_VERDICTS: Final = 50
 LAST_ALERTS: Final = 20
 """Number of verdicts and alerts kept for the live view."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A series with its counts."""
-
-    series: Series
-    model: str
-    heard_at: datetime
-    statuses: Counter[str] = field(default_factory=Counter)
 
 
 class Monitor:
@@ -50,15 +48,15 @@ class Monitor:
     def __init__(self, config: MonitorConfig | None = None) -> None:
         self._config = config or MonitorConfig()
         self._ranges = self._config.score_ranges
-        self._entries: dict[SeriesKey, _Entry] = {}
+        self.series: dict[SeriesKey, Series] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
-        self._last: deque[LastVerdict] = deque(maxlen=LAST_VERDICTS)
-        self._alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
-        self._ignored: Counter[IgnoredReason] = Counter()
+        self.last_results: deque[Result] = deque(maxlen=LAST_VERDICTS)
+        self.last_alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
+        self.ignored: Counter[IgnoredReason] = Counter()
         self.changed: set[SeriesKey] = set()
         """Series whose state has changed since the caller cleared this."""
 
-    def observe(self, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
+    def observe(self, result: Result, now: datetime) -> list[Alert]:
         """Add one result; return the alerts it triggered, at most one per measure of a series.
 
         Irrelevant results are ignored and counted by reason.
@@ -67,75 +65,55 @@ class Monitor:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
         reason = self._reason_to_ignore(result)
         if reason is not None:
-            self._ignored[reason] += 1
+            self.ignored[reason] += 1
             return []
-        self._last.appendleft(_last_verdict(result))
+        self.last_results.append(result)
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
-            entry = self._entry(key, result.evaluator.model, now)
-            if entry is None:
-                self._ignored["series_limit"] += 1
+            series = self._series_of(key, now)
+            if series is None:
+                self.ignored["series_limit"] += 1
                 continue
-            entry.statuses[result.status] += 1
+            series.model = result.evaluator.model
+            series.heard_at = max(series.heard_at, now)
+            series.statuses[result.status] += 1
             self.changed.add(key)
             if isinstance(result, Scored):
-                changes = entry.series.add(self._sample(result, labels, now), now, held=self._dropped(key))
+                changes = series.add(self._sample(result, labels, now), now, held=self._dropped(key))
                 if not labels:
                     self._start_parts_over(key, changes)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
-        self._alerts.extendleft(alerts)
+        self.last_alerts.extend(alerts)
         return alerts
 
     def _dropped(self, key: SeriesKey) -> Collection[str]:
         """Return the measures in which the whole traffic of a part has dropped."""
-        whole = self._entries.get(replace(key, labels=())) if key.labels else None
-        watches = () if whole is None else whole.series.watches
+        whole = self.series.get(key._replace(labels=())) if key.labels else None
+        watches = () if whole is None else whole.watches
         return [watch.measure.name for watch in watches if watch.state == "dropped"]
 
     def _start_parts_over(self, whole: SeriesKey, changes: Iterable[Change]) -> None:
         """Let parts that had not learned before a drop of the whole learn after it."""
         drops = [change for change in changes if change.kind == "drop" and not change.further]
-        for key, entry in self._entries.items() if drops else ():
-            if key.labels and replace(key, labels=()) == whole:
+        for key, series in self.series.items() if drops else ():
+            if key.labels and key._replace(labels=()) == whole:
                 for change in drops:
-                    entry.series.start_over(change.measure.name, change.began_at)
+                    series.start_over(change.measure.name, change.began_at)
                 self.changed.add(key)
 
-    def dump(self, key: SeriesKey) -> dict[str, Any] | None:
-        """Return the state of a series as JSON values; None if it was removed."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        return {
-            "model": entry.model,
-            "heard_at": entry.heard_at.isoformat(),
-            "statuses": dict(entry.statuses),
-            "series": entry.series.dump(),
-        }
+    def dump(self, key: SeriesKey) -> bytes | None:
+        """Return the state of a series as JSON; None if it was removed."""
+        series = self.series.get(key)
+        return None if series is None else series.dump()
 
-    def load(self, key: SeriesKey, state: Mapping[str, Any]) -> None:
+    def load(self, key: SeriesKey, state: bytes) -> None:
         """Restore the state of a series that `dump` returned, unless its metric was removed."""
         if key.metric in self._ranges:
-            entry = self._new_entry(key, state["model"], datetime.fromisoformat(state["heard_at"]))
-            entry.statuses.update(state["statuses"])
-            entry.series.load(state["series"])
+            self.series[key] = Series.load(self._rules(key), state)
 
-    def snapshot(self, now: datetime) -> MonitorSnapshot:
-        """Return the states of all series."""
-        ordered = sorted(
-            self._entries.items(), key=lambda item: (item[0].metric, item[0].fingerprint, item[0].labels)
-        )
-        return MonitorSnapshot(
-            taken_at=now,
-            series=tuple(_series_snapshot(key, entry, now) for key, entry in ordered),
-            last_verdicts=tuple(self._last),
-            last_alerts=tuple(self._alerts),
-            ignored=MappingProxyType(dict(self._ignored)),
-        )
-
-    def _reason_to_ignore(self, result: Scored | Unscored | Failed) -> IgnoredReason | None:
+    def _reason_to_ignore(self, result: Result) -> IgnoredReason | None:
         if result.replay_id is not None:
             return "replay"
         scale = self._ranges.get(result.metric)
@@ -160,26 +138,23 @@ class Monitor:
             if name in labels:
                 yield ((name, labels[name]),)
 
-    def _entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry | None:
-        entry = self._entries.get(key)
-        if entry is not None:
-            entry.heard_at = max(entry.heard_at, now)
-            return entry
-        if len(self._entries) >= self._config.max_series and not self._make_room(key, now):
-            return None
-        return self._new_entry(key, model, now)
+    def _series_of(self, key: SeriesKey, now: datetime) -> Series | None:
+        """Return a series, a new one if there is room."""
+        if key not in self.series:
+            if len(self.series) >= self._config.max_series and not self._make_room(key, now):
+                return None
+            self.series[key] = Series(self._rules(key), key, heard_at=now)
+        return self.series[key]
 
-    def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:
-        rules = self._config.rules(key.metric, fixed_labels=len(key.labels))
-        entry = self._entries[key] = _Entry(Series(rules), model, now)
-        return entry
+    def _rules(self, key: SeriesKey) -> SeriesRules:
+        return self._config.rules(key.metric, fixed_labels=len(key.labels))
 
     def _make_room(self, key: SeriesKey, now: datetime) -> bool:
         """Remove the series longest without a result, if that is long or the new one is all traffic."""
-        silent = min(self._entries, key=lambda key: (self._entries[key].heard_at, -len(key.labels)))
-        if key.labels and (now - self._entries[silent].heard_at).total_seconds() < SILENT_SECONDS:
+        silent = min(self.series.values(), key=lambda one: (one.heard_at, -len(one.key.labels))).key
+        if key.labels and (now - self.series[silent].heard_at).total_seconds() < SILENT_SECONDS:
             return False
-        del self._entries[silent]
+        del self.series[silent]
         self.changed.add(silent)
         return True
 
@@ -202,35 +177,131 @@ class Monitor:
         )
 
 
-def _series_snapshot(key: SeriesKey, entry: _Entry, now: datetime) -> SeriesSnapshot:
-    series = entry.series
-    expected, a_day = series.mean.expected_answers, series.answers_a_day
-    return SeriesSnapshot(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorSnapshot:
+    """All series, the whole traffic before its parts, and what came last, the latest first."""
+
+    taken_at: datetime
+    series: Sequence[Series]
+    last_results: Sequence[Result]
+    last_alerts: Sequence[Alert]
+    ignored: Mapping[IgnoredReason, int]
+    state_problems: Mapping[StateProblem, int]
+
+    @classmethod
+    def of(
+        cls,
+        monitors: Sequence[Monitor],
+        taken_at: datetime,
+        problems: Mapping[StateProblem, int] = MappingProxyType({}),
+    ) -> Self:
+        """Return the present state of monitors of different metrics."""
+        results = [one for monitor in monitors for one in reversed(monitor.last_results)]
+        alerts = [one for monitor in monitors for one in reversed(monitor.last_alerts)]
+        return cls(
+            taken_at=taken_at,
+            series=sorted(
+                (one for monitor in monitors for one in monitor.series.values()), key=lambda one: one.key
+            ),
+            last_results=sorted(results, key=lambda one: one.times.judged_at, reverse=True),
+            last_alerts=sorted(alerts, key=lambda one: one.raised_at, reverse=True),
+            ignored=sum((monitor.ignored for monitor in monitors), Counter()),
+            state_problems=dict(problems),
+        )
+
+
+def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
+    """Return all gauges, except of series without a result for a day, which would stay dropped."""
+    for series in snapshot.series:
+        if (snapshot.taken_at - series.heard_at).total_seconds() > SILENT_SECONDS:
+            continue
+        metric, fingerprint, labels = series.key
+        where = (metric, fingerprint, ",".join(f"{name}={value}" for name, value in labels) or "all")
+        for watch in series.watches:
+            for name, value in watch.numbers.items():
+                if value is not None:
+                    yield MonitorGauge(name, (*where, watch.measure.name), value)
+        window = series.window(snapshot.taken_at)
+        if window is not None:
+            for name in ("mean", "low", "high"):
+                yield MonitorGauge(f"window_{name}", where, getattr(window, name))
+        missing = series.missing_strata(snapshot.taken_at)
+        yield MonitorGauge("missing_strata", where, float(len(missing)))
+    for problem in get_args(StateProblem):
+        yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))
+
+
+def build_alert(
+    change: Change, key: SeriesKey, result: Scored, now: datetime, *, explorer_url: str | None = None
+) -> Alert:
+    """Return the alert of a change that a result triggered; its id follows from both and the series."""
+    measure = change.measure.name
+    parts = [
+        change.kind,
+        *([] if measure == MEAN else [measure]),
+        key.metric,
+        key.fingerprint,
+        repr(key.labels),
+        result.result_id,
+    ]
+    alert_id = sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+    return Alert(
+        alert_id=alert_id,
+        kind=change.kind,
         metric=key.metric,
+        labels=dict(key.labels),
+        measure=measure,
+        further=change.further,
         fingerprint=key.fingerprint,
-        model=entry.model,
-        labels=key.labels,
-        scored=entry.statuses["scored"],
-        unscored=entry.statuses["unscored"],
-        failed=entry.statuses["failed"],
-        window=series.window(now),
-        recent=series.recent,
-        measures=tuple(series.watches),
-        heard_at=entry.heard_at,
-        expected_answers=expected,
-        expected_days=None if expected is None or a_day is None else expected / a_day,
-        missing_strata=series.missing_strata(now),
+        model=result.evaluator.model,
+        summary=_summary(change, key, result.evaluator.model, now),
+        baseline=change.baseline,
+        current=change.current,
+        statistic=change.statistic,
+        threshold=change.threshold,
+        detector=change.detector,
+        started_at=change.dropped_at,
+        raised_at=now,
+        example_event_ids=change.example_event_ids,
+        # The explorer finds an incident by any of its alerts; only the store knows the first one.
+        link=None if explorer_url is None else f"{explorer_url.rstrip('/')}/explore/incident/{alert_id}",
     )
 
 
-def _last_verdict(result: Scored | Unscored | Failed) -> LastVerdict:
-    return LastVerdict(
-        result_id=result.result_id,
-        event_id=result.event_id,
-        metric=result.metric,
-        status=result.status,
-        score=result.amount if isinstance(result, Scored) else None,
-        reason=reason_of(result),
-        labels=result.labels,
-        judged_at=result.times.judged_at,
+def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
+    """Return the alert's summary, one sentence."""
+    measure, current = change.measure, change.current
+    of = ", ".join(f"{printable(name, 40)}={printable(value, 60)}" for name, value in key.labels)
+    form = "{:.1%}" if measure.is_share else "{:.2f}"
+    normal, mean, low, high = map(
+        form.format, (change.baseline.mean, current.mean, current.low, current.high)
     )
+    learned, up, note = change.baseline.count > 0, measure.worse == "up", ""
+    if change.kind == "recovered":
+        moved = f"has recovered from its drop: {mean}"
+        note = f", {normal} before the drop" if learned else f", target {normal}"
+    elif learned:
+        learning = " (still being learned as it began)" if change.learning else ""
+        further = " further" if change.further else ""
+        moved = f"{'rose' if up else 'fell'}{further} from {normal}{learning} to {mean}"
+        if measure.name == MIX:
+            note = ", because the mix of labels changed, not within any label value"
+    else:
+        moved = f"{'rose above' if up else 'fell below'} its target {normal} to {mean}"
+    began = change.began_at.astimezone(UTC)
+    same_day = began.date() == now.astimezone(UTC).date()
+    clock = began.strftime("%H:%M UTC" if same_day else "%Y-%m-%d %H:%M UTC")
+    return (
+        f"{_subject(measure, key.metric)} of {of or 'all answers'} {moved} (95% interval {low}-{high}, "
+        f"{current.count} {'judged answer' if current.count == 1 else 'judged answers'}) "
+        f"since {f'{clock} or earlier' if change.or_earlier else f'about {clock}'}{note}; "
+        f"judge model {printable(model, 80)}"
+    )
+
+
+def _subject(measure: Measure, metric: str) -> str:
+    if measure.at_most is not None:
+        return f"share of {metric} at most {measure.at_most:g}"
+    if measure.is_share:
+        return f"share of {printable(measure.name.removeprefix(SHARE_OF), 60)} in {metric}"
+    return metric

@@ -17,25 +17,25 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final, Literal
 
 import structlog
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from judge.errors import DrainingError
-from schemas import RESULT, Alert, Failed, Scored, Unscored
+from schemas import RESULT, Alert
 from streams.errors import SettingsError, TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
-from streams.monitoring.alerts import SeriesKey
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.monitor import Monitor
-from streams.monitoring.snapshot import MonitorSnapshot, StateProblem
+from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
+from streams.monitoring.series import SeriesKey
+from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -49,8 +49,12 @@ WARM_UP_RESULTS: Final = 100_000
 LOOK_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = (1.0, 30.0)
 """First and longest pause before an observation is tried again, because the broker fails."""
-STATE_VERSION: Final = 3
-"""A state of another version is not read: the monitor learns again from the observations."""
+STATE_VERSION: Final = 4
+"""A state of another version is not read: the monitor learns again from the observations.
+
+A new field has a default and keeps the version: the release before ignores it. A change that it would misread
+makes a new version, beside which the one before is still read.
+"""
 _STEP: Final = 200
 """Observations to read again between yields to the event loop."""
 
@@ -69,6 +73,19 @@ class Forwarder:
 
     async def on_surprise(self, record: Record, error: Exception) -> None:
         """Skip a result that could not be forwarded; the pipeline has logged it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What a save includes: the observations before `next`, the latest heard then, a record a series."""
+
+    version: Literal[4]
+    next: int
+    heard: float
+    series: list[tuple[SeriesKey, str]]
+
+
+_MARK: Final = TypeAdapter(_Mark)
 
 
 @dataclass(slots=True)
@@ -118,8 +135,8 @@ class PartitionMonitors:
     def snapshot(self, now: datetime) -> MonitorSnapshot:
         """Return the states of all series in assigned partitions."""
         owned = set(self.assigned())
-        parts = [held.monitor.snapshot(now) for number, held in self._held.items() if number in owned]
-        return MonitorSnapshot.merged(parts, now, self._problems)
+        monitors = [held.monitor for number, held in self._held.items() if number in owned]
+        return MonitorSnapshot.of(monitors, now, self._problems)
 
     async def handle(self, record: Record) -> None:
         """Handle one observation; all earlier ones of its partition have been handled.
@@ -174,8 +191,9 @@ class PartitionMonitors:
         while True:
             try:
                 await self.look()
-            except Exception:  # noqa: BLE001 - retried by the next round
-                _log.exception("the monitor's state could not be read or saved; retrying")
+            except Exception as error:  # noqa: BLE001 - retried by the next round
+                what = "the monitor's state could not be read or saved; retrying"
+                _log.error(what, error=repr(error), where=where(error))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
@@ -211,12 +229,10 @@ class PartitionMonitors:
 
     async def _observe_again(self, held: _Held, number: int, end: int) -> None:
         publish, held.ahead = held.ahead, False
-        async for record in self.past.read(self.observations, {number: (held.next, end)}):
+        async for record, _ in self._again(self.observations, number, held.next, end):
             alerts = await self._observe(held, record)
             if publish:
                 await self._publish(alerts)
-            if record.offset % _STEP == 0:
-                await asyncio.sleep(0)
         _log.info("monitor has caught up", partition=number, observations=end - held.next)
         held.next = end
 
@@ -225,25 +241,30 @@ class PartitionMonitors:
 
         Results being forwarded are in both sets, waiting ones in neither, so repeating this gives the same.
         """
-        finished = await self.finished()
-        observed = set()
-        async for record in self.past.read(self.observations, {partition: (0, sys.maxsize)}):
-            result = _result(record)
-            if result is not None and result.metric == metric:
-                observed.add(result.result_id)
-        before = []
-        for number, end in finished.items():
-            async for record in self.past.read(self.scores, {number: (0, end)}):
-                result = _result(record)
-                if result is not None and result.metric == metric and result.result_id not in observed:
-                    before.append(result)
-        before.sort(key=lambda result: (result.times.judged_at, result.result_id))
-        for count, result in enumerate(before[-WARM_UP_RESULTS:]):
+        before: dict[str, Result] = {}
+        for number, end in (await self.finished()).items():
+            async for _, result in self._again(self.scores, number, 0, end):
+                if result is not None and result.metric == metric:
+                    before.setdefault(result.result_id, result)
+        async for _, result in self._again(self.observations, partition):
+            if result is not None:
+                before.pop(result.result_id, None)
+        ordered = sorted(before.values(), key=lambda result: (result.times.judged_at, result.result_id))
+        for count, result in enumerate(ordered[-WARM_UP_RESULTS:]):
             _observe(monitor, result, result.times.judged_at)
             if count % _STEP == 0:
                 await asyncio.sleep(0)
         if before:
             _log.info("monitor has learned from earlier results", metric=metric, results=len(before))
+
+    async def _again(
+        self, topic: str, number: int, start: int = 0, end: int = sys.maxsize
+    ) -> AsyncIterator[tuple[Record, Result | None]]:
+        """Yield the records of a partition with their results, and now and then to the event loop."""
+        async for record in self.past.read(topic, {number: (start, end)}):
+            yield record, _result(record)
+            if record.offset % _STEP == 0:
+                await asyncio.sleep(0)
 
     # The saved state
 
@@ -261,11 +282,10 @@ class PartitionMonitors:
         if mark not in records:
             return held
         try:
-            kept = _unpack(records[mark])
-            held = _Held(Monitor(self.config), int(kept["next"]), cold=False, heard=float(kept["heard"]))
-            for metric, fingerprint, labels, key in kept["series"]:
-                series = SeriesKey(metric, fingerprint, tuple((name, value) for name, value in labels))
-                held.monitor.load(series, _unpack(records[key]))
+            kept = _MARK.validate_json(zlib.decompress(records[mark]))
+            held = _Held(Monitor(self.config), kept.next, cold=False, heard=kept.heard)
+            for series, key in kept.series:
+                held.monitor.load(series, zlib.decompress(records[key]))
                 held.saved[series] = key
             held.stale = records.keys() - {mark, *held.saved.values()}
         except Exception as error:  # noqa: BLE001 - any form
@@ -287,16 +307,13 @@ class PartitionMonitors:
         held.next = min(saved, (await self.past.ends(self.observations)).get(number, 0))
         start, end, heard = max(held.next - REMEMBERED_OBSERVATIONS, 0), held.next, held.heard
         count = 0
-        async for record in self.past.read(self.observations, {number: (start, end)}):
+        async for record, result in self._again(self.observations, number, start, end):
             if (record.timestamp or 0.0) > heard:
                 held.next = min(held.next, record.offset if count else 0)
                 continue
             count += 1
-            result = _result(record)
             if result is not None:
                 held.monitor.remember(result.result_id)
-            if count % _STEP == 0:
-                await asyncio.sleep(0)
         if held.next < saved:
             self._problems["ahead"] += 1
             held.ahead, held.unsaved = True, 1
@@ -325,18 +342,17 @@ class PartitionMonitors:
                 state = held.monitor.dump(series)
                 if state is None:
                     continue
-                key = json.dumps([number, *astuple(series), suffix])
+                key = json.dumps([number, *series, suffix])
                 held.stale.add(key)
                 try:
-                    await self.out.monitor_state(key.encode(), await asyncio.to_thread(_pack, state))
+                    await self.out.monitor_state(key.encode(), await asyncio.to_thread(zlib.compress, state))
                 except TooLargeError as error:
                     self._problems["too_large"] += 1
                     _log.warning("the state of a series is too large to save", key=key, error=str(error))
                 else:
                     saved[series] = key
-            listed = [[*astuple(series), key] for series, key in saved.items()]
-            mark = {"next": held.next, "heard": held.heard, "series": listed}
-            await self.out.monitor_state(mark_key.encode(), _pack(mark))
+            mark = _Mark(STATE_VERSION, held.next, held.heard, list(saved.items()))
+            await self.out.monitor_state(mark_key.encode(), zlib.compress(_MARK.dump_json(mark)))
         except BaseException:
             held.monitor.changed |= changed
             raise
@@ -347,7 +363,7 @@ class PartitionMonitors:
             held.stale.remove(key)
 
 
-def _observe(monitor: Monitor, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
+def _observe(monitor: Monitor, result: Result, now: datetime) -> list[Alert]:
     """Let a monitor observe a result; one that fails, and would each time, must not blind its series."""
     try:
         return monitor.observe(result, now.astimezone(UTC))
@@ -356,7 +372,7 @@ def _observe(monitor: Monitor, result: Scored | Unscored | Failed, now: datetime
         return []
 
 
-def _result(record: Record) -> Scored | Unscored | Failed | None:
+def _result(record: Record) -> Result | None:
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:
@@ -368,15 +384,3 @@ def _result(record: Record) -> Scored | Unscored | Failed | None:
             offset=record.offset,
         )
         return None
-
-
-def _pack(content: Mapping[str, Any]) -> bytes:
-    text = json.dumps({"version": STATE_VERSION, **content}, separators=(",", ":"))
-    return zlib.compress(text.encode())
-
-
-def _unpack(value: bytes) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(zlib.decompress(value))
-    if content["version"] != STATE_VERSION:
-        raise ValueError(f"a state must be of version {STATE_VERSION}, got {content['version']}")
-    return content

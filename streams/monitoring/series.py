@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain
 from statistics import fmean
-from typing import Any, Final
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.config import MIX, SeriesRules
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import RelativeWeights, Traffic, estimate_strata
-from streams.monitoring.watch import Change, Sample, Watch
+from streams.monitoring.watch import Change, Sample, Watch, reported
 
 HISTORY_SAMPLES: Final = 500
 """Number of latest scores a series stores. A fall that started before them is dated "or earlier"."""
@@ -38,24 +40,121 @@ MOST_ANSWERS: Final = 50
 """Answers of a cluster whose mean is bet on: its first ones."""
 
 
+@dataclass
+class Clusters:
+    """Answers that one random decision sampled together, such as those of a conversation or a user.
+
+    They correlate, so n of them say less than n independent ones, and a test that bets on each raises many
+    times the false alarms that it allows. So each cluster is one bet, on the mean of its answers, placed when
+    it is complete. The test's bound then holds in clusters instead of answers, if each next cluster's mean
+    has at least the tolerated expectation given the earlier clusters.
+    """
+
+    known: OrderedDict[str, tuple[float, float, float]] = field(default_factory=OrderedDict)
+    """Latest time, totals of w and wx; the longest silent first, as below."""
+    opened: OrderedDict[str, tuple[float, list[Sample]]] = field(default_factory=OrderedDict)
+    """First time, answers."""
+
+    def add(self, name: str, sample: Sample, amount: float, now: float) -> tuple[WeightedSums, list[Sample]]:
+        """Add an answer; return what it adds to the sums, and the clusters that are complete.
+
+        A cluster's answers enter the sums of squares as one, with the totals W of their w and T of their wx:
+        sum W², sum WT, sum T². So the variance is that of cluster totals, and the effective count is in
+        clusters (Särndal, Swensson, Wretman 1992, section 4.2).
+        """
+        latest, weight, weighted = self.known.pop(name, (0.0, 0.0, 0.0))
+        if name not in self.opened and now - latest > LONGEST_SECONDS:
+            weight = weighted = 0.0
+            self.opened[name] = (now, [])
+        alone = WeightedSums().add(amount, sample.probability)
+        w, wx = alone.weight, alone.weighted
+        self.known[name] = (max(now, latest), weight + w, weighted + wx)
+        together = WeightedSums(
+            weight_square=2 * w * weight,
+            weight_square_score=w * weighted + wx * weight,
+            weight_square_score_square=2 * wx * weighted,
+        )
+        return alone.merge(together), [_merged(answers) for answers in self._complete(name, sample, now)]
+
+    def _complete(self, name: str, sample: Sample, now: float) -> list[list[Sample]]:
+        complete = []
+        if name in self.opened:
+            first, answers = self.opened.pop(name)
+            if len(answers) < MOST_ANSWERS:
+                answers.append(sample)
+            if now - first > LONGEST_SECONDS:
+                complete.append(answers)
+            else:
+                self.opened[name] = (first, answers)
+        while self.opened:
+            oldest = next(iter(self.opened))
+            if len(self.opened) <= MOST_OPEN and now - self.known[oldest][0] <= IDLE_SECONDS:
+                break
+            complete.append(self.opened.pop(oldest)[1])
+        while len(self.known) > MOST_KNOWN:
+            self.known.popitem(last=False)
+        return complete
+
+
+def _merged(answers: Sequence[Sample]) -> Sample:
+    """Return a cluster as one sample: all scores, the mean weight, and the rest of the latest answer."""
+    scores = tuple(chain.from_iterable(one.scores for one in answers))
+    return answers[-1]._replace(score=scores, probability=1 / fmean(1 / one.probability for one in answers))
+
+
+Labels = tuple[tuple[str, str], ...]
+"""The part of the traffic of a series: names and values; empty for all of it."""
+
+
+class SeriesKey(NamedTuple):
+    """The key of a series: metric, evaluator and part of the traffic."""
+
+    metric: str
+    fingerprint: str
+    labels: Labels
+
+
+_NO_KEY: Final = SeriesKey("", "", ())
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass
 class Series:
-    """The scores of one metric, by one evaluator, for one part of the traffic, in order of arrival."""
+    """The results of one metric, by one evaluator, for one part of the traffic, in order of arrival.
 
-    def __init__(self, rules: SeriesRules) -> None:
-        self._rules = rules
+    Counts are since the start. Estimates are None without data, never zero.
+    """
+
+    rules: SeriesRules
+    key: SeriesKey = _NO_KEY
+    model: str = ""
+    heard_at: datetime = _NEVER
+    """Time of the latest result."""
+    statuses: Counter[str] = field(default_factory=Counter)
+    watches: list[Watch] = field(default_factory=list)
+    _windows: dict[str, SlidingSums] = field(default_factory=dict)
+    """By stratum."""
+    _history: deque[Sample] = field(default_factory=deque)
+    _weights: RelativeWeights = field(default_factory=RelativeWeights)
+    _traffic: Traffic = field(default_factory=Traffic)
+    _clusters: Clusters = field(default_factory=Clusters)
+    _clustered: bool = False
+    _learned_at: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.configure(self.rules)
+
+    def configure(self, rules: SeriesRules) -> None:
+        """Continue under these rules; new measures start to learn."""
+        self.rules = rules
+        known = {watch.measure.name: watch for watch in self.watches}
+        self.watches = []
+        for measure, threshold in zip(rules.measures, rules.thresholds, strict=True):
+            watch = known.get(measure.name) or Watch(measure, rules.baseline_samples, threshold)
+            watch.configure(measure, rules.baseline_samples, threshold)
+            self.watches.append(watch)
         self._mean = rules.measures[0]
-        self._windows: dict[str, SlidingSums] = {}  # by stratum
-        self._history: deque[Sample] = deque(maxlen=HISTORY_SAMPLES)
-        self._weights = RelativeWeights()
-        self._traffic = Traffic()
-        self._clusters = Clusters()
-        self._clustered = False
-        self._learned_at: dict[str, float] = {}
-        self.watches: list[Watch] = [self._watch(number) for number in range(len(rules.measures))]
-
-    def _watch(self, number: int) -> Watch:
-        rules = self._rules
-        return Watch(rules.measures[number], first=rules.baseline_samples, threshold=rules.thresholds[number])
+        self._history = deque(self._history, maxlen=HISTORY_SAMPLES)
 
     @property
     def mean(self) -> Watch:
@@ -86,24 +185,15 @@ class Series:
         found = estimate_strata(
             strata, self._traffic.expected(seconds), lowest=self._mean.lowest, highest=self._mean.highest
         )
-        if found is None:
-            return None
-        mean, low, high = found
-        return Estimate(
-            mean=min(max(mean, low), high),  # rounding may put it slightly outside the scale
-            low=low,
-            high=high,
-            count=sum(sums.count for sums in strata.values()),
-            effective_count=WeightedSums.merged(strata.values()).effective_count,
-            clustered=self._clustered,
-        )
+        merged = WeightedSums.merged(strata.values())
+        return None if found is None else reported(found, merged, clustered=self._clustered)
 
     @property
-    def answers_a_day(self) -> float | None:
-        """Judged answers a day, of the stored ones; None without two."""
+    def expected_days(self) -> float | None:
+        """The mean's `expected_answers` in days, at the rate of the stored ones."""
         moments = [one.occurred_at.timestamp() for one in self._history]
-        seconds = max(moments) - min(moments) if moments else 0.0
-        return (len(moments) - 1) * 86_400 / seconds if seconds > 0 else None
+        seconds, answers = max(moments, default=0.0) - min(moments, default=0.0), self.mean.expected_answers
+        return None if answers is None or seconds <= 0 else answers * seconds / (len(moments) - 1) / 86_400
 
     def missing_strata(self, now: datetime) -> tuple[str, ...]:
         """Return the sampling strata with answers in the past week but none in the window."""
@@ -149,114 +239,23 @@ class Series:
 
     def start_over(self, measure: str, since: datetime) -> None:
         """Forget what a measure has learned since the whole traffic fell, unless it was learned before."""
-        for number, watch in enumerate(self.watches):
+        for watch in self.watches:
             if watch.measure.name == measure and (
                 watch.state == "learning" or self._learned_at.get(measure, 0.0) >= since.timestamp()
             ):
-                self.watches[number] = self._watch(number)
+                fresh = Watch(watch.measure, watch.first, watch.threshold)
+                self.watches[self.watches.index(watch)] = fresh
 
-    def dump(self) -> dict[str, Any]:
-        """Return the whole state as JSON values."""
-        return {
-            "windows": {name: window.dump() for name, window in self._windows.items()},
-            "history": [one.dump() for one in self._history],
-            "weights": self._weights.dump(),
-            "traffic": self._traffic.state,
-            "clusters": self._clusters.dump(),
-            "clustered": self._clustered,
-            "learned_at": self._learned_at,
-            "watches": {watch.measure.name: watch.dump() for watch in self.watches},
-        }
+    def dump(self) -> bytes:
+        """Return the whole state as JSON."""
+        return _STATE.dump_json(self)
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned; new measures start to learn."""
-        self._windows = {name: SlidingSums(WINDOW_SECONDS) for name in state["windows"]}
-        for name, window in self._windows.items():
-            window.load(state["windows"][name])
-        self._history = deque(map(Sample.load, state["history"]), maxlen=HISTORY_SAMPLES)
-        self._traffic = Traffic(state["traffic"])
-        self._clusters.load(state["clusters"])
-        self._learned_at = {name: float(at) for name, at in state["learned_at"].items()}
-        self._weights.load(state["weights"])
-        self._clustered = bool(state["clustered"])
-        for watch in self.watches:
-            known = state["watches"].get(watch.measure.name)
-            if known is not None:
-                watch.load(known)
+    @classmethod
+    def load(cls, rules: SeriesRules, state: bytes) -> Series:
+        """Return the series whose state `dump` returned, under rules that may have changed since."""
+        series = _STATE.validate_json(state)
+        series.configure(rules)
+        return series
 
 
-class Clusters:
-    """Answers that one random decision sampled together, such as those of a conversation or a user.
-
-    They correlate, so n of them say less than n independent ones, and a test that bets on each raises many
-    times the false alarms that it allows. So each cluster is one bet, on the mean of its answers, placed when
-    it is complete. The test's bound then holds in clusters instead of answers, if each next cluster's mean
-    has at least the tolerated expectation given the earlier clusters.
-    """
-
-    def __init__(self) -> None:
-        # The longest silent first. Known: latest time, totals of w and wx. Open: first time, answers.
-        self._known: OrderedDict[str, tuple[float, float, float]] = OrderedDict()
-        self._open: OrderedDict[str, tuple[float, list[Sample]]] = OrderedDict()
-
-    def add(self, name: str, sample: Sample, amount: float, now: float) -> tuple[WeightedSums, list[Sample]]:
-        """Add an answer; return what it adds to the sums, and the clusters that are complete.
-
-        A cluster's answers enter the sums of squares as one, with the totals W of their w and T of their wx:
-        sum W², sum WT, sum T². So the variance is that of cluster totals, and the effective count is in
-        clusters (Särndal, Swensson, Wretman 1992, section 4.2).
-        """
-        latest, weight, weighted = self._known.pop(name, (0.0, 0.0, 0.0))
-        if name not in self._open and now - latest > LONGEST_SECONDS:
-            weight = weighted = 0.0
-            self._open[name] = (now, [])
-        alone = WeightedSums().add(amount, sample.probability)
-        w, wx = alone.weight, alone.weighted
-        self._known[name] = (max(now, latest), weight + w, weighted + wx)
-        together = WeightedSums(
-            weight_square=2 * w * weight,
-            weight_square_score=w * weighted + wx * weight,
-            weight_square_score_square=2 * wx * weighted,
-        )
-        return alone.merge(together), [_merged(answers) for answers in self._complete(name, sample, now)]
-
-    def _complete(self, name: str, sample: Sample, now: float) -> list[list[Sample]]:
-        complete = []
-        if name in self._open:
-            first, answers = self._open.pop(name)
-            if len(answers) < MOST_ANSWERS:
-                answers.append(sample)
-            if now - first > LONGEST_SECONDS:
-                complete.append(answers)
-            else:
-                self._open[name] = (first, answers)
-        while self._open:
-            oldest = next(iter(self._open))
-            if len(self._open) <= MOST_OPEN and now - self._known[oldest][0] <= IDLE_SECONDS:
-                break
-            complete.append(self._open.pop(oldest)[1])
-        while len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
-        return complete
-
-    def dump(self) -> dict[str, Any]:
-        """Return the whole state as JSON values."""
-        opened = [
-            [name, first, [one.dump() for one in answers]] for name, (first, answers) in self._open.items()
-        ]
-        return {"known": list(self._known.items()), "open": opened}
-
-    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Restore the state that `dump` returned."""
-        self._known = OrderedDict(
-            (name, (float(latest), float(w), float(wx))) for name, (latest, w, wx) in state["known"]
-        )
-        self._open = OrderedDict(
-            (name, (float(first), list(map(Sample.load, answers)))) for name, first, answers in state["open"]
-        )
-
-
-def _merged(answers: Sequence[Sample]) -> Sample:
-    """Return a cluster as one sample: all scores, the mean weight, and the rest of the latest answer."""
-    scores = tuple(chain.from_iterable(one.scores for one in answers))
-    return replace(answers[-1], score=scores, probability=1 / fmean(1 / one.probability for one in answers))
+_STATE: Final = TypeAdapter(Series)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import sqrt
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, NamedTuple
 
 from schemas import Estimate
 from streams.monitoring.config import Measure
@@ -31,8 +31,7 @@ SeriesState = Literal["learning", "watching", "dropped"]
 _STATES: Final[Mapping[SeriesState, float]] = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """A score as series store it.
 
     Attributes:
@@ -53,16 +52,6 @@ class Sample:
     @property
     def scores(self) -> tuple[float, ...]:
         return self.score if isinstance(self.score, tuple) else (self.score,)
-
-    def dump(self) -> list[Any]:
-        when = self.occurred_at.isoformat()
-        return [self.event_id, self.score, self.probability, when, self.policy, self.stratum, self.part]
-
-    @classmethod
-    def load(cls, state: Sequence[Any]) -> Self:
-        event_id, score, probability, when, *rest = state
-        scores = tuple(score) if isinstance(score, list) else score
-        return cls(event_id, scores, float(probability), datetime.fromisoformat(when), *rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,25 +84,38 @@ class Change:
     example_event_ids: tuple[str, ...]
 
 
+@dataclass
 class Watch:
     """The baseline, season, mix and tests of one measure."""
 
-    def __init__(self, measure: Measure, *, first: int, threshold: float) -> None:
-        self.measure = measure
-        self._first = first
-        self.threshold = threshold
+    measure: Measure
+    first: int
+    threshold: float
+    dropped_at: datetime | None = None
+    _baseline: GrowingBaseline = field(default_factory=GrowingBaseline)
+    _season: Season = field(default_factory=Season)
+    _mix: Mix = field(default_factory=Mix)
+    _downward: ShiryaevRobertsEDetector = field(default_factory=ShiryaevRobertsEDetector)
+    _upward: ShiryaevRobertsEDetector | None = None
+    _fallen: GrowingBaseline = field(default_factory=GrowingBaseline)
+    """The level since the drop."""
+    _further: ShiryaevRobertsEDetector = field(default_factory=ShiryaevRobertsEDetector)
+    _fallen_mean: float = 0.0
+    _relief: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.configure(self.measure, self.first, self.threshold)
+
+    def configure(self, measure: Measure, first: int, threshold: float) -> None:
+        """Continue under these rules, as after a change of the settings."""
+        self.measure, self.first, self.threshold = measure, first, threshold
         self._least_drop = measure.min_change / (measure.highest - measure.lowest)
         self._target = None if measure.target is None else measure.scaled(measure.target)
-        self._baseline = GrowingBaseline(first=first, min_drop=self._least_drop)
-        self._season = Season()
-        self._mix = Mix()
-        self._downward = ShiryaevRobertsEDetector(threshold=threshold)
-        self._upward: ShiryaevRobertsEDetector | None = None
-        self._fallen = GrowingBaseline(first=first, min_drop=self._least_drop)  # the level since the drop
-        self._further = ShiryaevRobertsEDetector(threshold=threshold)
-        self._fallen_mean = 0.0
-        self._relief = 0.0
-        self.dropped_at: datetime | None = None
+        for baseline in (self._baseline, self._fallen):
+            baseline.configure(first, self._least_drop)
+        for detector in (self._downward, self._upward, self._further):
+            if detector is not None:
+                detector.threshold = threshold
 
     @property
     def state(self) -> SeriesState:
@@ -234,7 +236,7 @@ class Watch:
         """Learn the level since a drop, to detect a further fall; it is hardly above `most`."""
         self._relief = 0.0
         self._relieve(most)
-        self._fallen = GrowingBaseline(first=self._first, min_drop=self._least_drop)
+        self._fallen = GrowingBaseline(self.first, self._least_drop)
         self._further.reset()
         self._fallen_mean = self.measure.scaled(change.current.mean)
         self.dropped_at = self.dropped_at or change.began_at
@@ -337,8 +339,8 @@ class Watch:
         They came just before it or, where topics are read by partition, occurred as late as the drop's.
         """
         sums, stretch = self._baseline.sums, self._downward.samples
-        if sums.count < stretch + self._first:  # the first drop: answers of the first look may belong to it
-            stretch += self._first
+        if sums.count < stretch + self.first:  # the first drop: answers of the first look may belong to it
+            stretch += self.first
         after = sums.count - self._baseline.basis.count + 1
         middle = sorted(one.occurred_at for one in latest_first[:count])[count // 2]
         late = any(one.occurred_at > middle for one in latest_first[after:stretch])
@@ -352,48 +354,21 @@ class Watch:
         mean, *ends = map(self.measure.reported, (found.mean, found.low, found.high))
         return found.model_copy(update={"mean": mean, "low": min(ends), "high": max(ends)})
 
-    def dump(self) -> dict[str, Any]:
-        """Return the whole state as JSON values."""
-        return {
-            "baseline": self._baseline.dump(),
-            "season": self._season.state,
-            "mix": self._mix.parts,
-            "offsets": dict(self._mix.offsets),
-            "downward": self._downward.dump(),
-            "upward": None if self._upward is None else self._upward.dump(),
-            "fallen": self._fallen.dump(),
-            "further": self._further.dump(),
-            "fallen_mean": self._fallen_mean,
-            "relief": self._relief,
-            "dropped_at": None if self.dropped_at is None else self.dropped_at.isoformat(),
-        }
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
-        self._season = Season(state["season"])
-        self._mix = Mix([tuple(part) for part in state["mix"]], state["offsets"])
-        self._baseline.load(state["baseline"])
-        self._fallen.load(state["fallen"])
-        self._downward.load(state["downward"])
-        self._further.load(state["further"])
-        self._upward = None
-        if state["upward"] is not None:
-            self._upward = ShiryaevRobertsEDetector(threshold=self.threshold)
-            self._upward.load(state["upward"])
-        self._fallen_mean, self._relief = float(state["fallen_mean"]), float(state["relief"])
-        dropped_at = state["dropped_at"]
-        self.dropped_at = None if dropped_at is None else datetime.fromisoformat(dropped_at)
-
 
 def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:
     """Return mean and interval; None without scores."""
     mean, ends = sums.mean, sums.interval(lowest=lowest, highest=highest)
-    if mean is None or ends is None:
-        return None
+    return None if mean is None or ends is None else reported((mean, *ends), sums)
+
+
+def reported(found: tuple[float, float, float], sums: WeightedSums, *, clustered: bool = False) -> Estimate:
+    """Return mean and ends of an interval with the number of scores."""
+    mean, low, high = found
     return Estimate(
-        mean=min(max(mean, ends[0]), ends[1]),  # rounding may put it slightly outside the scale
-        low=ends[0],
-        high=ends[1],
+        mean=min(max(mean, low), high),  # rounding may put it slightly outside the scale
+        low=low,
+        high=high,
         count=sums.count,
         effective_count=sums.effective_count,
+        clustered=clustered,
     )

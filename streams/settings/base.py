@@ -29,6 +29,8 @@ from streams.settings.walk import section_of
 
 PROBLEMS = "judgestream_problems"
 """Error type of checks over several fields; its context contains (path within the model, text) pairs."""
+Problems = list[tuple[str, str]]
+"""Paths within a section, and what is wrong there."""
 MAX_SECRET_BYTES: Final = 65_536
 SOURCES: Final = {"env": "name of the environment variable", "file": "file, read again when it is used"}
 """Where a secret may come from: the suffixes of its setting."""
@@ -46,6 +48,7 @@ class Section(BaseModel):
         validate_default=True,
         hide_input_in_errors=True,
         use_attribute_docstrings=True,
+        defer_build=True,
     )
 
     short_form: ClassVar[str | None] = None
@@ -107,7 +110,12 @@ class Section(BaseModel):
         return schema
 
 
-def refuse(problems: Sequence[tuple[str, str]]) -> None:
+def written(name: str, value: object) -> str:
+    """Return a setting's name as in the file: of a secret that of its source."""
+    return f"{name}_{'env' if value.env else 'file'}" if isinstance(value, Secret) else name
+
+
+def refuse(problems: Problems) -> None:
     """Raise one validation error with several problems; do nothing if there are none."""
     if problems:
         text = "; ".join(f"{path}: {what}" if path else what for path, what in problems)
@@ -115,7 +123,7 @@ def refuse(problems: Sequence[tuple[str, str]]) -> None:
         raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": list(problems)})
 
 
-def repeated(names: Sequence[str]) -> list[tuple[str, str]]:
+def repeated(names: Sequence[str]) -> Problems:
     """Return a problem for each name that occurs before in a list of sections."""
     return [
         (f"{index}.name", f"is used twice (got {name!r}); rename one")

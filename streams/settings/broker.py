@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
 
 from streams.settings.addresses import token_address
-from streams.settings.base import Count, FilePath, Secret, Section, refuse
+from streams.settings.base import Count, FilePath, Problems, Secret, Section, refuse, written
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"]
@@ -19,11 +19,15 @@ _OF_MECHANISM: Final[Mapping[Mechanism, tuple[str, ...]]] = {
     "PLAIN": _LOGIN,
     "SCRAM-SHA-256": _LOGIN,
     "SCRAM-SHA-512": _LOGIN,
-    "OAUTHBEARER": ("token", "oauth"),
+    "OAUTHBEARER": ("oauth", "token"),
     "AWS_MSK_IAM": ("aws_region",),
 }
 """The settings of each mechanism."""
 _OF_SASL: Final = tuple(dict.fromkeys(name for names in _OF_MECHANISM.values() for name in names))
+_REMEDIES: Final = {
+    "password": ("password_env", "set it or password_file"),
+    "token": ("token_file", "set it or oauth"),
+}
 _OF_TLS: Final = ("ca_file", "certificate_file", "key_file", "key_password")
 
 
@@ -79,52 +83,36 @@ class SecuritySettings(Section):
         refuse([*self._login_problems(), *self._tls_problems()])
         return self
 
-    def _given(self, *names: str) -> list[str]:
-        return [name for name in names if getattr(self, name) is not None]
+    def _without_effect(self, names: Iterable[str], why: str) -> Problems:
+        return [
+            (written(name, given), f"has no effect with {why}")
+            for name in names
+            if (given := getattr(self, name)) is not None
+        ]
 
-    def _without_effect(self, names: tuple[str, ...], why: str) -> list[tuple[str, str]]:
-        return [(self._written(name), f"has no effect with {why}") for name in self._given(*names)]
-
-    def _written(self, name: str) -> str:
-        """Return a setting's name as in the file: that of a secret's source."""
-        secret = getattr(self, name)
-        return f"{name}_{'env' if secret.env else 'file'}" if isinstance(secret, Secret) else name
-
-    def _login_problems(self) -> list[tuple[str, str]]:
-        protocol, mechanism = self.protocol, self.mechanism
-        if not protocol.startswith("SASL_"):
-            why = f"protocol {protocol}; remove it or choose a SASL protocol"
+    def _login_problems(self) -> Problems:
+        if not self.protocol.startswith("SASL_"):
+            why = f"protocol {self.protocol}; remove it or choose a SASL protocol"
             return self._without_effect(("mechanism", *_OF_SASL), why)
-        if mechanism is None:
-            problems = [("mechanism", f"is required with protocol {protocol}; set it")]
-            # Most mechanisms need a user, so these problems are reported at once.
-            names: tuple[str, ...] = () if self._given("token", "oauth", "aws_region") else _LOGIN
-            why = f"protocol {protocol}"
-        else:
-            names, why = _OF_MECHANISM[mechanism], f"mechanism {mechanism}"
-            others = tuple(name for name in _OF_SASL if name not in names)
-            problems = self._without_effect(others, f"{why}; remove it")
-        if names == _LOGIN or mechanism == "AWS_MSK_IAM":
-            problems += [
-                ("password_env", f"is required with {why}; set it or password_file")
-                if name == "password"
-                else (name, f"is required with {why}; set it")
-                for name in names
-                if not self._given(name)
-            ]
-        elif mechanism == "OAUTHBEARER" and len(self._given(*names)) != 1:
-            both = self._given(*names)
-            problems.append(
-                ("", "token_file and oauth exclude each other; keep one")
-                if both
-                else ("token_file", f"is required with {why}; set it or oauth")
-            )
-        if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
-            problems.append(("protocol", f"must be SASL_SSL with {why} (got {protocol}); set it"))
+        if self.mechanism is None:
+            return [("mechanism", f"is required with protocol {self.protocol}; set it")]
+        needed, why = _OF_MECHANISM[self.mechanism], f"mechanism {self.mechanism}"
+        others = (name for name in _OF_SASL if name not in needed)
+        problems = self._without_effect(others, f"{why}; remove it")
+        missing = [name for name in needed if getattr(self, name) is None]
+        if self.mechanism == "OAUTHBEARER":
+            if not missing:
+                problems.append(("", "token_file and oauth exclude each other; keep one"))
+            missing = missing[1:]  # one of the two suffices
+        for name in missing:
+            field, remedy = _REMEDIES.get(name, (name, "set it"))
+            problems.append((field, f"is required with {why}; {remedy}"))
+        if self.mechanism == "AWS_MSK_IAM" and self.protocol != "SASL_SSL":
+            problems.append(("protocol", f"must be SASL_SSL with {why} (got {self.protocol}); set it"))
         return problems
 
-    def _tls_problems(self) -> list[tuple[str, str]]:
-        problems: list[tuple[str, str]] = []
+    def _tls_problems(self) -> Problems:
+        problems: Problems = []
         if (self.certificate_file is None) != (self.key_file is None):
             problems.append(("", "certificate_file and key_file belong together; set both or none"))
         if not self.protocol.endswith("SSL"):
@@ -132,7 +120,7 @@ class SecuritySettings(Section):
             problems += self._without_effect(_OF_TLS, why)
         elif self.key_password is not None and self.key_file is None:
             what = "has no effect without key_file; set key_file or remove it"
-            problems.append((self._written("key_password"), what))
+            problems.append((written("key_password", self.key_password), what))
         return problems
 
 

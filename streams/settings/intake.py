@@ -20,7 +20,7 @@ from pydantic import (
 from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM, MAX_LABEL_NAME_CHARS, FieldName, LabelName, SamplingKey, Upstream
 from streams.settings.addresses import web_address
-from streams.settings.base import FilePath, Rate, Seconds, Secret, Section, refuse, repeated
+from streams.settings.base import FilePath, Problems, Rate, Seconds, Secret, Section, refuse, repeated
 from streams.settings.walk import suggest
 
 
@@ -102,7 +102,7 @@ FIELD: Final = "fields."
 _FIELD_NAME: Final = TypeAdapter(FieldName)
 
 
-def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
+def mapping_problems(expressions: Mapping[str, str]) -> Problems:
     """Return the problems of a mapping: pairs of a target and a message.
 
     Args:

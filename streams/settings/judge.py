@@ -80,6 +80,10 @@ class BudgetSettings(Section):
     """defer: tasks wait in Kafka for the next day; lower_rate: additionally, from 80% on fewer events
     are sampled, with their probability recorded (intake and judge in one worker)."""
 
+    @property
+    def is_limited(self) -> bool:
+        return self.usd_per_day is not None or self.calls_per_day is not None
+
     @model_validator(mode="after")
     def _limit_or_none(self) -> Self:
         limits = [name for name in ("usd_per_day", "calls_per_day") if getattr(self, name) is not None]
@@ -127,14 +131,6 @@ class JudgeSettings(Section):
     """What to redact in all texts before they leave the process; names needs the extra presidio."""
     cache: CacheSettings = Field(default_factory=CacheSettings)
     budget: Budget = Field(default_factory=BudgetSettings)
-    budget_usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000)
-    """Short form of budget.usd_per_day."""
-
-    @model_validator(mode="after")
-    def _one_budget_a_day(self) -> Self:
-        if self.budget_usd_per_day is not None and self.budget.usd_per_day is not None:
-            refuse([("budget_usd_per_day", "duplicates budget.usd_per_day; keep one of them")])
-        return self
 
     @model_validator(mode="after")
     def _endpoints(self) -> Self:

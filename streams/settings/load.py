@@ -5,29 +5,30 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import SecretStr, ValidationError
 
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from streams.errors import SettingsError
 from streams.settings.base import Secret
-from streams.settings.problems import describe, explain, removal, without_problems
+from streams.settings.problems import describe, explain, removal, renamed_settings, without_problems
 from streams.settings.tree import Settings
 from streams.settings.walk import dotted, names_at, section_of, suggest, type_at, walk
 
 ENV_PREFIX = "JUDGESTREAM_"
+_SERVICE_LINK = re.compile(
+    r"JUDGESTREAM(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9]+)*|PORT(_\d+_[A-Z]+(_PROTO|_PORT|_ADDR)?)?)"
+)
+"""What Kubernetes sets for a Service whose name begins with judgestream."""
 MAX_PROBLEMS = 50
 """Maximum number of problems reported at once."""
 MAX_BYTES = 1_048_576
 """Maximum size of the settings file; also ends the reading of a device."""
-MAX_FILES = 1000
-"""Maximum number of file names to search for a similar one."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -46,9 +47,10 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
     """
     env = os.environ if env is None else env
     file = None if path is None else Path(path)
-    document = {} if file is None else _read(file)
-    problems = [*_override(document, env), *_control_characters(document)]
-    base = {"base": Path.cwd() if file is None else file.parent}
+    document = {} if file is None else read_document(file)
+    deprecated: list[str] = []
+    problems = [*_override(document, env), *_rename(document, deprecated), *_control_characters(document)]
+    base = {"base": Path.cwd() if file is None else file.parent, "deprecated": deprecated}
     left_out: tuple[str, ...] = ()
     # What is invalid is removed, twice at most, so that one run also reports the problems of the rest.
     for _ in range(3):
@@ -90,35 +92,25 @@ def _first(problems: list[str]) -> list[str]:
     return [*distinct[:MAX_PROBLEMS], *end]
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_document(file: Path, see: str = "config schema") -> dict[str, Any]:
+    """Read a YAML file, which `see` describes, or raise SettingsError."""
     try:
         with file.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
-            raise SettingsError([f"{file}: must be at most {MAX_BYTES} bytes; is it a settings file?"])
+            raise SettingsError([f"{file}: must be at most {MAX_BYTES} bytes; is it the right file?"])
         document = read_yaml(raw.decode())
     except OSError as error:
-        remedy = _similar_file(file) or "check the path"
-        raise SettingsError([f"{file}: cannot be read ({error.strerror}); {remedy}"]) from None
+        raise SettingsError([f"{file}: cannot be read ({error.strerror}); check the path"]) from None
     except UnicodeDecodeError as error:
         raise SettingsError([f"{file}: is not UTF-8 (byte {error.start}); save it as UTF-8"]) from None
     except PlainYamlError as error:
         raise SettingsError([f"{file}: {error}"]) from None
     if not isinstance(document, dict | None):
         got = describe(document)
-        raise SettingsError([f"{file}: must be a mapping of sections (got {got}); see config schema"])
+        raise SettingsError([f"{file}: must be a mapping of sections (got {got}); see {see}"])
     # An empty section means its defaults.
     return {key: {} if value is None else value for key, value in (document or {}).items()}
-
-
-def _similar_file(file: Path) -> str | None:
-    """Suggest a settings file next to a missing path: `settings.yml` for `settings.yaml`."""
-    try:
-        names = [entry.name for entry in islice(file.parent.iterdir(), MAX_FILES)]
-    except OSError:
-        return None
-    close = get_close_matches(file.name, [n for n in names if n.endswith((".yaml", ".yml"))], n=1, cutoff=0.8)
-    return f"did you mean {file.parent / close[0]}?" if close and not file.exists() else None
 
 
 def _control_characters(document: Any) -> Iterator[str]:
@@ -130,9 +122,15 @@ def _control_characters(document: Any) -> Iterator[str]:
 
 def _override(document: dict[str, Any], env: Mapping[str, str]) -> Iterator[str]:
     """Put the values of variables into the document; yield the problems."""
-    for name in sorted(name for name in env if name.startswith(ENV_PREFIX)):
+    for name in sorted(
+        name for name in env if name.startswith(ENV_PREFIX) and not _SERVICE_LINK.fullmatch(name)
+    ):
         parts = _parts(name.removeprefix(ENV_PREFIX).lower())
         declared = type_at(Settings, parts)
+        for row in renamed_settings():
+            new = row.new_path(parts)
+            if new is not None:
+                declared = type_at(Settings, _parts("__".join(map(str, new))))
         if declared is None:
             reason = removal(parts)
             yield (
@@ -174,17 +172,34 @@ def _parse(text: str, declared: Any) -> Any:
     return value
 
 
-def _put(document: Any, path: Iterable[str | int], value: Any) -> bool:
+def _put(document: Any, path: Sequence[str | int], value: Any) -> bool:
     """Set a value deep in a document; return whether its parents are mappings (or lists that hold it)."""
-    *parents, last = path
-    for part in parents:
+    for part, inner in pairwise(path):
         if isinstance(document, dict) and document.get(part) is None:
             document[part] = {}
         document = document[part]
-        if not isinstance(document, dict | list):
+        if not isinstance(document, list if isinstance(inner, int) else dict):
             return False
-    document[last] = value
+    document[path[-1]] = value
     return True
+
+
+def _rename(document: dict[str, Any], deprecated: list[str]) -> Iterator[str]:
+    """Put what has an old name under its new one, with a warning; yield the problems."""
+    for row in renamed_settings():
+        given = [path for path, _, _ in walk(Settings, document)]
+        for path in given:
+            new, parent = row.new_path(path), cast("Any", document)
+            if new is None or len(path) > len(row.old.split(".")):
+                continue
+            for part in path[:-1]:
+                parent = parent[part]
+            if new in given:
+                yield f"{dotted(path)}: is the old name of {dotted(new)}, which is given too; remove it"
+            elif path[-1] in parent:  # else it was moved from the same mapping, which stands in two places
+                deprecated.append(row.warning(dotted(path), dotted(new)))
+                _put(document, new, parent[path[-1]])  # validation reports a parent that is no mapping
+            parent.pop(path[-1], None)
 
 
 def _suggest_variable(parts: list[str]) -> str:
@@ -223,6 +238,11 @@ def mask(settings: Settings) -> dict[str, Any]:
 def settings_schema() -> dict[str, Any]:
     """Return the JSON Schema of the settings file."""
     schema = Settings.model_json_schema()
+    for row in renamed_settings():
+        *above, name = row.old.split(".")
+        section = section_of(type_at(Settings, [0 if part == "*" else part for part in above]))
+        node = schema if section in (None, Settings) else schema["$defs"][section.__name__]
+        node["properties"][name] = {"deprecated": True, "description": row.warning(row.old, row.new)}
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "judgestream settings"
     return schema

@@ -13,7 +13,7 @@ from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
 from judge.metrics.code import MAX_PATTERN_CHARS
 from judge.metrics.registry import BUILT_IN, metric_class
 from schemas.base import EventField, LabelName, MetricName
-from streams.settings.base import FilePath, Rate, Section, refuse
+from streams.settings.base import FilePath, Problems, Rate, Section, refuse
 from streams.settings.intake import LabelConditions
 
 Unit = Literal["event", "conversation"]
@@ -291,7 +291,7 @@ class MetricSettings(Section):
         refuse([*self._source_problems(), *self._panel_problems(), *self._range_problems()])
         return self
 
-    def _source_problems(self) -> list[tuple[str, str]]:
+    def _source_problems(self) -> Problems:
         sources = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
         problems = [] if len(sources) < 2 else [(sources[1], f"excludes {sources[0]}; keep one of them")]
         if self.is_check:
@@ -305,7 +305,7 @@ class MetricSettings(Section):
             problems.append(("model", "is required; name an embedding model"))
         return problems
 
-    def _panel_problems(self) -> list[tuple[str, str]]:
+    def _panel_problems(self) -> Problems:
         if self.panel is None:
             return []
         problems = []
@@ -316,7 +316,7 @@ class MetricSettings(Section):
             problems.append(("endpoints", what))
         return problems
 
-    def _range_problems(self) -> list[tuple[str, str]]:
+    def _range_problems(self) -> Problems:
         if self.score_range is None or self.score_range[0] < self.score_range[1]:
             return []
         got = list(self.score_range)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.metadata import version
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -13,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from judge.text.plain_yaml import read_yaml
 from streams.settings.base import NO_SOURCE, PROBLEMS, Secret
-from streams.settings.walk import dotted, names_at, section_of, suggest, type_at
+from streams.settings.walk import Path, dotted, names_at, section_of, suggest, type_at
 
 MAX_VALUE_CHARS = 80
 MAX_READ_CHARS = 10_000
@@ -180,20 +182,52 @@ def _remove(document: Any, path: Sequence[str | int]) -> list[str]:
     return names or [str(path[-1] if path else "settings")]
 
 
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A setting that is taken by its old name from the version `since` on, and refused from `ends` on."""
+
+    old: str
+    new: str
+    since: str
+    ends: str
+
+    @property
+    def works(self) -> bool:
+        now, end = (tuple(map(int, one.split(".")[:2])) for one in (version("judgestream"), self.ends))
+        return now < end
+
+    def new_path(self, path: Sequence[str | int]) -> Path | None:
+        """Return the new path of what is at the old path, or below it; None for any other."""
+        old, new = self.old.split("."), self.new.split(".")
+        if not _begins(path, old):
+            return None
+        names = (name for part, name in zip(old, path, strict=False) if part == "*")
+        return *(next(names) if part == "*" else part for part in new), *path[len(old) :]
+
+    def warning(self, old: str, new: str) -> str:
+        return f"DEPRECATED: {old} is called {new} since {self.since}; rename it before {self.ends}"
+
+
 def removal(path: Sequence[str | int]) -> str | None:
     """Return the reason and remedy of the removed setting at a path or above it; None if there is none."""
-    for length in range(len(path), 0, -1):
-        for pattern, reason in _removed().items():
-            parts = pattern.split(".")
-            if len(parts) == length and all(
-                part in ("*", str(given)) for part, given in zip(parts, path[:length], strict=True)
-            ):
-                return reason
+    for pattern, row in sorted(former_settings().items(), key=lambda one: -one[0].count(".")):
+        if _begins(path, pattern.split(".")):
+            return f"set {dotted(row.new_path(path) or ())}" if isinstance(row, Renamed) else row
     return None
 
 
+def _begins(path: Sequence[str | int], pattern: Sequence[str]) -> bool:
+    pairs = zip(pattern, path, strict=False)
+    return len(path) >= len(pattern) and all(part in ("*", str(given)) for part, given in pairs)
+
+
+def renamed_settings() -> list[Renamed]:
+    """Return the settings whose old names are taken."""
+    return [row for row in former_settings().values() if isinstance(row, Renamed) and row.works]
+
+
 @cache
-def _removed() -> Mapping[str, str]:
+def former_settings() -> Mapping[str, str | Renamed]:
+    """Return removed.yaml: by path the reason of a removal, or the new name."""
     text = resources.files("streams.settings").joinpath("removed.yaml").read_text(encoding="utf-8")
-    removed: Mapping[str, str] = read_yaml(text)
-    return removed
+    return {old: row if isinstance(row, str) else Renamed(old, **row) for old, row in read_yaml(text).items()}

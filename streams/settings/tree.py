@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
 
 from judge.metrics.registry import metric_names, with_option
 from schemas.base import MetricName
@@ -44,6 +44,17 @@ class Settings(Section):
         default_factory=dict
     )
 
+    _deprecated: tuple[str, ...] = PrivateAttr(default=())
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep the warnings of `load_settings`."""
+        self._deprecated = tuple((context or {}).get("deprecated", ()))
+
+    @property
+    def deprecated(self) -> tuple[str, ...]:
+        """A warning for each setting that was given by its old name."""
+        return self._deprecated
+
     @model_validator(mode="after")
     def _across(self) -> Self:
         refuse(
@@ -80,8 +91,6 @@ def _metric_problems(name: str, metric: MetricSettings, settings: Settings) -> I
 
 
 def _conversation_problems(metric: MetricSettings, settings: Settings) -> Iterator[tuple[str, str]]:
-    if settings.ingest.format != "json":
-        yield ".unit", "conversation is for ingest.format json; an OTLP trace is one event"
     if settings.sampling.key != "record_key":
         why = "or only parts of it would be sampled"
         yield ".unit", f"conversation needs sampling.key: record_key, {why}"

@@ -17,8 +17,10 @@ import structlog
 from judge.text.printable import cause_of
 from schemas import Failed, Scored, Unscored
 from streams.kafka.output import Output
-from streams.settings import Secret, Settings, SinkSettings, WebSinkSettings
+from streams.settings.base import Secret
 from streams.settings.kinds import Configured, KindSection
+from streams.settings.outputs import SinkSettings, WebSinkSettings
+from streams.settings.tree import Settings
 
 TIMEOUT_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024

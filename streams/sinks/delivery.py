@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import uniform
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from schemas import RESULT
 from streams.errors import SettingsError
 from streams.kafka.output import Output
 from streams.kafka.record import Record
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.sinks.base import (
     Deliverable,
     DeliveryRefusedError,
@@ -32,6 +32,7 @@ from streams.sinks.base import (
 )
 from streams.telemetry.logs import surprise
 
+T = TypeVar("T")
 _log = structlog.stdlib.get_logger(__name__)
 
 FIRST_WAIT_SECONDS: Final = 0.5
@@ -158,8 +159,15 @@ class Agent:
         """Write the dead letter of a record that caused an unexpected error."""
         await self._output.dead_letter(record, "undecodable", surprise(error))
 
-    async def _undecodable(self, record: Record, detail: str) -> None:
-        await self._output.dead_letter(record, "undecodable", detail)
+    async def _parsed(self, record: Record, parse: Callable[[bytes], T], what: str, topic: str) -> T | None:
+        """Return a record's message; None if it has none, which becomes a dead letter."""
+        try:
+            return parse(record.value or b"")
+        except ValidationError as error:
+            problems = error.error_count()
+            detail = f"value: is not {what}, {problems} problems; is topics.{topic} right?"
+            await self._output.dead_letter(record, "undecodable", detail)
+            return None
 
     async def _deliver(
         self, record: Record, item: Deliverable, name: str, event_id: str | None = None
@@ -178,12 +186,7 @@ class SinkAgent(Agent):
     """Delivers results."""
 
     async def handle(self, record: Record) -> None:
-        try:
-            result = RESULT.validate_json(record.value or b"")
-        except ValidationError as error:
-            problems = error.error_count()
-            detail = f"value: is not a result, {problems} problems; is topics.scores the results topic?"
-            await self._undecodable(record, detail)
-            return
-        name = f"verdict of {result.metric}"
-        await self._deliver(record, Evaluation.of(result), name, event_id=result.event_id)
+        result = await self._parsed(record, RESULT.validate_json, "a result", "scores")
+        if result is not None:
+            name = f"verdict of {result.metric}"
+            await self._deliver(record, Evaluation.of(result), name, event_id=result.event_id)

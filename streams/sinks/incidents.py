@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -21,8 +22,8 @@ from streams.errors import StreamsError
 from streams.kafka.output import Output
 from streams.kafka.reader import Ranges, TopicReader
 from streams.kafka.record import Record
-from streams.settings import Settings
-from streams.sinks.delivery import Agent, Delivery
+from streams.settings.tree import Settings
+from streams.sinks.delivery import Agent, Delivery, T
 from streams.store.views.incidents import Incident, find, group, part_name, title
 from streams.store.views.report import IncidentReport, card, lead, report_on_scores
 
@@ -110,13 +111,8 @@ class IncidentAgent(Agent):
 
     async def handle(self, record: Record) -> None:
         """Handle one alert; most belong to an incident that was already reported."""
-        try:
-            alert = Alert.model_validate_json(record.value or b"")
-        except ValidationError as error:
-            problems = error.error_count()
-            await self._undecodable(
-                record, f"value: is not an alert, {problems} problems; is topics.alerts right?"
-            )
+        alert = await self._parsed(record, Alert.model_validate_json, "an alert", "alerts")
+        if alert is None:
             return
         raised = alert.raised_at.timestamp()
         if self._now() - raised > OLD_SECONDS:
@@ -146,35 +142,30 @@ class IncidentAgent(Agent):
         first = lead(incident)
         try:
             async with asyncio.timeout(CAUSE_SECONDS):
-                found = await self._past.between(self._topics.scores, incident.started_at)
+                places = await self._past.between(self._topics.scores, incident.started_at)
                 around = {
                     partition: (max(begin - COMPARED, 0), min(end, begin + COMPARED))
-                    for partition, (begin, end) in found.items()
+                    for partition, (begin, end) in places.items()
                 }
-                results = [result async for result in self._results(around) if _belongs(result, first)]
+                found = self._messages(self._topics.scores, RESULT.validate_json, around)
+                results = [one async for one in found if isinstance(one, Scored) and _belongs(one, first)]
         except (StreamsError, KafkaError, TimeoutError) as error:
             _log.warning("the notice of an incident names no cause", error=repr(error))
             return None
         return report_on_scores(incident, first.metric, results, self._store.product_labels)
 
-    async def _results(self, ranges: Ranges) -> AsyncIterator[Scored]:
-        async for record in self._past.read(self._topics.scores, ranges):
-            try:
-                result = RESULT.validate_json(record.value or b"")
-            except ValidationError:
-                continue
-            if isinstance(result, Scored):
-                yield result
-
     async def _read(self) -> None:
-        began, known = self._now(), {}
-        async for record in self._past.read(self._topics.alerts):
-            try:
-                alert = Alert.model_validate_json(record.value or b"")
-            except ValidationError:
-                continue
-            known[alert.alert_id] = alert
-        self._known, self._read_at = known, began
+        began = self._now()
+        alerts = [one async for one in self._messages(self._topics.alerts, Alert.model_validate_json)]
+        self._known, self._read_at = {one.alert_id: one for one in alerts}, began
+
+    async def _messages(
+        self, topic: str, parse: Callable[[bytes], T], ranges: Ranges | None = None
+    ) -> AsyncIterator[T]:
+        """Yield the messages of a topic, without records of another form."""
+        async for record in self._past.read(topic, ranges):
+            with suppress(ValidationError):
+                yield parse(record.value or b"")
 
 
 def _belongs(result: Scored, alert: Alert) -> bool:

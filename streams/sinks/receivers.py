@@ -23,8 +23,7 @@ from pydantic import Field
 from schemas import Failed
 from schemas.result import RESULT_ATTRIBUTE
 from streams.errors import TooLargeError
-from streams.settings import SinkSettings, WebSinkSettings
-from streams.settings.outputs import SinkSecret
+from streams.settings.outputs import SinkSecret, SinkSettings, WebSinkSettings
 from streams.sinks.base import Evaluation, HttpAnswer, ItemT, Opening, Sink, WebSink, refuse_all
 from streams.sinks.incidents import Notice
 from streams.sinks.otlp import log_request, metadata, trace_request

@@ -1,17 +1,20 @@
-"""Data of charts: means over time and by label, distributions of scores, daily costs, from one pass.
+"""Data of charts: means over time and by label, distributions of scores, daily costs.
 
-Every number is the weighted one of `streams.monitoring.statistics.estimators`, from the same six sums.
+Means are estimated by sampling stratum, by the code of the monitor's gauges.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.strata import Expected, estimate_strata, expected_of
 from streams.store.database import Snapshot
 from streams.store.query import Filter, conditions
 from streams.store.records import DAY_MS
@@ -27,33 +30,21 @@ MAX_DAYS: Final = 400
 MAX_CHANGES: Final = 20
 """Limit of new values that are marked."""
 
-Scores = Counter[tuple[float, float]]
-"""Number of answers by score and inclusion probability."""
+Scores = defaultdict[str, Counter[tuple[float, float]]]
+"""By sampling stratum, the number of answers by score and inclusion probability."""
+Scale = Callable[[str], tuple[float, float]]
+"""Returns the ends of a metric's scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSeries:
-    """What results have in common: metric, evaluator and charted labels."""
+    """What results have in common: metric, evaluator, sampling stratum and charted labels."""
 
     metric: str
     fingerprint: str
     model: str
+    stratum: str
     labels: Mapping[str, str]
-
-
-@dataclass(slots=True)
-class Charts:
-    """The sums of a filter's verdicts."""
-
-    lines: dict[tuple[str, str, str], dict[int, Scores]] = field(default_factory=dict)
-    """By metric, fingerprint and model, then by time."""
-    labels: dict[tuple[str, str, str], Scores] = field(default_factory=dict)
-    scores: dict[str, Scores] = field(default_factory=dict)
-    statuses: dict[str, Counter[str]] = field(default_factory=dict)
-    firsts: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Time of the first answer with each label and value."""
-    costs: dict[int, tuple[float, int]] = field(default_factory=dict)
-    """By day, in milliseconds since 1970: US dollars and number of verdicts."""
 
 
 def extent(snapshot: Snapshot) -> tuple[int, int] | None:
@@ -76,59 +67,141 @@ def step_of(since: int, until: int) -> int:
     return DAY_MS if length <= DAYS_MS else 7 * DAY_MS
 
 
-def charts(snapshot: Snapshot, wanted: Filter, step: int) -> Charts:
-    """Return the data of all charts."""
+def span_of(snapshot: Snapshot, wanted: Filter) -> tuple[int, int, int]:
+    """Return the begin and end of the charts' time, and the length of their steps."""
+    first, last = extent(snapshot) or (0, 0)
+    since = first if wanted.since is None else wanted.since
+    until = last + 1 if wanted.until is None else min(wanted.until, max(last + 1, since + 1))
+    return since, until, step_of(since, until)
+
+
+def charts(snapshot: Snapshot, wanted: Filter, scale: Scale) -> dict[str, Any]:
+    """Return the data of charts over time: means, distributions, costs."""
+    known, (since, until, step) = all_series(snapshot), span_of(snapshot, wanted)
     some = conditions(snapshot, replace(wanted, status=None))
-    known = all_series(snapshot)
-    found = Charts()
+    lines: defaultdict[tuple[str, str, str], dict[int, Scores]] = defaultdict(dict)
+    statuses: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    scores: defaultdict[str, Counter[float]] = defaultdict(Counter)
+    weights: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
+    costs: dict[int, tuple[float, int]] = {}
     # Whole days are in the order of the index, so that SQLite counts without sorting.
     moment = "day" if step >= DAY_MS else f"at / {step}"
-    by_time = snapshot.rows(
+    rows = snapshot.rows(
         f"SELECT {moment} AS moment, evaluator, status, score, probability, count(*), total(cost) "
         f"FROM {some.source('results_sums')} WHERE {some.where} "
         "GROUP BY moment, evaluator, status, score, probability",
         some.parameters,
     )
-    for place, evaluator, status, score, probability, count, cost in by_time:
+    for place, evaluator, status, score, probability, count, cost in rows:
         one, at = known[evaluator], place * min(step, DAY_MS)
-        found.statuses.setdefault(one.metric, Counter())[status] += count
-        scores = found.scores.setdefault(one.metric, Counter())
+        statuses[one.metric][status] += count
         if status == "scored":
-            line = found.lines.setdefault((one.metric, one.fingerprint, one.model), {})
-            line.setdefault(at - at % step, Counter())[score, probability] += count
-            scores[score, probability] += count
+            point = lines[one.metric, one.fingerprint, one.model].setdefault(at - at % step, _scores())
+            point[one.stratum][score, probability] += count
+            scores[one.metric][score] += count
+            weights[one.metric][score] += count / probability
         if wanted.status in {None, status}:
-            day = at - at % DAY_MS
-            spent, judged = found.costs.get(day, (0.0, 0))
-            found.costs[day] = (spent + cost, judged + count)
-    by_series = snapshot.rows(
+            spent, judged = costs.get(at - at % DAY_MS, (0.0, 0))
+            costs[at - at % DAY_MS] = spent + cost, judged + count
+    return {
+        "since": since,
+        "until": until,
+        "step": step,
+        "lines": [
+            {
+                "metric": metric,
+                "fingerprint": fingerprint,
+                "model": model,
+                "range": scale(metric),
+                "points": _points(points, step, scale(metric)),
+            }
+            for (metric, fingerprint, model), points in sorted(lines.items())
+        ],
+        "scores": {
+            metric: {
+                "scores": scores[metric],
+                "weights": weights[metric],
+                "statuses": statuses[metric],
+                "range": scale(metric),
+            }
+            for metric in sorted(statuses)
+        },
+        "cost": [(day, *spent) for day, spent in sorted(costs.items())][-MAX_DAYS:],
+    }
+
+
+def by_label(
+    snapshot: Snapshot, wanted: Filter, scale: Scale, product_labels: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the means by label, and the new values of product labels."""
+    known, (_, _, step) = all_series(snapshot), span_of(snapshot, wanted)
+    some = conditions(snapshot, replace(wanted, status=None))
+    labels: defaultdict[tuple[str, str, str], Scores] = defaultdict(_scores)
+    firsts: dict[tuple[str, str], int] = {}
+    rows = snapshot.rows(
         f"SELECT series, score, probability, count(*), min(at) FROM {some.source('results_series')} "
         f"WHERE {some.where} AND status = 'scored' GROUP BY series, score, probability",
         some.parameters,
     )
-    for number, score, probability, count, at in by_series:
+    for number, score, probability, count, at in rows:
         one = known[number]
         for name, value in one.labels.items():
-            found.firsts[name, value] = min(found.firsts.get((name, value), at), at)
-            found.labels.setdefault((one.metric, name, value), Counter())[score, probability] += count
-    return found
+            labels[one.metric, name, value][one.stratum][score, probability] += count
+            if name in product_labels:
+                firsts[name, value] = min(firsts.get((name, value), at), at)
+    estimates = [(*key, *_estimate(_sums(some), scale(key[0]))) for key, some in labels.items()]
+    return {
+        "labels": sorted(estimates, key=lambda row: (row[0], row[1], row[3], row[2])),
+        "changes": _changes(snapshot, wanted, firsts, step),
+    }
 
 
-def changes(
-    snapshot: Snapshot, wanted: Filter, found: Charts, names: Collection[str], step: int
-) -> list[tuple[str, str, int]]:
-    """Return the values of some labels that came up within the charts' time: label, value and first time.
+def _scores() -> Scores:
+    return defaultdict(Counter)
+
+
+def _sums(scores: Scores) -> dict[str, WeightedSums]:
+    return {stratum: WeightedSums.of_counted(some) for stratum, some in scores.items()}
+
+
+def _points(points: Mapping[int, Scores], step: int, ends: tuple[float, float]) -> list[tuple[float, ...]]:
+    """Return time, mean, ends of its interval and count of each step.
+
+    What to expect of a stratum in a step is its part of the whole line, as gauges expect the usual traffic.
+    """
+    sums = {at: _sums(scores) for at, scores in sorted(points.items())}
+    strata = {stratum for some in sums.values() for stratum in some}
+    whole = {
+        name: WeightedSums.merged(some[name] for some in sums.values() if name in some) for name in strata
+    }
+    usual = expected_of(whole, step / (max(points) - min(points) + step))
+    return [(at, *_estimate(some, ends, usual)) for at, some in sums.items()]
+
+
+def _estimate(
+    strata: Mapping[str, WeightedSums],
+    ends: tuple[float, float],
+    usual: Expected = MappingProxyType({}),
+) -> tuple[float, ...]:
+    """Return mean, ends of its interval, and count of some scores."""
+    found = estimate_strata(strata, usual, lowest=ends[0], highest=ends[1]) or ()
+    return *(round(number, 4) for number in found), sum(sums.count for sums in strata.values())
+
+
+def _changes(
+    snapshot: Snapshot, wanted: Filter, firsts: Mapping[tuple[str, str], int], step: int
+) -> list[dict[str, Any]]:
+    """Return the values of product labels that came up within the charts' time, with their first time.
 
     Values that come up within one step of the charts are none of them new.
     """
-    came = [(name, value, at) for (name, value), at in found.firsts.items() if name in names]
-    first = {name: min(at for other, _, at in came if other == name) for name, _, _ in came}
-    later = sorted((one for one in came if one[2] - first[one[0]] >= step), key=lambda one: one[2])
+    began = {name: min(at for (other, _), at in firsts.items() if other == name) for name, _ in firsts}
+    later = sorted((at, one) for one, at in firsts.items() if at - began[one[0]] >= step)[:MAX_CHANGES]
     before = replace(wanted, since=None, until=wanted.since, status="scored")
     return [
-        one
-        for one in later[:MAX_CHANGES]
-        if wanted.since is None or not _any(snapshot, replace(before, labels=(*wanted.labels, one[:2])))
+        {"at": at, "text": "=".join(one)}
+        for at, one in later
+        if wanted.since is None or not _any(snapshot, replace(before, labels=(*wanted.labels, one)))
     ]
 
 
@@ -140,8 +213,8 @@ def _any(snapshot: Snapshot, wanted: Filter) -> bool:
 
 def all_series(snapshot: Snapshot) -> dict[int, ResultSeries]:
     """Return all series by id, in order of their first result."""
-    rows = snapshot.rows("SELECT id, metric, fingerprint, model, labels FROM series ORDER BY id")
-    return {row[0]: ResultSeries(row[1], row[2], row[3], orjson.loads(row[4])) for row in rows}
+    rows = snapshot.rows("SELECT id, metric, fingerprint, model, stratum, labels FROM series ORDER BY id")
+    return {row[0]: ResultSeries(row[1], row[2], row[3], row[4], orjson.loads(row[5])) for row in rows}
 
 
 def score_range(snapshot: Snapshot, metric: str) -> tuple[float, float]:

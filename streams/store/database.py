@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib import resources
 from pathlib import Path
@@ -14,7 +14,7 @@ from judge.evaluate.cache import make_private
 from judge.text.printable import NO_DESCRIPTORS, out_of_descriptors
 from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Increase it with every change of `tables.sql`: a store of another version is rebuilt from the topics."""
 APPLICATION_ID: Final = 0x6A737472
 """Marks the file as a store of judgestream ("jstr"), so that no other database is overwritten."""
@@ -27,10 +27,16 @@ _STEPS: Final = 20_000
 _SIDES: Final = ("", "-wal", "-shm")
 
 
-def check(path: Path, *, longest_seconds: float = CHECK_SECONDS) -> None:
-    """Compare the file with itself, as a reader sees it; a check that takes too long finds nothing."""
+def check(
+    path: Path, written: Mapping[tuple[str, int], int], *, longest_seconds: float = CHECK_SECONDS
+) -> None:
+    """Compare the file with itself, and the positions that a reader sees with those written.
+
+    A check that takes too long finds nothing.
+    """
     try:
         with StoreReader(path, longest_seconds=longest_seconds).snapshot() as snapshot:
+            seen = snapshot.rows("SELECT topic, partition, next FROM positions")
             (found,) = snapshot.rows("PRAGMA quick_check(1)")[0]
     except TooSlowError:
         return
@@ -38,19 +44,8 @@ def check(path: Path, *, longest_seconds: float = CHECK_SECONDS) -> None:
         raise StoreDamagedError(f"store.path: {path} was deleted; it is rebuilt from the topics") from error
     if found != "ok":
         raise StoreDamagedError(f"store.path: {path} is damaged ({found}); it is rebuilt from the topics")
-
-
-def identity(path: Path) -> tuple[tuple[int, int], ...]:
-    """Return inode and size of the file and its log; only its writer changes them."""
-    found = []
-    for side in ("", "-wal"):
-        try:
-            status = path.with_name(path.name + side).stat()
-        except OSError:
-            found.append((0, 0))
-        else:
-            found.append((status.st_ino, status.st_size))
-    return tuple(found)
+    if {(topic, partition): offset for topic, partition, offset in seen} != written:
+        raise StoreError(f"store.path: {path} or its log was changed by another process; it is opened again")
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
@@ -157,6 +152,7 @@ class StoreReader:
     def snapshot(self) -> Iterator[Snapshot]:
         """Open a consistent snapshot for queries by one thread."""
         if not self.path.is_file():
+            self._on_damage()
             remedy = "run a worker with --agents store, or judgestream explore --follow"
             raise StoreMissingError(f"there is no store at {self.path}; {remedy}")
         try:

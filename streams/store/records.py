@@ -12,7 +12,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from schemas import RESULT, Alert, Failed, JudgeTask, Label, Scored, Unscored
-from streams.settings import TopicSettings
+from streams.settings.broker import TopicSettings
 
 DAY_MS: Final = 86_400_000
 TextsKept = Literal["full", "excerpt", "none"]
@@ -90,6 +90,7 @@ def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
         "metric": result.metric,
         "fingerprint": result.evaluator.fingerprint,
         "model": result.evaluator.model,
+        "stratum": clean(result.sampling.stratum),
         "labels": {clean(name): clean(value) for name, value in sorted(result.labels.items())},
         "status": result.status,
         "score": _score(result),

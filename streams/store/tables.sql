@@ -1,8 +1,9 @@
 -- What results have in common: few rows. Labels are JSON, without values of labels that have too many.
 CREATE TABLE series (
   id INTEGER PRIMARY KEY, metric TEXT NOT NULL, fingerprint TEXT NOT NULL, model TEXT NOT NULL,
-  labels TEXT NOT NULL, evaluator INTEGER NOT NULL,  -- the id of the evaluator's first series
-  UNIQUE (metric, fingerprint, labels)
+  stratum TEXT NOT NULL,       -- the sampling rule
+  labels TEXT NOT NULL, evaluator INTEGER NOT NULL,  -- the id of the first series of evaluator and stratum
+  UNIQUE (metric, fingerprint, stratum, labels)
 );
 
 -- What is filtered, sorted or summed of each result; times are milliseconds since 1970.

@@ -87,6 +87,8 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Tries that an endpoint failed although the event was judged later.", "endpoint"),
     _counter("judgestream_judge_model_changes_total", "changes",
         "Models that answered for the first time at an endpoint where another one had answered.", "endpoint"),
+    _gauge("judgestream_judge_timeout_seconds", "seconds",
+        "Time limit of a judge call (judge.timeout_seconds)."),
     _gauge(
         "judgestream_judge_budget_spent_ratio", "1",
         "Share of this worker's judging budget that is spent, for the limit nearest to exhaustion; only "
@@ -106,6 +108,9 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Time from the event to its result.", "metric"),
     _gauge("judgestream_consumer_lag_records", "records",
         "Unfinished records, up to the partition's end.", "topic", "partition"),
+    _gauge("judgestream_consumer_finished_records", "records",
+        "Offsets of the partition that are read and no longer in flight: stands still if nothing is done.",
+        "topic", "partition"),
     _gauge("judgestream_oldest_unfinished_seconds", "seconds",
         "Age of the oldest record in flight; 0 if there is none.", "topic", "partition"),
     _gauge("judgestream_joins_open", "groups",
@@ -163,4 +168,16 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     _gauge("judgestream_score_range", "points", "Ends of a metric's scale.", "metric", "end"),
     _gauge("judgestream_evaluator_info", "1",
         "1 for each evaluator in use.", "metric", "fingerprint", "model"),
+    _gauge("judgestream_worker_info", "1",
+        "1 for each agent that the worker runs.", "agent", "version"),
+    _gauge("judgestream_deprecated_settings", "settings",
+        "Settings that were given by an old name, which the next minor version refuses."),
 )  # fmt: skip
+
+PROCESS: Final = (
+    _counter("process_cpu_seconds_total", "seconds", "CPU time of the worker's process; at most one core."),
+    _gauge("process_resident_memory_bytes", "bytes", "Memory of the worker's process."),
+    _gauge("process_start_time_seconds", "seconds since 1970",
+        "Start of the worker's process; a change is a restart."),
+)  # fmt: skip
+"""What rules and dashboards use of the client library's own metrics; Linux only."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -33,6 +34,8 @@ class PartitionState:
     oldest_timestamp: float | None
     """Timestamp of the first unfinished record, in seconds since the epoch."""
     unfinished: int
+    finished: int
+    """Offsets before the next one to read, less those in flight."""
 
 
 class MonitorGauge(NamedTuple):
@@ -56,38 +59,42 @@ class AtScrape:
 
 def event_families(counts: Mapping[tuple[str, str], int]) -> Iterator[MetricFamily]:
     """Yield the events by (outcome, reason)."""
-    spec = _SPECS["judgestream_events_total"]
-    family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
+    family = _family("judgestream_events_total")
     for labels, count in sorted(counts.items()):
         family.add_metric(labels, count)
     yield family
 
 
 def partition_families(states: Iterable[PartitionState], now: float) -> Iterator[MetricFamily]:
-    """Yield lag and age of partitions."""
-    lag, age = _gauge("judgestream_consumer_lag_records"), _gauge("judgestream_oldest_unfinished_seconds")
+    """Yield lag, progress and age of partitions."""
+    lag, age = _family("judgestream_consumer_lag_records"), _family("judgestream_oldest_unfinished_seconds")
+    finished = _family("judgestream_consumer_finished_records")
     for state in states:
         labels = (state.topic, str(state.partition))
         if state.lag_records is not None:
             lag.add_metric(labels, state.lag_records)
+        finished.add_metric(labels, state.finished)
         oldest = state.oldest_timestamp
         age.add_metric(labels, 0.0 if oldest is None else max(now - oldest, 0.0))
     yield lag
+    yield finished
     yield age
 
 
 def monitor_families(gauges: Iterable[MonitorGauge]) -> Iterator[MetricFamily]:
     """Yield the monitor's gauges."""
-    families: dict[str, GaugeMetricFamily] = {}
+    families: dict[str, Any] = {}
     for gauge in gauges:
         if gauge.name not in families:
-            families[gauge.name] = _gauge(f"judgestream_monitor_{gauge.name}")
+            families[gauge.name] = _family(f"judgestream_monitor_{gauge.name}")
         families[gauge.name].add_metric([harmless(value) for value in gauge.labels], gauge.value)
     yield from families.values()
 
 
-def _gauge(name: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, _SPECS[name].help, labels=_SPECS[name].labels)
+def _family(name: str) -> Any:
+    spec = _SPECS[name]
+    family = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
+    return family(name, spec.help, labels=spec.labels)
 
 
 def content_type(accept: str) -> str:
@@ -108,28 +115,20 @@ def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]
             as they are.
     """
     generate = generate_openmetrics if kind == OPENMETRICS else generate_latest
-    return bytes(generate(_Shown(registry, shown), escaping="allow-utf-8"))  # legal names need no escaping
+    families: Any = SimpleNamespace(collect=lambda: _exposed(registry, shown))
+    return bytes(generate(families, escaping="allow-utf-8"))  # legal names need no escaping
 
 
-class _Shown:
-    """The families of a registry as `expose` shows them."""
-
-    def __init__(self, registry: CollectorRegistry, shown: set[tuple[object, ...]] | None) -> None:
-        self._registry = registry
-        self._shown = shown
-
-    def collect(self) -> Iterator[MetricFamily]:
-        for family in self._registry.collect():
-            copy = MetricFamily(family.name, family.documentation, family.type, family.unit)
-            created = f"{family.name}_created"
-            copy.samples = [sample for sample in family.samples if sample.name != created]
-            if family.type in _COUNTED and self._shown is not None:
-                copy.samples = [self._at_first(sample) for sample in copy.samples]
-            yield copy
-
-    def _at_first(self, sample: Sample) -> Sample:
-        key = (sample.name, *sample.labels.values())
-        if self._shown is None or key in self._shown:
-            return sample
-        self._shown.add(key)
-        return Sample(sample.name, sample.labels, 0.0)
+def _exposed(registry: CollectorRegistry, shown: set[tuple[object, ...]] | None) -> Iterator[MetricFamily]:
+    for family in registry.collect():
+        copy = MetricFamily(family.name, family.documentation, family.type, family.unit)
+        created = f"{family.name}_created"
+        copy.samples = [sample for sample in family.samples if sample.name != created]
+        if family.type in _COUNTED and shown is not None:
+            keys = [(sample.name, *sample.labels.values()) for sample in copy.samples]
+            copy.samples = [
+                sample if key in shown else Sample(sample.name, sample.labels, 0.0)
+                for key, sample in zip(keys, copy.samples, strict=True)
+            ]
+            shown.update(keys)
+        yield copy

@@ -54,6 +54,7 @@ class Metrics:
             if spec.name.startswith("judgestream_monitor_") or spec.name in {
                 "judgestream_events_total",
                 "judgestream_consumer_lag_records",
+                "judgestream_consumer_finished_records",
                 "judgestream_oldest_unfinished_seconds",
             }:
                 continue  # read at each scrape

@@ -18,11 +18,24 @@ from typing import Any, Final, TextIO
 import structlog
 
 from judge.text.redaction import MIN_CHARS, Masker
-from streams.settings import Settings, TelemetrySettings, secrets_of
+from streams.settings.load import secrets_of
+from streams.settings.outputs import TelemetrySettings
+from streams.settings.tree import Settings
 
 # Their info lines report each fetch, join and seek; our own lines report what matters.
 _TALKATIVE = (
-    *("aiokafka", "faust", "mode", "aiohttp", "openai", "httpx2", "httpcore2", "asyncio"),
+    *(
+        "aiokafka",
+        "faust",
+        "mode",
+        "aiohttp",
+        "openai",
+        "httpx",
+        "httpcore",
+        "httpx2",
+        "httpcore2",
+        "asyncio",
+    ),
     # Faust logs start and stop of each service under the names of our subclasses.
     *(
         "streams.kafka.app",
@@ -39,13 +52,12 @@ SHORT_SECRET: Final = (
     "remove the setting if none is needed"
 )
 EVERY_SECONDS: Final = 60.0
-"""Interval at which a repeated message is logged, and silence after which it counts as ended."""
+"""Interval at which a repeated message is logged."""
 VARIANTS: Final = 20
 """Own lines with the same event and different fields that are logged per `EVERY_SECONDS`."""
 MOST_MESSAGES: Final = 1_000
 """Maximum number of messages tracked."""
 MAX_FRAMES: Final = 12
-_LOOK_SECONDS: Final = 5.0
 _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 _TEMPLATE_CHARS: Final = 200
 
@@ -96,7 +108,7 @@ def set_up_logs(
             ],
         )
     )
-    handler.addFilter(Repeats(handler.emit))
+    handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(telemetry.log_level.upper())
@@ -167,78 +179,48 @@ def where(error: BaseException) -> list[str]:
 
 @dataclass(slots=True)
 class _Message:
-    """A message: its first line, and the number of suppressed ones."""
-
-    record: logging.LogRecord
-    allowed: int
-    began: float
-    written: float
-    seen: float
+    since: float
     passed: int = 1
     held_back: int = 0
-    in_all: int = 1
 
 
 class Repeats(logging.Filter):
-    """A handler's filter: a repeated message is logged at first, once a minute, and when it has ended.
+    """A filter: a repeated message is logged at first, then once a minute with the number held back.
 
     A broker that is unavailable for a minute makes its clients write tens of thousands of equal lines. Own
     lines are identified by event and fields, others by template.
 
     Args:
-        emit: Writes the line that reports a message's end, with the first line after it.
         now: The monotonic clock, in seconds.
     """
 
-    def __init__(
-        self, emit: Callable[[logging.LogRecord], object], *, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._emit = emit
         self._now = now
         self._messages: OrderedDict[Hashable, _Message] = OrderedDict()
         self._lock = threading.Lock()
-        self._looked = now()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log a line; add the number of suppressed ones to it."""
         if record.levelno <= logging.DEBUG:
             return True
         with self._lock:
-            now = self._now()
-            ended = self._ended(now) if now - self._looked >= _LOOK_SECONDS else []
             # This exact message and, for own lines, all lines of the same event.
-            passes = all(self._passes(key, record, allowed, now) for key, allowed in _keys(record))
-        for line in ended:
-            self._emit(line)
-        return passes
+            return all(self._passes(key, record, allowed) for key, allowed in _keys(record))
 
-    def _passes(self, key: Hashable, record: logging.LogRecord, allowed: int, now: float) -> bool:
-        known = self._messages.get(key)
-        if known is None or now - known.seen > EVERY_SECONDS:
-            self._messages[key] = _Message(record, allowed, now, now, now)
-            self._messages.move_to_end(key)
-            if len(self._messages) > MOST_MESSAGES:
-                self._messages.popitem(last=False)
-            return True
-        known.seen = now
-        known.in_all += 1
-        if now - known.written >= EVERY_SECONDS:
-            _add(record, repeated=known.held_back, seconds=round(now - known.written))
-            known.written, known.passed, known.held_back = now, 1, 0
-            return True
-        if known.passed < known.allowed:
-            known.passed += 1
-            return True
-        known.held_back += 1
-        return False
-
-    def _ended(self, now: float) -> list[logging.LogRecord]:
-        """Return a line for each suppressed message that has not recurred for `EVERY_SECONDS`."""
-        self._looked = now
-        silent = [key for key, known in self._messages.items() if now - known.seen > EVERY_SECONDS]
-        ended = [self._messages.pop(key) for key in silent]
-        return [_last(known) for known in ended if known.in_all > known.allowed]
+    def _passes(self, key: Hashable, record: logging.LogRecord, allowed: int) -> bool:
+        now, known = self._now(), self._messages.get(key)
+        if known is not None and now - known.since < EVERY_SECONDS:
+            passes = known.passed < allowed
+            known.passed, known.held_back = known.passed + passes, known.held_back + (not passes)
+            return passes
+        if known is not None and known.held_back:
+            _add(record, repeated=known.held_back, seconds=round(now - known.since))
+        self._messages[key] = _Message(now)
+        self._messages.move_to_end(key)
+        if len(self._messages) > MOST_MESSAGES:
+            self._messages.popitem(last=False)
+        return True
 
 
 def _keys(record: logging.LogRecord) -> tuple[tuple[Hashable, int], ...]:
@@ -252,12 +234,12 @@ def _keys(record: logging.LogRecord) -> tuple[tuple[Hashable, int], ...]:
     if event == "alert":
         return ()  # each is new
     kind = (record.name, record.levelno, event)
-    fields = tuple((name, repr(value)) for name, value in sorted(_fields(message).items()))
+    fields = tuple(
+        (name, repr(value))
+        for name, value in sorted(message.items())
+        if name not in {"timestamp", "exc_info"}
+    )
     return (((*kind, fields), 1), (kind, VARIANTS))
-
-
-def _fields(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in message.items() if name not in {"timestamp", "exc_info"}}
 
 
 def _add(record: logging.LogRecord, **numbers: int) -> None:
@@ -268,17 +250,3 @@ def _add(record: logging.LogRecord, **numbers: int) -> None:
     else:
         shown = ", ".join(f"{name} {number}" for name, number in numbers.items())
         record.msg, record.args = f"{record.getMessage()} ({shown})", None
-
-
-def _last(known: _Message) -> logging.LogRecord:
-    """Return the line that reports the end."""
-    line = logging.makeLogRecord(known.record.__dict__)
-    line.exc_info = line.exc_text = None
-    line.created = time.time()
-    message: Any = line.msg
-    if isinstance(message, dict):
-        line.msg = {**_fields(message), "event": f"stopped repeating: {message.get('event')}"}
-    else:
-        line.msg, line.args = f"stopped repeating: {line.getMessage()}", None
-    _add(line, times=known.in_all, seconds=round(known.seen - known.began))
-    return line

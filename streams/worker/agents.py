@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
@@ -14,31 +13,21 @@ import structlog
 
 from schemas import Alert
 from streams.errors import SettingsError
-from streams.intake.from_settings import (
-    conversation_bounds,
-    metric_routes,
-    reading_policy,
-    sampling_policy,
-)
 from streams.intake.joining.gathering import Joining
 from streams.intake.joining.intakes import ConversationIntake, GroupIntake
 from streams.intake.joining.join import JoinBounds
 from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_reader
-from streams.intake.selector import Intake, Selector
-from streams.judging.agent import JudgeAgent
-from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_stack
-from streams.judging.watch import JudgeWatch
+from streams.intake.selector import Intake, Selector, metric_routes, reading_policy, sampling_policy
+from streams.judging.agent import JudgeAgent, JudgeWatch
+from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_pool
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
 from streams.monitoring.config import monitor_config
+from streams.monitoring.monitor import gauges_of
 from streams.monitoring.partitions import Forwarder, PartitionMonitors
-from streams.monitoring.snapshot import gauges_of
-from streams.settings import EndpointSettings, JudgeSettings
+from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import Unit
-from streams.sinks.delivery import SinkAgent, open_sinks
-from streams.sinks.incidents import IncidentAgent
-from streams.store.agent import StoreAgent
 from streams.store.views.incidents import Folding
 from streams.worker.worker import Worker
 
@@ -83,11 +72,11 @@ def _add_intake(worker: Worker) -> None:
 
     events, whole = intake("event"), intake("conversation")
     part: Intake | GroupIntake[Any] | ConversationIntake = events
-    bounds = conversation_bounds(settings.ingest) if whole.selector.routes else None
+    bounds = JoinBounds.of(settings.ingest) if whole.selector.routes else None
     if isinstance(reader, GroupReader):
         bounds = reader.bounds
-        group_joining = joining(bounds or conversation_bounds(settings.ingest))
-        part = GroupIntake(reader=reader, sampler=GroupSampler(reading), intake=events, joining=group_joining)
+        group_joining = joining(bounds or JoinBounds.of(settings.ingest))
+        part = GroupIntake(sampler=GroupSampler(reading, reader), intake=events, joining=group_joining)
         worker.before_finish.append(part.release)
     elif bounds is not None:
         part = ConversationIntake(events=events, whole=whole, joining=joining(bounds))
@@ -107,7 +96,7 @@ def _add_intake(worker: Worker) -> None:
 def _rate_factor(worker: Worker) -> Callable[[], Fraction] | None:
     """Return the function that lowers sampling rates by spending, which is known only next to the judge."""
     spending = worker.spending
-    if worker.settings.judge.budget.when_spent == "defer" or not spending.limits:
+    if worker.settings.judge.budget.when_spent == "defer" or not spending.is_limited:
         return None
     if "judge" not in worker.agents:
         why = "because each worker counts its own spending; run them together, or use defer"
@@ -130,14 +119,15 @@ def _add_judge(worker: Worker) -> None:
         check_prices(settings.judge, endpoints)
         _tell_judge(settings.judge, endpoints)
     prices = build_prices(endpoints)
-    watch = JudgeWatch(worker.metrics, prices=prices, book=worker.spending.book)
-    stack = open_stack(settings.judge, endpoints, chat=given, prices=prices, observer=watch)
-    worker.pool = stack.pool
-    worker.closing.append(stack.close)
-    if worker.spending.limits:
+    watch = JudgeWatch(worker.metrics, prices, worker.spending.book)
+    pool = open_pool(settings.judge, endpoints, chat=given, prices=prices, observer=watch)
+    worker.pool = pool
+    worker.closing.append(pool.close)
+    worker.metrics.set("judgestream_judge_timeout_seconds", to=settings.judge.timeout_seconds)
+    if worker.spending.is_limited:
         worker.metrics.set("judgestream_judge_budget_spent_ratio", "day", to=worker.spending.spent_ratio)
     agent = JudgeAgent(
-        judges=metric_judges(stack, worker.judged_by, settings.metrics if given is None else {}),
+        judges=metric_judges(pool, worker.judged_by, settings.metrics if given is None else {}),
         output=worker.output,
         spending=worker.spending,
         citations=worker.citations,
@@ -179,7 +169,7 @@ def _add_monitor(worker: Worker) -> None:
     )
     worker.add(topics.observations, "monitor", monitors)
     worker.beside.append(monitors.attend)
-    worker.metrics.watch_monitor(lambda: gauges_of(monitors.snapshot(datetime.now(UTC))))
+    worker.metrics.watch_monitor(lambda: gauges_of(worker.snapshot()))
     for name, metric in worker.judged_by.items():
         worker.metrics.set_range(name, *metric.score_range)
 
@@ -198,6 +188,9 @@ def tell_incident(folding: Folding, alert: Alert) -> str | None:
 
 
 def _add_sinks(worker: Worker) -> None:
+    from streams.sinks.delivery import SinkAgent, open_sinks  # noqa: PLC0415 - few workers have it
+    from streams.sinks.incidents import IncidentAgent  # noqa: PLC0415 - as above
+
     settings, topics = worker.settings, worker.settings.topics
     ways = open_sinks(
         settings,
@@ -221,6 +214,8 @@ def _add_sinks(worker: Worker) -> None:
 
 def _add_store(worker: Worker) -> None:
     """Add the agent that writes the verdict store; it reads without the consumer group."""
+    from streams.store.agent import StoreAgent  # noqa: PLC0415 - as above
+
     worker.store = StoreAgent(worker.settings)
     worker.beside.append(worker.store.run)
 

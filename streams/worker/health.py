@@ -1,16 +1,17 @@
-"""HealthReport whether a worker is alive (making progress) and ready (able to work)."""
+"""Whether a worker is alive (making progress) and ready (able to work)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from judge.endpoints.options import EndpointState
 from judge.text.printable import NO_DESCRIPTORS
-from streams.worker.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from streams.worker.worker import Worker
 
 STUCK_LOOP_SECONDS: Final = 60.0
 """Limit for the delivery loop, which turns at least once a second; a rebalance may delay it."""
@@ -22,19 +23,6 @@ TOLD_FOR: Final = timedelta(days=1)
 """How long a note names a changed model."""
 
 
-class Loop(Protocol):
-    """The delivery loop: the consumer, or the store if it runs alone. Times are on the monotonic clock."""
-
-    @property
-    def last_turn(self) -> float | None: ...  # None before its start
-
-    @property
-    def assigned(self) -> bool: ...  # whether the group has assigned partitions
-
-    @property
-    def coordinator_answered(self) -> float | None: ...  # None before the first request
-
-
 @dataclass(frozen=True, slots=True)
 class HealthReport:
     """The result of a health check: why it failed, and notes, which do not affect `ok`."""
@@ -44,44 +32,33 @@ class HealthReport:
     notes: tuple[str, ...] = ()
 
 
-def _nothing() -> None:
-    return None
-
-
-@dataclass(slots=True, kw_only=True)
 class Health:
-    """Checks the parts of one worker, each of which says what it waits for, or None."""
+    """Checks the parts of one worker.
 
-    loop: Callable[[], Loop | None]
-    agents: Sequence[Pipeline]
-    judge_trouble: Callable[[], str | None]
-    broker_trouble: Callable[[], Sequence[str]]
-    endpoints: Callable[[], Sequence[EndpointState]] = tuple
-    silent_seconds: float = SILENT_SECONDS
-    deferred: Callable[[], str | None] = _nothing
-    """Returns why tasks are deferred."""
-    store_trouble: Callable[[], str | None] = _nothing
-    """Returns why the verdict store is not written."""
-    citations: Callable[[], str | None] = _nothing
-    """Returns a note on the answers' citations."""
-    now: Callable[[], float] = time.monotonic
-    stopping: bool = False
+    Args:
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(self, worker: Worker, now: Callable[[], float] = time.monotonic) -> None:
+        self._worker = worker
+        self._now = now
+        self.stopping = False
 
     def alive(self) -> HealthReport:
-        """HealthReport whether a restart would not help: everything progresses or waits for a dependency."""
+        """Whether a restart would not help: everything progresses or waits for a dependency."""
         reasons = []
-        loop, now = self.loop(), self.now()
+        worker, loop, now = self._worker, self._worker.loop(), self._now()
         # There is no loop before the first assignment; waiting for a broker or a group is not being stuck.
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not run for {idle:.0f} s")
         waiting = (
-            self.judge_trouble() is not None
-            or self.deferred() is not None
+            worker.judge_trouble is not None
+            or worker.spending.deferring is not None
             or self._coordinator_silent() is not None
-            or bool(self.broker_trouble())
+            or bool(worker.broker_troubles())
         )
-        for agent in self.agents:
+        for agent in worker.pipelines:
             quiet = now - agent.last_finished
             if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
                 reasons.append(
@@ -92,25 +69,23 @@ class Health:
 
     def ready(self) -> HealthReport:
         reasons = []
-        loop = self.loop()
+        worker, loop = self._worker, self._worker.loop()
         if self.stopping:
             reasons.append("stopping")
         if loop is None or not loop.assigned:
             reasons.append("no partitions assigned yet (joining or rebalancing)")
-        trouble = self.judge_trouble()
-        if trouble is not None:
-            is_own = NO_DESCRIPTORS in trouble
-            reasons.append(trouble if is_own else f"judge unavailable: {trouble}")
-        silent = self._coordinator_silent()
-        if silent is not None:
+        if (trouble := worker.judge_trouble) is not None:
+            reasons.append(trouble if NO_DESCRIPTORS in trouble else f"judge unavailable: {trouble}")
+        if (silent := self._coordinator_silent()) is not None:
             reasons.append(silent)
-        reasons += self.broker_trouble()
+        reasons += worker.broker_troubles()
         # Notes do not affect readiness: answers are judged without budget, store or citations.
-        notes = (self.deferred(), self.store_trouble(), self.citations(), *self._about_endpoints())
+        store = None if worker.store is None else worker.store.trouble
+        notes = (worker.spending.deferring, store, worker.citations.note, *self._about_endpoints())
         return HealthReport(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _about_endpoints(self) -> Iterator[str]:
-        for one in self.endpoints():
+        for one in self._worker.endpoints:
             if one.is_unwell:
                 what = f"fails {one.failed_share:.0%} of its events at the first try"
                 yield f"judge endpoint {one.name} {what}; one of its replicas may be broken"
@@ -118,7 +93,7 @@ class Health:
 
     def about_models(self) -> Iterator[str]:
         """Yield a note on each judge that answers with another model's name than a day before."""
-        for one in self.endpoints():
+        for one in self._worker.endpoints:
             changed_at = one.model_changed_at
             if changed_at is not None and datetime.now(UTC) - changed_at < TOLD_FOR:
                 what = f"{one.model} answers instead of {one.earlier_model} since {changed_at:%F %H:%M} UTC"
@@ -126,9 +101,9 @@ class Health:
 
     def _coordinator_silent(self) -> str | None:
         """Return a message if the group coordinator, which gets regular heartbeats, does not answer."""
-        loop = self.loop()
+        loop, interval = self._worker.loop(), self._worker.settings.kafka.heartbeat_interval_seconds
         answered = None if loop is None or not loop.assigned else loop.coordinator_answered
-        quiet = 0.0 if answered is None else self.now() - answered
-        if quiet <= self.silent_seconds:
+        quiet = 0.0 if answered is None else self._now() - answered
+        if quiet <= max(SILENT_SECONDS, 3 * interval):
             return None
         return f"the broker is unavailable: the group coordinator has not answered for {quiet:.0f} s"

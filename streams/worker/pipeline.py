@@ -17,10 +17,6 @@ _log = structlog.stdlib.get_logger(__name__)
 
 Handler = Callable[[Any], Awaitable[None]]
 """Handles a record; returns when its whole output is written."""
-Surprise = Callable[[Any, Exception], Awaitable[None]]
-"""Handles a record and its unexpected error; returns when the dead letter is written."""
-Crash = Callable[[BaseException], Awaitable[None]]
-"""Stops the worker with an error."""
 
 
 class Pipeline:
@@ -30,11 +26,18 @@ class Pipeline:
     acknowledged, so it is redelivered to the partition's next owner.
 
     Args:
-        crash: Called with an error that affects every record.
+        on_surprise: Called with a record and its unexpected error; returns when the dead letter is written.
+        crash: Called with an error that affects every record; stops the worker.
     """
 
     def __init__(
-        self, name: str, handle: Handler, *, on_unreadable: Handler, on_surprise: Surprise, crash: Crash
+        self,
+        name: str,
+        handle: Handler,
+        *,
+        on_unreadable: Handler,
+        on_surprise: Callable[[Any, Exception], Awaitable[None]],
+        crash: Callable[[BaseException], Awaitable[None]],
     ) -> None:
         self.name = name
         self._handle = handle

@@ -17,10 +17,10 @@ from streams.errors import StreamsError, WorkerCrashedError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, plan_topics
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.web.access import open_access
 from streams.worker.agents import add_agents
-from streams.worker.server import WebServer
+from streams.worker.server import serve
 from streams.worker.worker import Worker
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -82,7 +82,7 @@ async def run_worker(
     finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)
     auth, tls = open_access(settings.telemetry, worker.env)
-    web = WebServer(
+    port = await serve(
         settings.telemetry,
         registry=worker.metrics.registry,
         health=worker.health,
@@ -91,7 +91,6 @@ async def run_worker(
         tls=tls,
         explorer=worker.explorer(),
     )
-    await web.start()
     try:
         _tell_start(settings, worker.group_id, worker.agents)
         # Report invalid settings before waiting for the broker.
@@ -105,21 +104,22 @@ async def run_worker(
         if not await _ended_before(stop, topics_ready):
             return
         beside = [asyncio.create_task(run()) for run in worker.beside]
-        running = Running(web.url, worker.group_id, worker.agents, worker.status.values)
+        running = Running(port.url, worker.group_id, worker.agents, worker.status.values)
         ready = partial(_tell_ready, running, on_ready)
         try:
-            await (
-                _serve(worker, stop, ready, finish)
-                if worker.agents != ("store",)
-                else _serve_alone(worker, stop, ready)
-            )
+            if worker.agents == ("store",):  # reads without a consumer group or the application
+                ready()
+                await stop.wait()
+                worker.health.stopping = True
+            else:
+                await _serve(worker, stop, ready, finish)
         finally:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
     finally:
         await worker.close()
-        await web.stop()
+        await port.stop()
 
 
 def _tell_start(settings: Settings, group_id: str, agents: Sequence[AgentName]) -> None:
@@ -148,13 +148,6 @@ def _tell_ready(running: Running, on_ready: Callable[[Running], None] | None) ->
     _log.info("reading", **group, agents=running.agents, url=running.url)
     if on_ready is not None:
         on_ready(running)
-
-
-async def _serve_alone(worker: Worker, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    """Run only the store, which reads without a consumer group or the application."""
-    ready()
-    await stop.wait()
-    worker.health.stopping = True
 
 
 async def _serve(
@@ -217,8 +210,7 @@ async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) ->
         await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             working.result()
-            return True
-        return False
+        return working.done()
     finally:
         for task in (working, asked):
             task.cancel()

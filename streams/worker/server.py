@@ -5,19 +5,21 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from streams.settings import TelemetrySettings
-from streams.store.views.explorer import Explorer
+from streams.settings.outputs import TelemetrySettings
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
 from streams.web.port import Port, add_assets, json_response
 from streams.worker.health import Health, HealthReport
+
+if TYPE_CHECKING:
+    from streams.store.views.explorer import Explorer
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -29,80 +31,65 @@ _UNGUARDED: Final = (
 )
 
 
-class WebServer:
-    """Serves one worker's state, read-only: every method but GET and HEAD is rejected.
+async def serve(
+    telemetry: TelemetrySettings,
+    *,
+    registry: CollectorRegistry,
+    health: Health,
+    status: Callable[[], Mapping[str, Any]],
+    auth: BasicAuth | None = None,
+    tls: ssl.SSLContext | None = None,
+    explorer: Explorer | None = None,
+) -> Port:
+    """Serve one worker's state, read-only: every method but GET and HEAD is rejected.
 
     Args:
         auth: Requires user and password; None for no login.
         explorer: Shows the verdict store; None without a store.
     """
-
-    def __init__(
-        self,
-        telemetry: TelemetrySettings,
-        *,
-        registry: CollectorRegistry,
-        health: Health,
-        status: Callable[[], Mapping[str, Any]],
-        auth: BasicAuth | None = None,
-        tls: ssl.SSLContext | None = None,
-        explorer: Explorer | None = None,
-    ) -> None:
-        self._registry = registry
-        self._shown: set[tuple[object, ...]] = set()
-        self._health = health
-        self._status = status
-        self._explorer = explorer
-        self._port = Port(
-            setting="telemetry.port",
-            host=telemetry.host,
-            port=telemetry.port,
-            auth=auth,
-            tls=tls,
-            far_paths=_FAR_PATHS if telemetry.page == "loopback" else None,
-            allowed_hosts=telemetry.allowed_hosts,
+    port = Port(
+        setting="telemetry.port",
+        host=telemetry.host,
+        port=telemetry.port,
+        auth=auth,
+        tls=tls,
+        far_paths=_FAR_PATHS if telemetry.page == "loopback" else None,
+        allowed_hosts=telemetry.allowed_hosts,
+    )
+    app = port.application()
+    app.router.add_get("/metrics", partial(_metrics, registry, set()))
+    app.router.add_get("/healthz", partial(_report, health.alive))
+    app.router.add_get("/readyz", partial(_report, health.ready))
+    app.router.add_get("/status.json", partial(_status_json, status, explorer if port.guarded else None))
+    add_assets(app, "streams.worker.assets", _ASSETS)
+    if explorer is not None:
+        # The page shows only ids and reasons; the explorer shows complete answers of customers.
+        explorer.add_to(app, refusal=None if port.guarded else _UNGUARDED)
+    await port.start(app)
+    if not port.guarded:
+        _log.warning(
+            "the page and the metrics, including verdicts of single answers, need no login; set "
+            "telemetry.basic_auth, or restrict access by network policy",
+            url=port.url,
         )
-        self._open = not self._port.guarded
+    return port
 
-    @property
-    def url(self) -> str:
-        return self._port.url
 
-    async def start(self) -> None:
-        app = self._port.application()
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/healthz", partial(_report, self._health.alive))
-        app.router.add_get("/readyz", partial(_report, self._health.ready))
-        app.router.add_get("/status.json", self._status_json)
-        add_assets(app, "streams.worker.assets", _ASSETS)
-        if self._explorer is not None:
-            # The page shows only ids and reasons; the explorer shows complete answers of customers.
-            refusal = _UNGUARDED if self._open else None
-            self._explorer.add_to(app, refusal=refusal)
-        await self._port.start(app)
-        if self._open:
-            _log.warning(
-                "the page and the metrics, including verdicts of single answers, need no login; set "
-                "telemetry.basic_auth, or restrict access by network policy",
-                url=self.url,
-            )
+async def _metrics(
+    registry: CollectorRegistry, shown: set[tuple[object, ...]], request: web.Request
+) -> web.Response:
+    kind = content_type(request.headers.get("Accept", ""))
+    return web.Response(body=expose(registry, kind, shown), headers={"Content-Type": kind, "Vary": "Accept"})
 
-    async def stop(self) -> None:
-        await self._port.stop()
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        kind = content_type(request.headers.get("Accept", ""))
-        return web.Response(
-            body=expose(self._registry, kind, self._shown), headers={"Content-Type": kind, "Vary": "Accept"}
-        )
-
-    async def _status_json(self, _: web.Request) -> web.Response:
-        shown = dict(self._status())
-        explorer = None if self._open else self._explorer
-        if explorer is not None and shown.get("verdicts"):
-            known = await explorer.lines([one["result_id"] for one in shown["verdicts"]])
-            shown["verdicts"] = [one | known.get(one["result_id"], {}) for one in shown["verdicts"]]
-        return json_response(shown | {"explorer": explorer is not None})
+async def _status_json(
+    status: Callable[[], Mapping[str, Any]], explorer: Explorer | None, _: web.Request
+) -> web.Response:
+    shown = dict(status())
+    if explorer is not None and shown.get("verdicts"):
+        known = await explorer.lines([one["result_id"] for one in shown["verdicts"]])
+        shown["verdicts"] = [one | known.get(one["result_id"], {}) for one in shown["verdicts"]]
+    return json_response(shown | {"explorer": explorer is not None})
 
 
 async def _report(check: Callable[[], HealthReport], _: web.Request) -> web.Response:

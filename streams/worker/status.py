@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from math import inf, isfinite
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.metrics_core import Metric as MetricFamily
 
-from schemas import Alert
-from streams.kafka.topics.table import AgentName
-from streams.monitoring.snapshot import LastVerdict, MonitorSnapshot, SeriesSnapshot
-from streams.settings import Settings
-from streams.store.database import StoreReader
+from judge.text.printable import reason_of
+from schemas import Alert, Scored
+from streams.monitoring.monitor import MonitorSnapshot, Result
+from streams.monitoring.series import Series
 from streams.store.views.incidents import group, summary_of
-from streams.store.views.report import card
-from streams.telemetry.exposition import PartitionState
-from streams.telemetry.instruments import Metrics
-from streams.worker.health import Health
-from streams.worker.history import History, Point, Ranges, earlier_points, line_name, lines_of
+
+if TYPE_CHECKING:
+    from streams.worker.worker import Worker
+
+STEP_SECONDS: Final = 2.0
+"""Initial interval between points of the history."""
+LONGEST_STEP_SECONDS: Final = 16.0
+"""Final interval between points: 256 points are 68 minutes."""
+MAX_POINTS: Final = 256
+MAX_LINES: Final = 12
+"""Series of the whole traffic: one per metric and evaluator."""
 
 SHOWN_VERDICTS: Final = 20
 SHOWN_ALERTS: Final = 6
@@ -41,30 +47,78 @@ _COUNTED: Final = {
 """The samples that the page totals, and the labels by which it does."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The worker's state at one time; its lines by metric and fingerprint: mean, lower and upper bound."""
+
+    at: float
+    events: Mapping[str, int]
+    lag: int
+    lines: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+
+
+def _lines_of(snapshot: MonitorSnapshot) -> dict[str, tuple[float, float, float]]:
+    """Return the means of the whole traffic."""
+    whole = [(one.key, recent) for one in snapshot.series if not one.key.labels and (recent := one.recent)]
+    return {
+        f"{key.metric} {key.fingerprint}": (round(one.mean, 4), round(one.low, 4), round(one.high, 4))
+        for key, one in whole[:MAX_LINES]
+    }
+
+
+class History:
+    """Points at equal intervals.
+
+    If it is full, half of the points are dropped and the interval doubles, up to the longest interval; then
+    the oldest point is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._points: list[Point] = []
+        self.step_seconds = STEP_SECONDS
+
+    def add(self, point: Point) -> None:
+        """Add a point, unless the interval has not passed."""
+        if self._points and point.at - self._points[-1].at < self.step_seconds * 0.9:
+            return
+        self._points.append(point)
+        if len(self._points) <= MAX_POINTS:
+            return
+        if self.step_seconds < LONGEST_STEP_SECONDS:
+            self._points = self._points[::-2][::-1]
+            self.step_seconds *= 2
+        else:
+            del self._points[0]
+
+    def as_values(self) -> dict[str, Any]:
+        names = list(dict.fromkeys(name for point in self._points for name in point.lines))[:MAX_LINES]
+        outcomes = sorted({name for point in self._points for name in point.events})
+        return {
+            "step": self.step_seconds,
+            "at": [round(point.at, 1) for point in self._points],
+            "lag": [point.lag for point in self._points],
+            "events": {name: [point.events.get(name, 0) for point in self._points] for name in outcomes},
+            "lines": {name: [point.lines.get(name) for point in self._points] for name in names},
+        }
+
+
 class Status:
     """Collects the data of the status page."""
 
-    settings: Settings
-    group_id: str
-    agents: tuple[AgentName, ...]
-    metrics: Metrics
-    health: Health
-    ranges: Ranges
-    partitions: Callable[[], Sequence[PartitionState]]
-    monitor: Callable[[], MonitorSnapshot | None]
-    """Returns a snapshot of the monitor; None without one."""
-    _history: History = field(default_factory=History)
-    _started_at: float = field(default_factory=time.monotonic)
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._history = History()
+        self._started_at = time.monotonic()
 
     def values(self) -> dict[str, Any]:
-        partitions, health, ready = self.partitions(), self.health, self.health.ready()
+        worker = self._worker
+        partitions, ready = worker.partitions(), worker.health.ready()
         lag: Counter[str] = Counter()
         for state in partitions:
             lag[state.topic] += state.lag_records or 0
         return {
-            "group_id": self.group_id,
-            "agents": list(self.agents),
+            "group_id": worker.group_id,
+            "agents": list(worker.agents),
             "running_seconds": round(time.monotonic() - self._started_at, 1),
             "ready": ready.ok,
             "reasons": list(ready.reasons),
@@ -72,70 +126,64 @@ class Status:
             "events": self._events(),
             "lag_records": dict(sorted(lag.items())),
             "unfinished": sum(state.unfinished for state in partitions),
-            **_monitored(self.monitor()),
-            "ranges": {name: list(ends) for name, ends in self.ranges.items()},
+            **_monitored(worker.snapshot()),
+            "ranges": {name: list(metric.score_range) for name, metric in worker.judged_by.items()},
             "history": self._history.as_values(),
-            **totals_of(self.metrics.registry.collect()),
+            **totals_of(worker.metrics.registry.collect()),
             "judge": {
-                "trouble": health.judge_trouble(),
-                "deferred": health.deferred(),
-                "endpoints": [asdict(one) for one in health.endpoints()],
+                "trouble": worker.judge_trouble,
+                "deferred": worker.spending.deferring,
+                "endpoints": [asdict(one) for one in worker.endpoints],
             },
         }
 
     def _events(self) -> dict[str, int]:
         """Return the number of events by outcome, over all reasons."""
         outcomes: Counter[str] = Counter()
-        for (outcome, _), count in self.metrics.event_counts().items():
+        for (outcome, _), count in self._worker.metrics.event_counts().items():
             outcomes[outcome] += count
         return dict(outcomes)
 
     async def remember(self) -> None:
         """Add a point to the history every few seconds."""
-        if "store" in self.agents:
-            reader = StoreReader(self.settings.store.path)
-            points = await asyncio.to_thread(earlier_points, reader, self.ranges, time.time())
-            self._history.begin_with(points)
         while True:
-            lag = sum(state.lag_records or 0 for state in self.partitions())
-            lines = lines_of(self.monitor())
+            lag = sum(state.lag_records or 0 for state in self._worker.partitions())
+            lines = _lines_of(self._worker.snapshot())
             self._history.add(Point(at=time.time(), events=self._events(), lag=lag, lines=lines))
             await asyncio.sleep(self._history.step_seconds)
 
 
-def _monitored(monitor: MonitorSnapshot | None) -> dict[str, Any]:
-    series, verdicts, alerts = (
-        ((), (), ()) if monitor is None else (monitor.series, monitor.last_verdicts, monitor.last_alerts)
-    )
+def _monitored(monitor: MonitorSnapshot) -> dict[str, Any]:
+    from streams.store.views.report import card  # noqa: PLC0415 - only who looks at the page needs it
+
+    alerts = monitor.last_alerts
     # Alerts of the whole traffic come before those of parts, incidents latest first.
     foremost = sorted(alerts, key=lambda one: bool(one.labels))[:SHOWN_ALERTS]
     return {
-        "series": [_series(one) for one in series],
-        "verdicts": [_verdict(one) for one in verdicts[:SHOWN_VERDICTS]],
+        "series": [_series(one, monitor.taken_at) for one in monitor.series],
+        "verdicts": [_verdict(one) for one in monitor.last_results[:SHOWN_VERDICTS]],
         "incidents": [summary_of(one) | {"card": list(card(one))} for one in reversed(group(alerts))],
         "alerts": [_alert(one) for one in foremost],
         "alerts_left_out": max(len(alerts) - SHOWN_ALERTS, 0),
     }
 
 
-def _series(one: SeriesSnapshot) -> dict[str, Any]:
-    baseline, recent, window = one.mean.baseline, one.recent, one.window
+def _series(one: Series, now: datetime) -> dict[str, Any]:
+    baseline, recent, window = one.mean.baseline, one.recent, one.window(now)
     return {
-        "metric": one.metric,
-        "labels": dict(one.labels),
+        "metric": one.key.metric,
+        "labels": dict(one.key.labels),
         "model": one.model,
-        "fingerprint": one.fingerprint,
-        "line": line_name(one.metric, one.fingerprint),
+        "fingerprint": one.key.fingerprint,
+        "line": f"{one.key.metric} {one.key.fingerprint}",
         "state": one.mean.state,
         "baseline": None if baseline is None else baseline.mean,
         "recent": None if recent is None else recent.mean,
         "recent_low": None if recent is None else recent.low,
         "recent_high": None if recent is None else recent.high,
-        "expected_answers": _finite(one.expected_answers),
+        "expected_answers": _finite(one.mean.expected_answers),
         "expected_days": _finite(one.expected_days),
-        "scored": one.scored,
-        "unscored": one.unscored,
-        "failed": one.failed,
+        **{status: one.statuses[status] for status in ("scored", "unscored", "failed")},
         "mean": None if window is None else window.mean,
         "low": None if window is None else window.low,
         "high": None if window is None else window.high,
@@ -147,27 +195,17 @@ def _finite(number: float | None) -> float | None:
 
 
 def _alert(one: Alert) -> dict[str, Any]:
-    return {
-        "alert_id": one.alert_id,
-        "kind": one.kind,
-        "metric": one.metric,
-        "labels": dict(one.labels),
-        "summary": one.summary,
-        "raised_at": one.raised_at.isoformat(),
-    }
+    names = {"alert_id", "kind", "metric", "labels", "summary"}
+    return one.model_dump(include=names) | {"raised_at": one.raised_at.isoformat()}
 
 
-def _verdict(one: LastVerdict) -> dict[str, Any]:
-    return {
-        "result_id": one.result_id,
-        "event_id": one.event_id,
-        "metric": one.metric,
-        "status": one.status,
-        "score": one.score,
-        "reason": one.reason,
-        "labels": dict(one.labels),
-        "at": round(one.judged_at.timestamp() * 1000),
-        "judged_at": one.judged_at.isoformat(),
+def _verdict(one: Result) -> dict[str, Any]:
+    judged_at = one.times.judged_at
+    return one.model_dump(include={"result_id", "event_id", "metric", "status", "labels"}) | {
+        "score": one.amount if isinstance(one, Scored) else None,
+        "reason": reason_of(one),
+        "at": round(judged_at.timestamp() * 1000),
+        "judged_at": judged_at.isoformat(),
     }
 
 

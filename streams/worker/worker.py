@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from judge.chat import ChatClient
+from judge.endpoints.options import EndpointState
 from judge.endpoints.pool import EndpointPool
 from judge.metric import Metric
 from judge.metrics.registry import with_option
 from judge.text.printable import printable
 from streams.judging.agent import CitationWatch
-from streams.judging.budget import Spending, budget_limits
+from streams.judging.budget import Spending
 from streams.judging.metrics import build_metrics
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
@@ -28,16 +30,19 @@ from streams.kafka.delivery import BufferLimit
 from streams.kafka.offsets import Move
 from streams.kafka.output import Output
 from streams.kafka.topics.table import ALL_AGENTS, AgentName, group_of
+from streams.monitoring.monitor import MonitorSnapshot
 from streams.monitoring.partitions import PartitionMonitors
-from streams.settings import Settings
-from streams.store.agent import StoreAgent
-from streams.store.views.explorer import Explorer, open_explorer
+from streams.settings.tree import Settings
 from streams.telemetry.exposition import PartitionState
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.logs import settings_masker
-from streams.worker.health import SILENT_SECONDS, Health, Loop
+from streams.worker.health import Health
 from streams.worker.pipeline import Pipeline
 from streams.worker.status import Status
+
+if TYPE_CHECKING:
+    from streams.store.agent import StoreAgent
+    from streams.store.views.explorer import Explorer
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -71,13 +76,16 @@ class Worker:
         self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self.chat = chat
-        self.spending = Spending(budget_limits(settings.judge))
+        self.spending = Spending(settings.judge.budget)
         self.env = os.environ if env is None else env
         self.metrics = Metrics(
             _process_registry() if registry is None else registry,
             labels=settings.telemetry.labels,
             objectives=settings.monitor.objectives,
         )
+        for name in self.agents:
+            self.metrics.set("judgestream_worker_info", name, version("judgestream"), to=1)
+        self.metrics.set("judgestream_deprecated_settings", to=len(settings.deprecated))
         self.judged_by: Mapping[str, Metric] = build_metrics(settings)
         self.options = self._options()
         self.app: App = build_app(settings.kafka, group_id=self.group_id, options=self.options)
@@ -100,27 +108,8 @@ class Worker:
         self.store: StoreAgent | None = None
         """Writes the verdict store; None without the store agent."""
         self.citations = CitationWatch(with_option("citation_pattern"))
-        self.health = Health(
-            loop=self._loop,
-            agents=self.pipelines,
-            judge_trouble=self._judge_trouble,
-            endpoints=lambda: () if self.pool is None else self.pool.states,
-            broker_trouble=self._broker_trouble,
-            silent_seconds=max(SILENT_SECONDS, 3 * settings.kafka.heartbeat_interval_seconds),
-            deferred=lambda: self.spending.deferring,
-            store_trouble=lambda: None if self.store is None else self.store.trouble,
-            citations=lambda: self.citations.note,
-        )
-        self.status = Status(
-            settings=settings,
-            group_id=self.group_id,
-            agents=self.agents,
-            metrics=self.metrics,
-            health=self.health,
-            ranges={name: metric.score_range for name, metric in self.judged_by.items()},
-            partitions=self.partitions,
-            monitor=lambda: None if self.monitors is None else self.monitors.snapshot(datetime.now(UTC)),
-        )
+        self.health = Health(self)
+        self.status = Status(self)
         self.beside.append(self.status.remember)
         self.metrics.watch_partitions(self.partitions, time.time)
 
@@ -172,6 +161,8 @@ class Worker:
     def explorer(self) -> Explorer | None:
         if "store" not in self.agents:
             return None
+        from streams.store.views.explorer import open_explorer  # noqa: PLC0415 - few workers have it
+
         return open_explorer(self.settings, on_damage=self._suspect_store)
 
     def _suspect_store(self) -> None:
@@ -187,14 +178,23 @@ class Worker:
         consumer = self.consumer()
         return () if consumer is None else tuple(consumer.partitions())
 
-    def _loop(self) -> Loop | None:
+    def loop(self) -> Consumer | StoreAgent | None:
         """Return the reading loop: the group's consumer, or the store if it runs alone."""
         return self.store if self.agents == ("store",) else self.consumer()
 
-    def _judge_trouble(self) -> str | None:
+    @property
+    def judge_trouble(self) -> str | None:
         return None if self.pool is None else self.pool.trouble
 
-    def _broker_trouble(self) -> list[str]:
+    @property
+    def endpoints(self) -> Sequence[EndpointState]:
+        return () if self.pool is None else self.pool.states
+
+    def snapshot(self) -> MonitorSnapshot:
+        now = datetime.now(UTC)
+        return MonitorSnapshot.of((), now) if self.monitors is None else self.monitors.snapshot(now)
+
+    def broker_troubles(self) -> list[str]:
         found = [message for trouble in self.troubles for message in trouble()]
         # Messages may quote the broker and need no login. Secrets may have changed since the start.
         masker = settings_masker(self.settings, self.env) if found else None
@@ -220,7 +220,7 @@ class Worker:
 
     async def finish(self, timeout_seconds: float) -> None:
         """Wait for the records in flight, up to the timeout."""
-        waits = self.spending.deferring is not None or self._judge_trouble() is not None
+        waits = self.spending.deferring is not None or self.judge_trouble is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         for release in self.before_finish:
             release()

@@ -196,7 +196,10 @@ def _pack(
     elif "event" in options.model_fields_set:
         raise PromptPackError(f"event is unused: put {dialect.spelling(EVENT)} where its texts belong")
     if not uses:
-        raise PromptPackError(f"it uses none of the placeholders ({dialect.listed}); {dialect.hint(parts)}")
+        raise PromptPackError(
+            f"it uses none of the placeholders ({dialect.listed}); "
+            f"put at least {dialect.spelling('answer')} into it"
+        )
     if not uses & ({"answer"} if options.is_pair else {"answer", "messages"}):
         raise PromptPackError(
             f"it never shows the answer to judge; put {dialect.spelling('answer')} where the answer belongs"

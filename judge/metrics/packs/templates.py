@@ -6,11 +6,9 @@ import codecs
 import difflib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
-
-import ftfy
 
 from judge.chat import Role
 from judge.errors import PromptPackError
@@ -62,14 +60,6 @@ class Dialect:
         names = (*self.names, f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME")
         return ", ".join(self.form % name for name in names)
 
-    def hint(self, parts: Iterable[tuple[Role, str]]) -> str:
-        """Return the remedy for a file without placeholders."""
-        text = "\n".join(part for _, part in parts)
-        found = None if self is YAML else re.search(r"\{(question|answer|reference|context)\}", text)
-        if found is None:
-            return f"put at least {self.spelling('answer')} into it"
-        return f"{found[0]} is the other dialect's: write {self.spelling(YAML.names[found[1]])} here"
-
     def read(self, written: str) -> TextName | None:
         """Return the input of a placeholder; None if there is none of this name."""
         own = written.removeprefix(self.prefix)
@@ -82,11 +72,8 @@ class Dialect:
         name = self.read(written)
         if name is not None:
             return name
-        meant = (YAML if self is MARKDOWN else MARKDOWN).read(written)
         close = difflib.get_close_matches(written, self.names, n=1)
         hint = f" (did you mean {self.form % close[0]}?)" if close else ""
-        if meant is not None:
-            hint = f", but the other dialect's: write {self.spelling(meant)} here"
         shield = f"; double braces that are meant literally: {{{{{written[:60]}}}}}" if self is YAML else ""
         raise PromptPackError(
             f"the placeholder {self.form % written[:60]} is unknown{hint}; known: {self.listed}{shield}"
@@ -223,15 +210,16 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
     text = _decoded(raw, warnings).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise PromptPackError("it contains NUL characters, so it is no text file; save it as UTF-8")
+    import ftfy  # noqa: PLC0415 - a twentieth of a worker's start, and most have no pack
+
     # Line by line, because a repair applies to a whole text or not at all.
     lines = text.split("\n")
     repaired = [ftfy.fix_encoding(line) for line in lines]
     changed = [number for number, (old, new) in enumerate(zip(lines, repaired, strict=True), 1) if old != new]
     if changed:
-        old, new = lines[changed[0] - 1].strip(), repaired[changed[0] - 1].strip()
         warnings.append(
             f"text saved with a wrong encoding was repaired in {len(changed)} lines; "
-            f"line {changed[0]} {_around(old, new)!r} became {_around(new, old)!r}; save the file as UTF-8"
+            f"line {changed[0]} became {repaired[changed[0] - 1].strip()[:80]!r}; save the file as UTF-8"
         )
     return "\n".join(repaired), warnings
 
@@ -245,12 +233,6 @@ def _decoded(raw: bytes, warnings: list[str]) -> str:
             f"it is not UTF-8 (byte {error.start}) and was read as Windows-1252; save the file as UTF-8"
         )
     return raw.decode("cp1252", "replace")
-
-
-def _around(text: str, other: str) -> str:
-    """Return an excerpt around the first difference of two lines."""
-    start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
-    return text[max(0, start - 12) : start + 20]
 
 
 def select(event: QAEvent, uses: Collection[TextName]) -> Inputs:

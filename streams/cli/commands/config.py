@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option, Typer, echo
 
-from streams.cli.running import BadUsageError, CommandError, help_without_command, json_text
-from streams.cli.session import JSON, log_to_stderr
+from judge.text.printable import printable
+from streams.cli.running import BadUsageError, CommandError, emit, help_without_command, json_text
+from streams.cli.session import JSON, SETTINGS_FILE, log_to_stderr, runnable_settings, settings_for_command
 
 if TYPE_CHECKING:
-    from streams.settings import EndpointSettings, Settings
+    from streams.settings.judge import EndpointSettings
+    from streams.settings.tree import Settings
 
 app = Typer(
     help="Check, show and describe settings files.",
@@ -42,7 +44,6 @@ def check(
     the worker.
     """
     from streams.cli.preview import ask_day, prompt_lines, sample_prompts
-    from streams.cli.settings import runnable_settings
     from streams.errors import SettingsError
 
     log_to_stderr("warning")  # a pack's warnings
@@ -57,7 +58,7 @@ def check(
     summary = _summary(settings)
     if ask:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # the estimate says what failed
-        summary["day"] = str(ask_day(settings, file))
+        summary["day"] = ask_day(settings, file)
     if as_json:
         echo(json_text({"ok": True, **summary, "prompts": prompts}))
         return
@@ -68,6 +69,60 @@ def check(
             echo(f"  {name if position == 0 else '':<10} {line}")
 
 
+@app.command("test", epilog="Example: judgestream config test cases.yaml")
+def run_cases(
+    file: Path = Argument(..., metavar="FILE", help="The cases (YAML)."),
+    config: Path | None = Option(
+        None, "--config", "-c", metavar="FILE", help=f"{SETTINGS_FILE} Default: the one that the cases name."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Test what settings do with records: event, sampling, metrics, endpoints, what is sent, cost.
+
+    Nothing is judged, and neither a broker nor a key is needed. Exit code 1: a case failed, with what was
+    expected and found; 2: the cases or the settings are invalid.
+    """
+    from pydantic import ValidationError
+
+    from streams.cli.cases import CaseFile, CaseTrial, failures
+    from streams.settings.load import read_document
+    from streams.settings.problems import explain
+
+    log_to_stderr("warning")
+    try:
+        cases = CaseFile.model_validate(read_document(file, "docs/deploy.md"), context={"base": file.parent})
+    except ValidationError as error:
+        problems = "\n  ".join(explain(error, CaseFile)).replace("is not a setting", "is not known")
+        raise BadUsageError(f"the cases of {file} are invalid:\n  {problems}") from error
+    trial = CaseTrial(settings_for_command(config or cases.settings))
+    done: list[dict[str, Any]] = []
+    for case in cases.tests:
+        found = list(trial.found(case.records()))
+        wrong = list(failures(case.expect, found))
+        done.append({"name": case.name, "ok": not wrong, "failures": wrong, "found": found})
+    if not done:
+        raise BadUsageError(f"{file}: tests is empty; add one")
+    failed = sum(not case["ok"] for case in done)
+    emit({"ok": not failed, "cases": done}, _case_lines(done), as_json=as_json)
+    if failed:
+        raise CommandError(f"{failed} of {len(done)} cases failed")
+
+
+def _case_lines(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a row per event: probability, stratum, metrics with endpoints, mean cost; and what failed."""
+    for case in cases:
+        start = f"{'ok' if case['ok'] else 'FAILED':<6}  {printable(case['name'], 50):<50}"
+        for one in case["found"]:
+            row = f"no task: {printable(one['problem'] or '', 100)}"
+            if one["problem"] is None:
+                usd = "no known price" if one["usd"] is None else f"${one['usd']:.6f}"
+                asked = ", ".join("/".join((name, *of["endpoints"])) for name, of in one["metrics"].items())
+                row = f"{_share(one['probability'])} {one['stratum']}  {asked or 'no metric'}  {usd}"
+            yield f"{start}  {row}"
+        for wrong in case["failures"]:
+            yield f"        {wrong['what']}: expected {wrong['expected']}, found {wrong['found']}"
+
+
 @app.command()
 def show(
     file: Path = FILE, as_json: bool = Option(False, "--json", help="Print JSON instead of YAML.")
@@ -75,8 +130,7 @@ def show(
     """Print the effective settings, with defaults and environment, and with secrets masked."""
     import yaml
 
-    from streams.cli.settings import settings_for_command
-    from streams.settings import mask
+    from streams.settings.load import mask
 
     values = mask(settings_for_command(file))
     if as_json:
@@ -88,7 +142,7 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the settings file, for editors and reviews."""
-    from streams.settings import settings_schema
+    from streams.settings.load import settings_schema
 
     echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
 
@@ -200,6 +254,7 @@ def _summary(settings: Settings) -> dict[str, Any]:
         ],
         "judge": _endpoints(settings),
         "telemetry": f"http://{settings.telemetry.host}:{settings.telemetry.port}",
+        "deprecated": list(settings.deprecated),
     }
 
 

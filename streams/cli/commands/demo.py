@@ -22,7 +22,7 @@ from streams.cli.session import log_to_stderr
 if TYPE_CHECKING:
     from streams.demo.run import Display, Ending
     from streams.demo.stage import DemoPlan
-    from streams.settings import EndpointSettings
+    from streams.settings.judge import EndpointSettings
 
 MAX_EVENTS = 10_000_000
 
@@ -158,6 +158,6 @@ def _show(ending: Ending, *, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from streams.demo.summary import as_tables
+    from streams.demo.screen import as_tables
 
     Console(file=sys.stdout, highlight=False).print(as_tables(ending.values, complete=ending.early is None))

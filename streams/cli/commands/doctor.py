@@ -14,8 +14,7 @@ from typer import Exit, Option, echo, style
 
 from judge.text.printable import printable
 from streams.cli.running import CommandError, emit, run_until_stopped, until
-from streams.cli.session import JSON, REQUIRED_CONFIG, chosen, log_to_stderr, session
-from streams.cli.settings import environment
+from streams.cli.session import JSON, REQUIRED_CONFIG, chosen, environment, log_to_stderr, session
 
 if TYPE_CHECKING:
     from streams.doctor.findings import Diagnosis
@@ -65,7 +64,7 @@ def doctor(
     from streams.doctor.findings import CHECKS, Diagnosis, bad_settings
     from streams.errors import SettingsError
     from streams.kafka.topics.table import ALL_AGENTS
-    from streams.settings import load_settings
+    from streams.settings.load import load_settings
 
     names = chosen("--agents", agents.split(","), ALL_AGENTS)
     skipped = chosen("--skip", skip, CHECKS) if skip else ()

@@ -7,8 +7,7 @@ import json
 import re
 import string
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,11 +24,12 @@ OFFLINE: Final = "offline"
 KAFKA_PORT: Final = 29092
 """Port of the compose file's broker for programs on the host."""
 JUDGE_PORT: Final = 8000
-SETTINGS, COMPOSE, EVENTS = "settings.yaml", "compose.yaml", "events.jsonl"
+SETTINGS, COMPOSE, EVENTS, CASES = "settings.yaml", "compose.yaml", "events.jsonl", "cases.yaml"
 FILES: Final = {
     SETTINGS: "the settings, with comments",
     COMPOSE: "the services they need, on one machine",
     EVENTS: "a sample event",
+    CASES: "tests of the settings",
 }
 METRICS: Final = {
     "reference": ("coverage",),
@@ -45,41 +45,6 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 """What the sample event needs for a metric."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The answers to the questions."""
-
-    kafka: str
-    """host:port, or `new` for a broker in the compose file."""
-    topic: str
-    metrics: Sequence[str]
-    judge: str
-    """`offline`, a model of OpenAI's, or MODEL@URL."""
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the broker is one in the compose file."""
-        return self.kafka == NEW_KAFKA
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the judge is the rule-based one."""
-        return self.judge == OFFLINE
-
-    @property
-    def base_url(self) -> str:
-        from streams.settings.judge import OPENAI_BASE_URL
-
-        if self.is_offline:
-            return f"http://127.0.0.1:{JUDGE_PORT}/v1"
-        return self.judge.partition("@")[2] or OPENAI_BASE_URL
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the judge runs on this machine, without cost per token."""
-        return _is_near(urlsplit(self.base_url).hostname or "")
 
 
 def init(
@@ -106,7 +71,7 @@ def init(
     ),
     yes: bool = Option(False, "--yes", "-y", help="Do not prompt; use defaults for missing flags."),
 ) -> None:
-    """Write a settings file with comments, a compose file and a sample event, from five questions or flags.
+    """Write commented settings, their tests, a compose file and a sample event, from five questions or flags.
 
     Existing files are kept. The defaults need no key: a broker in the compose file and the rule-based judge.
     """
@@ -120,28 +85,56 @@ def init(
     def ask(given: Any, question: str, default: Any) -> Any:
         return given if given is not None else default if yes else _asked(question, default)
 
-    kafka = ask(kafka, f"Your Kafka, as host:port ({NEW_KAFKA}: one in the compose file)", NEW_KAFKA)
-    topic = ask(topic, "The topic with your answers", "qa.events")
+    from judge.endpoints.options import is_loopback
+    from streams.settings.judge import OPENAI_BASE_URL
+
+    kafka = str(ask(kafka, f"Your Kafka, as host:port ({NEW_KAFKA}: one in the compose file)", NEW_KAFKA))
+    topic = str(ask(topic, "The topic with your answers", "qa.events"))
     contain = "Your events contain: reference (a known good answer), pages (cited), both or neither"
-    comes = ask(comes, contain, "both")
+    comes = str(ask(comes, contain, "both"))
     if comes not in METRICS:
         raise BadUsageError(f"--with must be one of {', '.join(METRICS)}, got {comes!r}")
-    judge = ask(judge, "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL", OFFLINE)
-    answers = Answers(str(kafka), str(topic), METRICS[str(comes)], str(judge))
-    if answers.is_free:
+    judge = str(ask(judge, "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL", OFFLINE))
+    model, _, address = judge.partition("@")
+    base_url = f"http://127.0.0.1:{JUDGE_PORT}/v1" if judge == OFFLINE else address or OPENAI_BASE_URL
+    is_free = is_loopback(urlsplit(base_url).hostname or "")  # without cost per token
+    if is_free:
         rate = float(ask(rate, "Share of the answers to judge, from 0 to 1", 1.0))
     else:
         usd_per_day = float(ask(usd_per_day, "Budget for judging in USD per day", USD_A_DAY))
-    texts = _texts(answers, usd_per_day or USD_A_DAY, 0.05 if rate is None else rate)
+    servers = f"127.0.0.1:{KAFKA_PORT}" if kafka == NEW_KAFKA else kafka
+    host = servers.split(",")[0].rpartition(":")[0].strip("[]")
+    on_host = (is_free and judge != OFFLINE) or (kafka != NEW_KAFKA and is_loopback(host))
+    flags = {
+        "new" if kafka == NEW_KAFKA else "own",
+        "free" if is_free else "paid",
+        "offline" if judge == OFFLINE else "model",
+        "host" if on_host else "inside",
+        "" if on_host and is_free else "variables",
+        "" if folder == Path() else "folder",
+        *METRICS[comes],
+    }
+    values = {
+        "servers": servers,
+        "topic": topic,
+        "url": base_url,
+        "model": model,
+        "rate": 0.05 if rate is None else rate,
+        "usd": usd_per_day or USD_A_DAY,
+        "folder": folder,
+        "metrics": " ".join(f"--metric {name}" for name in METRICS[comes]),
+    }
+    texts = _texts(METRICS[comes], flags, values)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
+        for name in FILES:
             with (folder / name).open("x", encoding="utf-8") as handle:
-                handle.write(text)
+                handle.write(texts[name])
     except OSError as error:
         raise BadUsageError(f"cannot write to {folder}: {error.strerror}; name another folder") from error
-    for line in (*(f"{folder / name}: {what}" for name, what in FILES.items()), *_next(folder, answers)):
-        echo(line)
+    for name, what in FILES.items():
+        echo(f"{folder / name}: {what}")
+    echo(texts["next"], nl=False)
 
 
 def _asked(question: str, default: Any) -> Any:
@@ -155,31 +148,7 @@ def _asked(question: str, default: Any) -> Any:
         ) from None
 
 
-def _next(folder: Path, answers: Answers) -> Iterator[str]:
-    """Yield what to do next."""
-    yield "\nnext:"
-    if folder != Path():
-        yield f"  cd {folder}"
-    if not answers.is_free:
-        yield "  export OPENAI_API_KEY=..."
-    yield f"  judgestream config check {SETTINGS}"
-    if answers.is_new:
-        yield "  docker compose up --detach"
-        without = f"judgestream broker --port {KAFKA_PORT} --topic {answers.topic}:4"
-        judge = f", judgestream offline-judge --port {JUDGE_PORT}" if answers.is_offline else ""
-        worker = f"judgestream worker -c {SETTINGS}"
-        yield f"    (without Docker, each in its own terminal: {without}{judge}, {worker})"
-        yield f"  judgestream produce {EVENTS} --config {SETTINGS}"
-        yield f"  judgestream tail --from-beginning --config {SETTINGS}"
-    else:
-        # The topic is in use: a sample event does not belong there and may not be sampled.
-        metrics = " ".join(f"--metric {name}" for name in answers.metrics)
-        yield f"  judgestream judge {EVENTS} {metrics} --config {SETTINGS}"
-        for command in ("topics", "doctor", "worker"):
-            yield f"  judgestream {command} --config {SETTINGS}"
-
-
-def _texts(answers: Answers, usd_per_day: float, rate: float) -> dict[str, str]:
+def _texts(metrics: Sequence[str], flags: set[str], values: Mapping[str, Any]) -> dict[str, str]:
     """Fill in the templates, and validate the settings."""
     from importlib.metadata import version
 
@@ -188,29 +157,26 @@ def _texts(answers: Answers, usd_per_day: float, rate: float) -> dict[str, str]:
 
     from judge.chat import OFFLINE_MODEL
     from streams.judging.endpoints import price_of
-    from streams.settings import EndpointSettings, Settings
+    from streams.settings.judge import EndpointSettings
     from streams.settings.problems import explain
+    from streams.settings.tree import Settings
 
-    model = OFFLINE_MODEL if answers.is_offline else answers.judge.partition("@")[0]
-    servers = f"127.0.0.1:{KAFKA_PORT}" if answers.is_new else answers.kafka
-    host = servers.split(",")[0].rpartition(":")[0].strip("[]")
-    on_host = (answers.is_free and not answers.is_offline) or (not answers.is_new and _is_near(host))
-    values = {"servers": servers, "topic": answers.topic, "url": answers.base_url, "model": model}
-    numbers = {"rate": f"{rate:g}", "usd": f"{usd_per_day:g}", "version": version("judgestream")}
-    ports = {"kafka_port": str(KAFKA_PORT), "judge_port": str(JUDGE_PORT)}
-    filled = {name: json.dumps(value) for name, value in values.items()} | numbers | ports
+    model = OFFLINE_MODEL if "offline" in flags else values["model"]
+    filled = {
+        name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()
+    }
+    filled |= {
+        "kafka_port": str(KAFKA_PORT),
+        "judge_port": str(JUDGE_PORT),
+        "version": version("judgestream"),
+    }
+    quoted = {"servers": values["servers"], "topic": values["topic"], "url": values["url"], "model": model}
+    in_yaml = filled | {name: json.dumps(value) for name, value in quoted.items()}
     try:
-        endpoint = EndpointSettings(name="primary", base_url=answers.base_url, model=model)
-        flags = {
-            "new" if answers.is_new else "own",
-            "free" if answers.is_free else "paid",
-            "" if answers.is_free else "unpriced" if price_of(endpoint) is None else "priced",
-            "offline" if answers.is_offline else "",
-            "host" if on_host else "inside",
-            "" if on_host and answers.is_free else "variables",
-            *answers.metrics,
-        }
-        settings = _filled("settings", flags, filled)
+        endpoint = EndpointSettings(name="primary", base_url=values["url"], model=model)
+        if "paid" in flags:
+            flags = flags | {"unpriced" if price_of(endpoint) is None else "priced"}
+        settings = _filled("settings", flags, in_yaml)
         Settings.model_validate(yaml.safe_load(settings))
     except ValidationError as error:
         invalid = EndpointSettings if error.title == "EndpointSettings" else Settings
@@ -221,16 +187,16 @@ def _texts(answers: Answers, usd_per_day: float, rate: float) -> dict[str, str]:
         "question": "How long does the lamp's battery last?",
         "answer": "The battery lasts 12 hours. Evidence: [Page 2]",
     }
-    for metric in answers.metrics:
+    for metric in metrics:
         event.update(TEXTS.get(metric, {}))
     event["labels"] = {"app": "support", "model": "small-2", "prompt_version": "v7"}
-    return {SETTINGS: settings, COMPOSE: _filled("compose", flags, filled), EVENTS: json.dumps(event) + "\n"}
-
-
-def _is_near(host: str) -> bool:
-    from judge.endpoints.options import is_loopback
-
-    return is_loopback(host)
+    return {
+        SETTINGS: settings,
+        COMPOSE: _filled("compose", flags, in_yaml),
+        EVENTS: json.dumps(event) + "\n",
+        CASES: _filled("cases", flags, filled),
+        "next": _filled("next", flags, filled),
+    }
 
 
 class _Template(string.Template):

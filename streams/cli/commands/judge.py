@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 from typer import Argument, Option
 
 from streams.cli.running import BadUsageError
-from streams.cli.session import field_names, log_to_stderr
+from streams.cli.session import WITHOUT_KAFKA, field_names, log_to_stderr, settings_for_command
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.tree import Settings
 
 CONCURRENCY = 16
 FormatName = Literal["jsonl", "json", "csv", "parquet"]
@@ -102,18 +102,17 @@ def judge(
     --compare report a fall.
     """
     from streams.batch.sources import format_of
-    from streams.cli.file_run import FileCall, FileRun
-    from streams.cli.settings import WITHOUT_KAFKA, settings_for_command
+    from streams.cli.file_run import FileRun
 
     if overwrite and resume:
         raise BadUsageError("--overwrite and --resume exclude each other; keep one of them")
     log_to_stderr("warning")  # a pack's warnings
     settings = None if config is None else settings_for_command(config, WITHOUT_KAFKA)
     metrics = _metrics(metric or [], settings, config)
-    call = FileCall(
+    FileRun(
         file=file,
         form=format_of(file, input_format),
-        metrics=metrics,
+        names=metrics,
         fields=field_names(map_ or []),
         config=config,
         settings=settings,
@@ -130,8 +129,7 @@ def judge(
         html=html,
         fail_under=_thresholds(fail_under or [], metrics),
         as_json=as_json,
-    )
-    FileRun(call).run()
+    ).run()
 
 
 def _metrics(given: Sequence[str], settings: Settings | None, config: Path | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streams.batch.sources import Format
     from streams.intake.trial import TrialOutcome
     from streams.kafka.record import Record
-    from streams.settings import Settings
+    from streams.settings.tree import Settings
 
 DEFAULT_RECORDS = 10
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -67,7 +67,7 @@ def map_(
     Nothing is judged or written. A topic is read without a consumer group, so no offsets change.
     """
     from streams.batch.sources import expressions, format_of, names_of, unmapped
-    from streams.intake.trial import SettingsTrial, looks_like_otlp
+    from streams.intake.trial import SettingsTrial, looks_like_otlp, whole_or_lines
 
     if (file is None) == (topic is None):
         raise BadUsageError("use either FILE or --topic; for example: judgestream map events.jsonl")
@@ -87,7 +87,7 @@ def map_(
         form = format_of(file, _TABLES.get(format_ or ""))
         as_table = form in _TABLES
         otlp = not as_table and is_otlp(content)
-        records = _otlp_requests(content) if otlp else _rows(file, content, form, names, settings)
+        records = whole_or_lines(content) if otlp else _rows(file, content, form, names, settings)
     else:
         records, unread = call.run(lambda _: _newest(call, str(topic), number or DEFAULT_RECORDS))
         otlp = is_otlp(next((record.value for record in records if record.value), b""))
@@ -97,12 +97,7 @@ def map_(
     settings = settings.model_copy(update={"ingest": settings.ingest.model_copy(update={"mapping": mapping})})
     read_as = "otlp" if otlp else "json" if format_ or as_table else None
     outcomes = [*SettingsTrial(settings, format_=read_as).outcomes(records[:limit]), *unread]
-    if otlp:
-        _show_traces(outcomes, as_json=as_json)
-    else:
-        for outcome in outcomes:
-            for line in [json_text(_as_json(outcome))] if as_json else _lines(outcome):
-                echo(line)
+    _show(outcomes, otlp=otlp, as_json=as_json)
     hint = "" if mapping or otlp else unmapped(found, names)
     if hint and any(outcome.event is None for outcome in outcomes):
         echo(f"hint: {hint}", err=True)
@@ -119,18 +114,6 @@ def _content(file: Path) -> bytes:
     if not content.strip():
         raise BadUsageError(f"{file}: is empty; use a file with at least one record")
     return content
-
-
-def _otlp_requests(content: bytes) -> list[Record]:
-    """Split a file into requests: the whole file, or one per line as the Collector's file exporter writes."""
-    from streams.intake.trial import raw_record
-
-    if content.lstrip()[:1] == b"{":
-        try:
-            json.loads(content)
-        except ValueError:
-            return [raw_record(line) for line in content.splitlines() if line.strip()]
-    return [raw_record(content)]
 
 
 def _rows(
@@ -173,17 +156,21 @@ async def _newest(call: Session, topic: str, number: int) -> tuple[list[Record],
         await events.close()
 
 
-def _show_traces(outcomes: Iterable[TrialOutcome], *, as_json: bool) -> None:
+def _show(outcomes: Iterable[TrialOutcome], *, otlp: bool, as_json: bool) -> None:
+    """Print each outcome; of traces those with an event as JSON, and why others have none."""
     without: Counter[str] = Counter()
     hints: dict[str, None] = {}
     for outcome in outcomes:
-        if outcome.event is None:
+        if otlp and outcome.event is None:
             without[outcome.problem or ""] += 1
             hints |= dict.fromkeys(outcome.hints)
-        elif as_json:
+        if not as_json:
+            for line in _lines(outcome):
+                echo(line)
+        elif not otlp:
+            echo(json_text(_as_json(outcome)))
+        elif outcome.event is not None:
             echo(outcome.event.model_dump_json(exclude_none=True))
-        for line in () if as_json else _lines(outcome):
-            echo(line)
     for problem, count in without.items():
         echo(f"{count} without an event: {printable(problem, SHOWN_CHARS)}", err=True)
     for hint in hints:

@@ -126,7 +126,9 @@ class _Sender:
     async def _send(self, producer: Any, number: int, line: bytes) -> None:
         from aiokafka.errors import KafkaError
 
-        key = self._key(line)
+        from streams.batch.sources import key_of
+
+        key = key_of(line, self._key_field)
         self.without_key += key is None
         try:
             future = await producer.send(self._topic, line, key=key)
@@ -144,16 +146,6 @@ class _Sender:
         self.refused += 1
         if len(self.problems) < MAX_PROBLEMS_SHOWN:
             self.problems.append(f"line {number}: {type(error).__name__}: {printable(str(error), 200)}")
-
-    def _key(self, line: bytes) -> bytes | None:
-        import msgspec
-
-        try:
-            value = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        key = value.get(self._key_field) if isinstance(value, dict) else None
-        return key.encode() if isinstance(key, str) and key else None
 
 
 def tail(
@@ -191,12 +183,11 @@ def tail(
 
     call = session(config, bootstrap_servers)
     topics, now = call.settings.topics, datetime.now(UTC)
+    exact = {"metric": metric, "status": status, "event_id": event_id}
     wanted = RecordFilter(
-        metric=metric,
-        status=status,
-        event_id=event_id,
-        max_score=max_score,
+        fields={name: value for name, value in exact.items() if value is not None},
         labels=dict(parse({}, label or (), now).labels),
+        max_score=max_score,
         since=None if since is None else moment(since, now) / 1000,
     )
     if texts and (as_json or (topic or topics.scores) != topics.scores):

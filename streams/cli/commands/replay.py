@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -63,17 +64,10 @@ def replay(
     With --dead-letters, the original records are resent to their topics with key, value, headers and time;
     fix the cause first. The dead letters remain: limit a second run with --from.
     """
-    _check(
-        {"--from": from_, "--events": events, "--incident": incident, "--dead-letters": dead_letters or None},
-        only_dead_letters={"--reason": reason, "--topic": topic},
-        not_dead_letters={
-            "--metric": metric,
-            "--pack": pack,
-            "--endpoint": endpoint,
-            "--max-usd": max_usd,
-            "--resume": resume,
-        },
-    )
+    whats = {"--from": from_, "--events": events, "--incident": incident, "--dead-letters": dead_letters}
+    ours = {"--reason": reason, "--topic": topic}
+    others = {"--metric": metric, "--pack": pack, "--endpoint": endpoint, "--max-usd": max_usd}
+    _check(whats, others | {"--resume": resume} if dead_letters else ours)
     for option, value in (("--rate", rate), ("--max-usd", max_usd), ("--share", share)):
         if value is not None and not value > 0:
             raise BadUsageError(f"{option} must be above 0, got {value:g}; omit it for the default")
@@ -105,13 +99,9 @@ def replay(
     call.run(lambda stop: judge_past(call, plan, stop, resume=resume, yes=yes, as_json=as_json))
 
 
-def _check(
-    whats: dict[str, object | None],
-    *,
-    only_dead_letters: dict[str, object | None],
-    not_dead_letters: dict[str, object | None],
-) -> None:
-    given = [name for name, value in whats.items() if value is not None]
+def _check(whats: Mapping[str, object], misplaced: Mapping[str, object]) -> None:
+    """Refuse none or several of what can be replayed, and options that do not belong to it."""
+    given = [name for name, value in whats.items() if value]
     if "--dead-letters" in given and "--from" in given:
         given.remove("--from")  # it limits them
     if len(given) != 1:
@@ -120,7 +110,6 @@ def _check(
             f"name what to replay by one of {', '.join(whats)}, got {got}; "
             "for example: judgestream replay --from 2026-11-21T20:00:00Z --config F"
         )
-    misplaced = not_dead_letters if given == ["--dead-letters"] else only_dead_letters
     for name, value in misplaced.items():
         if value:
             raise BadUsageError(f"{name} cannot be used with {given[0]}; omit it")

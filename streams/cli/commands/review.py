@@ -16,12 +16,10 @@ from urllib.parse import urlencode
 from typer import Argument, Option, Typer, echo
 
 from streams.cli.running import BadUsageError, help_without_command, json_text
-from streams.cli.session import BROKERS, CONFIG, STORE, Session, opened, session
+from streams.cli.session import BROKERS, CONFIG, STORE, Session, bad_settings, opened, session
 
 if TYPE_CHECKING:
     from schemas import Label
-    from streams.settings import Settings
-    from streams.store.views.labels import Scales
     from streams.store.views.review import Publish
 
 labels_app = Typer(name="labels", help="Export and import human labels.")
@@ -54,6 +52,7 @@ def review(
 
 
 async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio.Event, *, page: str) -> None:
+    from streams.judging.metrics import build_metrics
     from streams.store.database import StoreReader
     from streams.store.views.explorer import open_explorer
     from streams.store.views.review import Review
@@ -78,7 +77,9 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
     async with _publishing(call) as publish:
         explorer = open_explorer(settings)
-        taking = Review(StoreReader(settings.store.path), publish=publish, who=name, scales=_scales(settings))
+        taking = Review(
+            StoreReader(settings.store.path), publish=publish, who=name, scales=build_metrics(settings)
+        )
         app = listening.application()
         explorer.add_to(app)
         taking.add_to(app)
@@ -88,17 +89,6 @@ async def _serve(call: Session, port: int | None, who: str | None, stop: asyncio
             await stop.wait()
         finally:
             await listening.stop()
-
-
-def _scales(settings: Settings) -> Scales:
-    from streams.judging.metrics import build_metrics
-    from streams.store.views.labels import Scales
-
-    metrics = build_metrics(settings)
-    return Scales(
-        {name: metric.score_range for name, metric in metrics.items()},
-        {name: metric.labels for name, metric in metrics.items()},
-    )
 
 
 @asynccontextmanager
@@ -132,14 +122,14 @@ def import_labels(
     columns: note, who, labelled_at. Importing a file twice adds nothing. If a line is invalid, nothing is
     imported.
     """
-    from streams.cli.settings import bad_settings
     from streams.errors import BadFilterError, SettingsError
+    from streams.judging.metrics import build_metrics
     from streams.store.views.labels import read_labels
 
     call = session(config, bootstrap_servers, store)
     try:
         with opened(file) as lines, call.snapshot() as snapshot:
-            labels = read_labels(lines.read(), snapshot, who=who, scales=_scales(call.settings))
+            labels = read_labels(lines.read(), snapshot, who=who, scales=build_metrics(call.settings))
     except BadFilterError as error:
         raise BadUsageError(f"{file}: {error}") from error
     except SettingsError as error:
@@ -161,11 +151,10 @@ def export_labels(
     form: Literal["csv", "jsonl"] = Option("csv", "--format", "-f", help="Output format."),
 ) -> None:
     """Print all labels of the store with the judge's score, oldest first."""
-    from streams.store.views.labels import label_lines
+    from streams.store.views.labels import exported
 
     with session(config, store=store).snapshot() as snapshot:
-        for line in label_lines(snapshot, form):
-            echo(line, nl=False)
+        echo(exported(snapshot, form), nl=False)
 
 
 @labels_app.command("agreement")

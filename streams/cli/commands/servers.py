@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import os
@@ -14,12 +15,20 @@ from typing import TYPE_CHECKING, Any
 from typer import Option, echo
 
 from streams.cli.running import BadUsageError, CommandError, emit, run_until_stopped
-from streams.cli.session import JSON, REQUIRED_CONFIG, Session, chosen, log_to_stderr
+from streams.cli.session import (
+    JSON,
+    REQUIRED_CONFIG,
+    Session,
+    chosen,
+    log_to_stderr,
+    runnable_settings,
+    settings_for_command,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streams.settings import TelemetrySettings, TlsSettings
+    from streams.settings.outputs import TelemetrySettings, TlsSettings
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 MOST_BYTES = 65_536
@@ -36,19 +45,23 @@ def worker(
     Runs until SIGTERM or Ctrl-C, then finishes the records in flight. After a crash, the next worker repeats
     them. The agent `store` also keeps results and texts in a file for `explore`, `show` and `export`.
     """
+    gc.disable()  # what a start imports stays, and looking through it takes a tenth of the start
     import structlog
 
-    from streams.cli.settings import runnable_settings, settings_for_command
     from streams.kafka.topics.table import ALL_AGENTS
     from streams.telemetry.logs import SHORT_SECRET, short_secrets
     from streams.worker.run import run_worker
 
+    gc.freeze()
+    gc.enable()
     names = chosen("--agents", agents.split(","), ALL_AGENTS)
     log_to_stderr("error")  # packs' warnings are logged later
     judges = {"intake", "judge"} & set(names)
     settings = runnable_settings(config) if judges else settings_for_command(config)
     call = Session(settings, config)
     call.log_as_worker()
+    for warning in settings.deprecated:
+        structlog.stdlib.get_logger(__name__).warning(warning)
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
     call.run(lambda stop: run_worker(settings, stop=stop, agents=names))
@@ -148,8 +161,6 @@ def health(
     Uses address, port and TLS from the settings, without a password. For container health checks that run a
     command; Kubernetes probes use HTTP directly. A script waits for a worker with --ready --wait 60.
     """
-    from streams.cli.settings import settings_for_command
-
     telemetry = settings_for_command(config).telemetry
     if telemetry.port == 0:
         raise BadUsageError("telemetry.port is 0, so the worker's port is unknown; set one")

@@ -28,7 +28,7 @@ from streams.cli.session import (
 )
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings.tree import Settings
 
 MAX_TEXT_CHARS = 4_000
 MAX_ITEM_CHARS = 300

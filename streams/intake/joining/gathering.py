@@ -83,7 +83,7 @@ class Gathering(ABC, Generic[T]):
 
     @abstractmethod
     async def parts_of(self, record: Record) -> Mapping[str, list[T]]:
-        """Return a record's parts by group; raises DecodeError or ValueError."""
+        """Return a record's parts by group; raises DecodeError."""
 
     @abstractmethod
     def is_key(self, key: bytes | None, group: str) -> bool:
@@ -215,7 +215,7 @@ class Gathering(ABC, Generic[T]):
     async def _recall(self, clock: StreamClock, record: Any) -> None:
         try:
             parts = await self.parts_of(record)
-        except (DecodeError, ValueError):
+        except DecodeError:
             return
         for key, own in parts.items():
             self._join.recall(clock, key, own, size=len(record.value) // len(parts))

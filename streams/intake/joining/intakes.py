@@ -13,7 +13,7 @@ from schemas import ChatMessage, QAEvent
 from schemas.event import MAX_MESSAGES
 from streams.errors import DecodeError
 from streams.intake.joining.gathering import Gathering, Joining
-from streams.intake.reader import GroupReader, GroupSampler, read_beside
+from streams.intake.reader import GroupSampler, read_beside
 from streams.intake.selector import Intake
 from streams.kafka.record import Record
 
@@ -23,30 +23,22 @@ T = TypeVar("T")
 class GroupIntake(Gathering[T]):
     """Decides the outcome of groups, such as traces."""
 
-    def __init__(
-        self, *, reader: GroupReader[T], sampler: GroupSampler, intake: Intake, joining: Joining
-    ) -> None:
-        super().__init__(reader.noun, joining, reader.is_complete)
-        self._reader = reader
+    def __init__(self, *, sampler: GroupSampler[T], intake: Intake, joining: Joining) -> None:
         self._sampler = sampler
+        self._reader = sampler.reader
+        super().__init__(self._reader.noun, joining, self._reader.is_complete)
         self._intake = intake
         self._counts = joining.counts
 
     async def handle(self, record: Record) -> None:
         """Take one record; return when the output of its groups is written."""
         try:
-            split = self._sampler.split(self._reader.heads(record.value), record.key)
-            groups = self._opening(record.value, split.kept)
-        except ValueError:
-            await self._intake.refuse(
-                record, DecodeError("undecodable", "traceId: is not hexadecimal; correct the producer")
-            )
-            return
+            groups, skipped = self._sampler.read(record)
         except DecodeError as error:
             await self._intake.refuse(record, error)
             return
-        if split.skipped:
-            self._counts.count_event("skipped", self._sampler.skip_reason, count=split.skipped)
+        if skipped:
+            self._counts.count_event("skipped", self._sampler.skip_reason, count=skipped)
         if self._reader.bounds is None:
             for parts in groups.values():
                 await self.become(record, parts)
@@ -63,13 +55,7 @@ class GroupIntake(Gathering[T]):
         return self._reader.key_problem(got)
 
     async def parts_of(self, record: Record) -> dict[str, list[T]]:
-        split = self._sampler.split(self._reader.heads(record.value), record.key)
-        return self._opening(record.value, split.kept) if split.kept else {}
-
-    def _opening(self, value: bytes | None, kept: frozenset[str]) -> dict[str, list[T]]:
-        groups = self._reader.parts(value, kept.__contains__)
-        opening = {group: self._reader.opening(parts) for group, parts in groups.items()}
-        return {group: parts for group, parts in opening.items() if parts}
+        return self._sampler.read(record)[0]
 
     async def become(self, record: Record, parts: list[T]) -> None:
         """Build the events of one group's parts, and pass them to the intake."""

@@ -13,7 +13,9 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, Self, TypeAlias, TypeVar
+
+from streams.settings.intake import IngestSettings
 
 Why = Literal["root", "idle", "longest", "room"]
 """Why a group was closed: complete and grace period over, idle, maximum age, or limits exceeded."""
@@ -21,6 +23,10 @@ REMEMBERED: Final = 200_000
 """Closed groups that are remembered, to detect late parts."""
 LONGEST_GAP_SECONDS: Final = 3.0
 """A longer time without a response is no quiet time: worker, broker or producers were stopped meanwhile."""
+CONVERSATION_IDLE_SECONDS: Final = 300.0
+LONGEST_IDLE_TIMES: Final = 12
+GROUP_BYTES: Final = 4_096
+"""What an open trace or conversation counts for at least: the memory of many small ones."""
 Partition: TypeAlias = tuple[str, int]
 """A topic and the number of its partition."""
 T = TypeVar("T")
@@ -35,6 +41,16 @@ class JoinBounds:
     longest: float  # seconds after the first record
     groups: int  # limit on open groups
     size: int  # limit on the bytes of open groups' records
+
+    @classmethod
+    def of(cls, ingest: IngestSettings, *, grace: float = 0, idle: float = CONVERSATION_IDLE_SECONDS) -> Self:
+        """Return the bounds by the settings, with defaults in seconds.
+
+        Conversations are never known to be complete.
+        """
+        size, idle = ingest.max_open_bytes, ingest.idle_seconds or idle
+        longest = LONGEST_IDLE_TIMES * idle
+        return cls(grace=grace, idle=idle, longest=longest, groups=size // GROUP_BYTES, size=size)
 
 
 class StreamClock:

@@ -15,21 +15,23 @@ from pydantic import TypeAdapter, ValidationError
 from judge.metric import READ_AT_ONCE
 from schemas import QAEvent
 from schemas.base import MAX_LABEL_VALUE_CHARS
-from streams.errors import DecodeError
-from streams.intake.randomness import (
+from streams.errors import DecodeError, undecodable
+from streams.intake.reader import (
+    EventReader,
+    Headers,
     TraceContext,
+    is_plausible,
     normal_id,
     normal_tracestate,
     parse_trace_context,
     trace_from_headers,
 )
-from streams.intake.reader import EventReader, Headers, is_plausible
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.pushdown import WIRE_HEADER_BYTES, PushDown
 from streams.intake.sampling import SamplingPolicy
 from streams.kafka.record import moment
-from streams.settings import Settings
 from streams.settings.problems import describe, explain
+from streams.settings.tree import Settings
 
 if TYPE_CHECKING:
     from streams.intake.reading.registry.unpacking import Unpacking
@@ -165,9 +167,8 @@ def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[
     for name in _TRACE_FIELDS:
         value = fields.get(name)
         if value is not None and not isinstance(value, str):
-            raise DecodeError(
-                "undecodable",
-                f"{name}: must be text (got {describe(value)}); send it in W3C format or omit it",
+            raise undecodable(
+                f"{name}: must be text (got {describe(value)}); send it in W3C format or omit it"
             )
         trace[name] = _NORMAL[name](value)
     return trace
@@ -182,9 +183,8 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         at = _DATETIME.validate_python(given)
     except ValidationError as error:
         why = error.errors()[0]["msg"]
-        raise DecodeError(
-            "undecodable",
-            f"occurred_at: must be a time as in RFC 3339 (got {describe(given)}: {why}); correct or omit it",
+        raise undecodable(
+            f"occurred_at: must be a time as in RFC 3339 (got {describe(given)}: {why}); correct or omit it"
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return at.astimezone(UTC) if is_plausible(at, recorded) else recorded
@@ -195,9 +195,8 @@ def normal_labels(raw: object) -> dict[str, str]:
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise DecodeError(
-            "undecodable",
-            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer",
+        raise undecodable(
+            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer"
         )
     labels: dict[str, str] = {}
     for name, value in raw.items():
@@ -210,10 +209,9 @@ def normal_labels(raw: object) -> dict[str, str]:
         elif isinstance(value, int | float):
             labels[name] = str(value)[:MAX_LABEL_VALUE_CHARS]
         else:
-            raise DecodeError(
-                "undecodable",
+            raise undecodable(
                 f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
-                "correct the producer or map one value by ingest.mapping",
+                "correct the producer or map one value by ingest.mapping"
             )
     return labels
 
@@ -226,7 +224,7 @@ def event_of(fields: Mapping[str, Any]) -> QAEvent:
         lines = explain(error, QAEvent)
     more = len(lines) - MAX_DETAIL_PROBLEMS
     text = "\n".join(lines[:MAX_DETAIL_PROBLEMS]) + (f"\nand {more} more" if more > 0 else "")
-    raise DecodeError("undecodable", text[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode())
+    raise undecodable(text[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode())
 
 
 # Envelopes: Confluent's wire header, CloudEvents
@@ -245,7 +243,7 @@ class Opened:
 def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes:
     """Return a record's value; raises DecodeError if it is empty or too large."""
     if not value:
-        raise DecodeError("undecodable", f"value: is empty (a tombstone); send {send}")
+        raise undecodable(f"value: is empty (a tombstone); send {send}")
     if len(value) > limit:
         raise DecodeError(
             "oversized",
@@ -272,10 +270,9 @@ def open_record(value: bytes, headers: Headers) -> Opened:
     named = dict(headers)
     content_type = _text(named.get("content-type")).partition(";")[0].strip().lower()
     if content_type.startswith("application/cloudevents-batch"):
-        raise DecodeError(
-            "undecodable",
+        raise undecodable(
             f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send one "
-            "event per record",
+            "event per record"
         )
     document = _json_object(value if value[0] else value[WIRE_HEADER_BYTES:], "value")
     if "ce_specversion" in named:
@@ -296,26 +293,22 @@ def _looks_structured(document: dict[str, Any]) -> bool:
 
 def _open_structured(envelope: dict[str, Any]) -> Opened:
     if not isinstance(envelope.get("specversion"), str):
-        raise DecodeError(
-            "undecodable",
-            "specversion: is required in a structured CloudEvent; correct the producer or the content type",
+        raise undecodable(
+            "specversion: is required in a structured CloudEvent; correct the producer or the content type"
         )
     data = envelope.get("data")
     if data is None and isinstance(envelope.get("data_base64"), str):
         try:
             raw = base64.b64decode(envelope["data_base64"], validate=True)
         except (binascii.Error, ValueError):
-            raise DecodeError(
-                "undecodable", "data_base64: is not standard base64; correct the producer"
-            ) from None
+            raise undecodable("data_base64: is not standard base64; correct the producer") from None
         data = _json_object(raw, "data_base64")
     elif isinstance(data, str):
         data = _json_object(data.encode(), "data")
     if not isinstance(data, dict):
-        raise DecodeError(
-            "undecodable",
+        raise undecodable(
             f"data: must be a JSON object in a structured CloudEvent (got {describe(data)}); put "
-            "the event there",
+            "the event there"
         )
     parent, state = _attribute(envelope, "traceparent"), _attribute(envelope, "tracestate")
     return Opened(
@@ -336,15 +329,13 @@ def _json_object(raw: bytes, field: str) -> dict[str, Any]:
         document = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         start = bytes(raw[:40])
-        raise DecodeError(
-            "undecodable",
+        raise undecodable(
             f"{field}: is not valid JSON, {error} (got {start!r}...); send JSON in UTF-8 (Avro and "
-            "Protobuf need ingest.registry)",
+            "Protobuf need ingest.registry)"
         ) from None
     if not isinstance(document, dict):
-        raise DecodeError(
-            "undecodable",
-            f"{field}: must be a JSON object (got {describe(document)}); send one event per record",
+        raise undecodable(
+            f"{field}: must be a JSON object (got {describe(document)}); send one event per record"
         )
     return document
 

@@ -18,15 +18,8 @@ from msgspec import UNSET, UnsetType
 from judge.metric import READ_AT_ONCE
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.randomness import (
-    RANDOM_BITS,
-    normal_id,
-    normal_tracestate,
-    trace_from_headers,
-    trace_randomness,
-)
-from streams.intake.reader import EventReader
-from streams.intake.sampling import SamplingPolicy, SamplingStratum, SkipReason
+from streams.intake.reader import EventReader, normal_id, normal_tracestate, trace_from_headers
+from streams.intake.sampling import RANDOM_BITS, SamplingPolicy, SamplingStratum, SkipReason, trace_randomness
 from streams.kafka.record import Record
 
 WIRE_HEADER_BYTES: Final = 5

@@ -5,59 +5,52 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from aiokafka.helpers import create_ssl_context
 
 from streams.errors import SettingsError
-from streams.kafka.access.connection import Admission, Password
+from streams.kafka.access.connection import CARRIERS, Admission, Password
 from streams.kafka.access.tokens import open_tokens
 from streams.kafka.patches import install
-from streams.settings import KafkaSettings, SecuritySettings, read_secret
+from streams.settings.base import read_secret
+from streams.settings.broker import KafkaSettings, SecuritySettings
 from streams.settings.certificates import RotatingContext
 
-_MECHANISMS: Final = {"AWS_MSK_IAM": "OAUTHBEARER"}
-"""SASL mechanism names that differ from the name in the settings."""
+
+def access_mechanism(security: SecuritySettings) -> str | None:
+    """Return the SASL mechanism as brokers name it; None without a login."""
+    return "OAUTHBEARER" if security.mechanism == "AWS_MSK_IAM" else security.mechanism
 
 
-class Access:
-    """Credentials and TLS for clients. May be shared by clients in several threads.
+def client_options(
+    kafka: KafkaSettings, env: Mapping[str, str] | None = None, admission: Admission | None = None
+) -> dict[str, Any]:
+    """Return the options that every aiokafka client takes. Clients in several threads may share them.
 
     Args:
         env: Environment variables; those of the process by default.
+        admission: Learns of refused connections; None for a single try.
     """
-
-    def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
-        install()
-        security = kafka.security
-        self.admission = Admission(kafka)
-        self._options: dict[str, Any] = {
-            "bootstrap_servers": kafka.bootstrap_servers,
-            "security_protocol": security.protocol,
-            "ssl_context": self._carrying(ssl_context(security, env)),
-        }
-        if security.mechanism is not None:
-            self._options["sasl_mechanism"] = _MECHANISMS.get(security.mechanism, security.mechanism)
-        if security.username is not None:
-            self._options["sasl_plain_username"] = security.username
-            self._options["sasl_plain_password"] = self._carrying(Password(kafka, env))
-        tokens = open_tokens(security, tls=_trusting, env=env)
-        if tokens is not None:
-            self._options["sasl_oauth_token_provider"] = self._carrying(tokens)
-
-    def _carrying(self, carrier: Any) -> Any:
-        if carrier is not None:
-            carrier.admission = self.admission
-        return carrier
-
-    def client_options(self) -> dict[str, Any]:
-        """Return the options that every aiokafka client takes."""
-        return dict(self._options)
-
-
-def client_options(kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the options that every aiokafka client takes."""
-    return Access(kafka, env).client_options()
+    install()
+    security = kafka.security
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "security_protocol": security.protocol,
+        "ssl_context": ssl_context(security, env),
+    }
+    if (mechanism := access_mechanism(security)) is not None:
+        options["sasl_mechanism"] = mechanism
+    if security.username is not None:
+        options["sasl_plain_username"] = security.username
+        options["sasl_plain_password"] = Password(kafka, env)
+    tokens = open_tokens(security, tls=_trusting, env=env)
+    if tokens is not None:
+        options["sasl_oauth_token_provider"] = tokens
+    for name in CARRIERS:
+        if options.get(name) is not None:
+            options[name].admission = admission
+    return options
 
 
 def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None) -> RotatingContext | None:
@@ -72,38 +65,21 @@ def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None
 
 def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSLContext:
     password = read_secret(security.key_password, "kafka.security.key_password", env)
-    files = {
-        "cafile": security.ca_file,
-        "certfile": security.certificate_file,
-        "keyfile": security.key_file,
-    }
-    asked = False
-
-    def key_password() -> str:
-        # Without a callback OpenSSL would prompt on the terminal.
-        nonlocal asked
-        asked = True
-        return "" if password is None else password.get_secret_value()
-
+    places = (security.ca_file, security.certificate_file, security.key_file)
+    ca_file, certificate, key = (None if file is None else str(file) for file in places)
     try:
         context: ssl.SSLContext = create_ssl_context(
-            **{name: None if file is None else str(file) for name, file in files.items()},
-            password=key_password,
+            cafile=ca_file,
+            certfile=certificate,
+            keyfile=key,
+            # Without any OpenSSL would ask for one on the terminal.
+            password="" if password is None else password.get_secret_value(),
         )
     except (OSError, ValueError) as error:
-        if asked:
-            what = "is encrypted" if password is None else "cannot be decrypted with this password"
-            raise SettingsError(
-                [
-                    (
-                        f"kafka.security.key_file: {security.key_file} {what}; set key_password_env or "
-                        "key_password_file"
-                    )
-                ]
-            ) from None
-        named = ", ".join(str(file) for file in files.values() if file is not None) or "the system's store"
+        named = ", ".join(str(file) for file in places if file is not None) or "the system's store"
+        locked = "" if key is None else ", and key_password_env or key_password_file if the key is encrypted"
         raise SettingsError(
-            [f"kafka.security: certificates cannot be used ({error}); check {named}"]
+            [f"kafka.security: certificates cannot be used ({error}); check {named}{locked}"]
         ) from None
     return context
 

@@ -20,6 +20,7 @@ import contextvars
 import functools
 import logging
 import math
+import ssl
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,7 +41,8 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from streams.errors import Explanation, KafkaAccessError, SettingsError, TokenError
 from streams.kafka.access.errors import explain
-from streams.settings import KafkaSettings, read_secret
+from streams.settings.base import read_secret
+from streams.settings.broker import KafkaSettings
 from streams.settings.certificates import validity_of
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -59,9 +61,10 @@ _ANSWERED_AT_ONCE: Final = frozenset(
     )
 )
 """Requests that a broker answers at once. A join waits for other members, a write for other brokers."""
+CARRIERS: Final = ("ssl_context", "sasl_plain_password", "sasl_oauth_token_provider")
+"""Options of a client that carry its `Admission`, because aiokafka passes them on unchanged."""
 REFUSED_SECONDS: Final = 60.0
 """A worker stops after refusals for this long; until then a rotated secret may still be distributed."""
-TELL_SECONDS: Final = 15.0
 
 
 class Admission:
@@ -75,7 +78,6 @@ class Admission:
         self._kafka = kafka
         self._now = now
         self._refused_at: float | None = None
-        self._told_at = 0.0
         self.trouble: str | None = None
         """Reason and remedy of the latest refusal; None before one, and after a successful connection."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
@@ -93,17 +95,11 @@ class Admission:
         self.trouble = str(explanation)
         if self._refused_at is None:
             self._refused_at = now
-            self._tell(explanation, now)
-        elif now - self._told_at >= TELL_SECONDS:
-            self._tell(explanation, now)
-        if now - self._refused_at >= REFUSED_SECONDS:
-            self.on_refused(KafkaAccessError(explanation))
-
-    def _tell(self, explanation: Explanation, now: float) -> None:
-        self._told_at = now
         _log.warning(
             "the broker refuses new connections", reason=explanation.reason, remedy=explanation.remedy
         )
+        if now - self._refused_at >= REFUSED_SECONDS:
+            self.on_refused(KafkaAccessError(explanation))
 
     def succeeded(self) -> None:
         """Record that a connection was opened."""
@@ -194,6 +190,11 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
     _quiet: _Quiet
     _next_look: asyncio.TimerHandle | None = None
 
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """The TLS of an open connection."""
+        return None if self._writer is None else self._writer.get_extra_info("ssl_object")
+
     def authenticator_oauth(self) -> _TokenLogin:
         """Return the authenticator for tokens."""
         return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
@@ -278,12 +279,12 @@ _opened: contextvars.ContextVar[weakref.WeakSet[BrokerConnection] | None] = cont
 
 async def open_connection(host: str, port: int, **options: Any) -> BrokerConnection:
     """Open one connection to a broker, and log in. The caller must await its `end`."""
+    # Without TLS and login no connection is refused.
+    carriers = (options.get(name) for name in CARRIERS)
+    admission = next((one for carrier in carriers if (one := getattr(carrier, "admission", None))), None)
     password = options.get("sasl_plain_password")
     if isinstance(password, Password):
         options["sasl_plain_password"] = password.read()
-    # The client passes these options on unchanged. Without TLS and login no connection is refused.
-    carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
-    admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:
         connection = BrokerConnection(host, port, **options)
         if (opened := _opened.get()) is not None:

@@ -12,11 +12,9 @@ from typing import Any, Final
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
-    IllegalSaslStateError,
     InvalidTimestampError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
-    UnsupportedSaslMechanismError,
 )
 
 from judge.text.printable import printable
@@ -24,12 +22,11 @@ from streams.errors import (
     AccessProblem,
     Explanation,
     KafkaAccessError,
-    LoginWantedError,
     StreamsError,
     TokenError,
-    WrongProtocolError,
+    WrongListenerError,
 )
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 
 MAX_QUOTE_CHARS: Final = 200
 _MAX_CHAIN: Final = 20
@@ -42,14 +39,7 @@ DENIED: Final = (
 
 
 def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
-    """Explain an error of a Kafka client.
-
-    Args:
-        error: The error; its causes are examined, too.
-
-    Returns:
-        Reason and remedy; None if the error is unrelated to access.
-    """
+    """Explain an error of a Kafka client, or its cause; None if it is unrelated to access."""
     links = _links(error)
     # Our own errors are the most specific; among other errors, the root cause is.
     ours = [one for one in links if isinstance(one, StreamsError)]
@@ -92,18 +82,14 @@ def principal_of(kafka: KafkaSettings) -> str:
 def _words(error: Any, kafka: KafkaSettings) -> dict[str, str]:
     """Return what the texts of the table name."""
     security = kafka.security
-    ca_file, protocol = security.ca_file, security.protocol
+    ca_file = security.ca_file
     return {
         "broker": f"the broker at {kafka.bootstrap_servers}",
         "servers": kafka.bootstrap_servers,
         "server": getattr(error, "server", ""),
-        "protocol": protocol,
-        "without_tls": {"SASL_SSL": "SASL_PLAINTEXT"}.get(protocol, "PLAINTEXT"),
-        "with_tls": "SASL_SSL" if protocol.startswith("SASL_") else "SSL",
-        "with_login": {"SSL": "SASL_SSL"}.get(protocol, "SASL_PLAINTEXT"),
-        "without_login": "SSL" if protocol == "SASL_SSL" else "PLAINTEXT",
+        "listener": _with(getattr(error, "protocol", ""), *getattr(error, "mechanisms", ())),
+        "ours": _with(security.protocol, *([security.mechanism] if security.mechanism else [])),
         "mechanism": str(security.mechanism),
-        "offers": _offers(error),
         "user": repr(security.username),
         "principal": principal_of(kafka),
         "group": _said(error) or kafka.group_id,
@@ -113,11 +99,8 @@ def _words(error: Any, kafka: KafkaSettings) -> dict[str, str]:
     }
 
 
-def _offers(error: Any) -> str:
-    offered = getattr(error, "mechanisms", None) or (error.args[0] if error.args else None)
-    return (
-        f" (it offers {_quote(', '.join(offered))})" if isinstance(offered, list | tuple) and offered else ""
-    )
+def _with(protocol: str, *mechanisms: str) -> str:
+    return f"{protocol} with {_quote(' or '.join(mechanisms))}" if mechanisms else protocol
 
 
 def _said(error: Any) -> str:
@@ -159,60 +142,31 @@ def _alert(*words: str) -> _Fits:
     return lambda error, _: "ALERT" in _reason(error) and any(word in _reason(error) for word in words)
 
 
-def _plain_text(error: ssl.SSLError, _: KafkaSettings) -> bool:
-    return any(
-        word in _reason(error) for word in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-    )
-
-
 _refused: Final = _alert("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
-_NO_TLS: Final = "kafka.security.protocol is {protocol}, and the port of {broker} does not use TLS"
-_OTHER_PORT: Final = (
-    "use the port of the TLS listener, or set the protocol to {without_tls} on a trusted network"
-)
-_OURS: Final = "the certificate of kafka.security.certificate_file"
-
 _TABLE: Final = (
-    _Row(WrongProtocolError, "protocol", _NO_TLS, _OTHER_PORT, fits=lambda error, _: not error.speaks_tls),
-    _Row(WrongProtocolError, "protocol",
-         "kafka.security.protocol is {protocol}, and the port {server} uses TLS",
-         "set the protocol to {with_tls} (with ca_file for your own authority), or use another port"),
-    _Row(LoginWantedError, "protocol",
-         "kafka.security.protocol is {protocol}, and the listener {server} requires a login{offers}",
-         "set the protocol to {with_login}, with mechanism and its credentials (such as username and "
-         "password_env)"),
+    _Row(WrongListenerError, "protocol",
+         "kafka.security has {ours}, and the listener {server} is {listener}",
+         "set protocol and mechanism to these, with what they need (such as ca_file or username), "
+         "or use another listener"),
     _Row(ssl.SSLCertVerificationError, "certificate",
-         "the certificate of {broker}, or of the authority that signed it, has expired",
-         "renew it there, and check this machine's clock", fits=_verified(10)),
-    _Row(ssl.SSLCertVerificationError, "certificate",
-         "the certificate of {broker} is not valid yet",
-         "check this machine's clock and the broker's certificate", fits=_verified(9)),
+         "the certificate of {broker}, or of the authority that signed it, is not valid now ({said})",
+         "renew it there, and check this machine's clock", fits=_verified(9, 10)),
     _Row(ssl.SSLCertVerificationError, "certificate",
          "the certificate of {broker} is for another host ({said})",
          "use a name of the certificate in kafka.bootstrap_servers and the broker's advertised.listeners, "
          "or issue a certificate for this host", fits=_verified(62, 64)),
     _Row(ssl.SSLCertVerificationError, "certificate",
-         "the certificate of {broker} is not signed by a trusted authority ({said})",
-         "put the certificate of the authority that signed it into kafka.security.ca_file ({trusted})",
-         fits=_verified(2, 18, 19, 20, 21)),
-    _Row(ssl.SSLCertVerificationError, "certificate",
          "the certificate of {broker} cannot be trusted ({said})",
-         "check the broker's certificate and kafka.security.ca_file"),
-    _Row(ssl.SSLError, "protocol", _NO_TLS, _OTHER_PORT, fits=_plain_text),
+         "put the certificate of the authority that signed it into kafka.security.ca_file ({trusted})"),
     _Row(ssl.SSLError, "certificate",
          "{broker} requires a client certificate, and none is set",
          "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener without client "
          "certificates",
          fits=lambda error, kafka: not kafka.security.certificate_file and _refused(error, kafka)),
-    _Row(ssl.SSLError, "certificate", _OURS + " has expired", "renew it",
-         fits=lambda error, kafka: _refused(error, kafka) and "EXPIRED" in _reason(error)),
     _Row(ssl.SSLError, "certificate",
-         "{broker} does not trust the authority that signed " + _OURS,
-         "use a certificate signed by an authority in the broker's truststore, with intermediate "
-         "certificates in the same file", fits=_alert("UNKNOWN_CA")),
-    _Row(ssl.SSLError, "certificate",
-         "{broker} refuses " + _OURS + " ({said})",
-         "check that it has not expired and that an authority in the broker's truststore has signed it",
+         "{broker} refuses the certificate of kafka.security.certificate_file ({said})",
+         "check that an authority in the broker's truststore has signed it, with intermediate certificates "
+         "in the same file",
          fits=_refused),
     _Row(ssl.SSLError, "protocol",
          "{broker} and this client cannot agree on TLS parameters ({said})",
@@ -224,12 +178,6 @@ _TABLE: Final = (
     _Row(SaslAuthenticationFailed, "login",
          "{broker} refuses the user {user} or its password with {mechanism} ({said})",
          "check kafka.security.username, the password, and that the user exists there for this mechanism"),
-    _Row(UnsupportedSaslMechanismError, "protocol",
-         "the listener of {broker} does not offer {mechanism}{offers}",
-         "set kafka.security.mechanism to one that it offers, or use another listener"),
-    _Row(IllegalSaslStateError, "protocol",
-         "kafka.security.protocol is {protocol}, and the listener of {broker} does not use SASL",
-         "use the port of the SASL listener, or set the protocol to {without_login}"),
     _Row(TopicAuthorizationFailedError, "permission",
          "{principal} lacks permissions on the topic {said}",
          "grant what docs/permissions.md lists for it (kafka-acls --add)"),

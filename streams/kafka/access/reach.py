@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiokafka.conn import collect_hosts
-from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError, for_code
+from aiokafka.errors import IllegalSaslStateError, for_code
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
-from streams.kafka.access.access import client_options
+from streams.errors import Explanation, KafkaAccessError, WrongListenerError
+from streams.kafka.access.access import access_mechanism, client_options
 from streams.kafka.access.connection import BrokerConnection, ended_certificate, open_connection
 from streams.kafka.access.errors import explain
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 
 REACH_SECONDS: Final = 10.0
 _ASK_SECONDS: Final = 3.0
@@ -66,12 +65,11 @@ async def _brokers_at(
             host, port, client_id="judgestream", request_timeout_ms=round(REACH_SECONDS * 1000), **options
         )
         return list((await connection.send(MetadataRequest([]))).brokers)
-    except UnsupportedSaslMechanismError:
-        raise UnsupportedSaslMechanismError(await _offered_mechanisms(host, port, options) or []) from None
     except Exception as error:
-        # A broker closes a connection without a reason; probe the listener for one.
+        # A broker closes a connection without a reason: ask what its listener is.
         if _telling(explain(error, kafka)) < 2:
-            await _look_from_outside(kafka, host, port, entered=connection is not None, options=options)
+            for tls in (True, False):
+                await _compare(kafka, host, port, tls=tls)
         ended = ended_certificate(error, kafka)
         if ended is not None:
             raise KafkaAccessError(ended) from error
@@ -81,69 +79,25 @@ async def _brokers_at(
             await connection.end()
 
 
-async def _look_from_outside(
-    kafka: KafkaSettings, host: str, port: int, *, entered: bool, options: Mapping[str, Any]
-) -> None:
-    server = f"{host}:{port}"
-    protocol = kafka.security.protocol
-    if entered and not protocol.startswith("SASL_"):
-        mechanisms = await _offered_mechanisms(host, port, options)
-        if mechanisms is not None:
-            raise LoginWantedError(server, mechanisms)
-    if not entered and protocol.endswith("SSL") and await _speaks_plain_text(host, port, options):
-        raise WrongProtocolError(server, speaks_tls=False)
-    if not entered and not protocol.endswith("SSL") and await _speaks_tls(host, port):
-        raise WrongProtocolError(server, speaks_tls=True)
-
-
-@contextlib.asynccontextmanager
-async def _without_login(
-    host: str, port: int, options: Mapping[str, Any], *, tls: bool
-) -> AsyncIterator[BrokerConnection]:
-    """Connect as a client of another protocol; what every listener answers before a login can be asked."""
-    asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
-    asking["security_protocol"] = "SSL" if tls else "PLAINTEXT"
-    async with asyncio.timeout(_ASK_SECONDS):
-        connection = await open_connection(host, port, **asking)
-        try:
-            yield connection
-        finally:
-            await connection.end()
-
-
-async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) -> list[str] | None:
-    """Return the login mechanisms of a listener; None if it has none."""
-    tls = options["security_protocol"].endswith("SSL")
-    try:
-        async with _without_login(host, port, options, tls=tls) as connection:
-            answer = await connection.send(SaslHandShakeRequest("PLAIN"))
-    except (KafkaError, OSError, TimeoutError):
-        return None
-    if for_code(answer.error_code) is IllegalSaslStateError:
-        return None
-    return sorted(answer.enabled_mechanisms)
-
-
-async def _speaks_plain_text(host: str, port: int, options: Mapping[str, Any]) -> bool:
-    try:
-        async with _without_login(host, port, options, tls=False):
-            return True  # it asked for the versions of requests
-    except Exception:  # noqa: BLE001 - bytes that are no response raise errors of many families
-        return False
-
-
-async def _speaks_tls(host: str, port: int) -> bool:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent but the handshake
+async def _compare(kafka: KafkaSettings, host: str, port: int, *, tls: bool) -> None:
+    """Raise if a listener answers, with or without TLS, and has another protocol than the settings."""
+    anyone = ssl.create_default_context()  # nothing is sent but what a listener answers before a login
+    anyone.check_hostname = False
+    anyone.verify_mode = ssl.CERT_NONE
+    protocol = "SSL" if tls else "PLAINTEXT"
+    connection: BrokerConnection | None = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
-            _, writer = await asyncio.open_connection(host, port, ssl=context)
-    except ssl.SSLError as error:
-        return "ALERT" in (error.reason or "").upper()  # refused, but by TLS
-    except (OSError, TimeoutError):
-        return False
-    writer.transport.abort()  # a TLS shutdown would wait for the peer
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
-    return True
+            connection = await open_connection(host, port, security_protocol=protocol, ssl_context=anyone)
+            answer = await connection.send(SaslHandShakeRequest("PLAIN"))
+    except Exception:  # noqa: BLE001 - bytes that are no response raise errors of many families
+        return
+    finally:
+        if connection is not None:
+            await connection.end()
+    mechanisms: list[str] = []
+    if for_code(answer.error_code) is not IllegalSaslStateError:
+        protocol, mechanisms = f"SASL_{protocol}", sorted(answer.enabled_mechanisms)
+    wanted = access_mechanism(kafka.security)
+    if protocol != kafka.security.protocol or (mechanisms and wanted not in mechanisms):
+        raise WrongListenerError(f"{host}:{port}", protocol, mechanisms)

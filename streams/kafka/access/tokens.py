@@ -23,7 +23,8 @@ from aiokafka.abc import AbstractTokenProvider
 
 from judge.text.printable import printable
 from streams.errors import SettingsError, TokenError
-from streams.settings import OAuthSettings, Secret, SecuritySettings
+from streams.settings.base import Secret
+from streams.settings.broker import OAuthSettings, SecuritySettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -166,18 +167,11 @@ async def _ask(oauth: OAuthSettings, secret: str, tls: Any) -> tuple[int, bytes]
             ) as response,
         ):
             return response.status, await response.content.read(MAX_ANSWER_BYTES)
-    except aiohttp.ClientConnectorCertificateError as error:
-        raise TokenError(
-            f"{_ENDPOINT}: the certificate of the token endpoint cannot be trusted "
-            f"({printable(str(error.certificate_error), 200)})",
-            "set kafka.security.oauth.ca_file to the authority that signed it",
-            lasting=True,
-        ) from None
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         said = printable(str(error), 200) or type(error).__name__
         raise TokenError(
             f"{_ENDPOINT}: the token endpoint cannot be reached ({said})",
-            "check the address and the network",
+            "check the address, the network, and kafka.security.oauth.ca_file for its certificate",
             lasting=False,
         ) from None
 
@@ -193,18 +187,10 @@ def _token_of(oauth: OAuthSettings, status: int, answer: bytes, secret: str) -> 
         return value, _life_seconds(fields.get("expires_in"), value)
     words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
     told = printable(": ".join(words).replace(secret, "***"), 200) or "without a reason"
-    if status in {400, 401, 403}:
-        raise TokenError(
-            f"{_ENDPOINT}: the token endpoint refuses the client {oauth.client_id!r} "
-            f"(status {status}, {told})",
-            "check kafka.security.oauth: client_id, the secret, scope",
-            lasting=True,
-        )
     raise TokenError(
-        f"{_ENDPOINT}: the token endpoint answers with status {status} and no token ({told})",
-        "check the address, and the endpoint's own log",
-        # Other statuses mean a wrong address; an overloaded or broken endpoint may recover.
-        lasting=status < 500 and status != 429,
+        f"{_ENDPOINT}: the token endpoint gives {oauth.client_id!r} no token (status {status}, {told})",
+        "check kafka.security.oauth: token_url, client_id, the secret, scope; and the endpoint's own log",
+        lasting=status < 500 and status != 429,  # an overloaded or broken endpoint may recover
     )
 
 

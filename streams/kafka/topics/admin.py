@@ -12,7 +12,6 @@ from typing import Final
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaError,
@@ -25,14 +24,16 @@ from streams.errors import Explanation, KafkaAccessError, SettingsError, TopicsE
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
-from streams.kafka.topics.broker_settings import find_problems, shown_settings
+from streams.kafka.topics.broker_settings import find_problems
 from streams.kafka.topics.grants import Grant, explain_denied, refuse_denied
-from streams.kafka.topics.table import CONFIG_NAMES, FoundTopic, WantedTopic, differences, plan_topics
-from streams.settings import KafkaSettings, Settings
+from streams.kafka.topics.table import WantedTopic, differences, plan_topics
+from streams.settings.broker import KafkaSettings
+from streams.settings.tree import Settings
 
 _log = structlog.stdlib.get_logger(__name__)
 
 CONNECT_SECONDS: Final = 60.0
+"""Connection timeout; retried meanwhile, as the broker may be starting."""
 APPEAR_SECONDS: Final = 15.0
 TELL_SECONDS: Final = 10.0
 """Interval of the log line about a broker that does not answer yet."""
@@ -46,11 +47,7 @@ async def ensure_topics(
     connect_seconds: float = CONNECT_SECONDS,
     grants: Sequence[Grant] = (),
 ) -> None:
-    """Check that topics exist, that permissions suffice, and that the broker's settings prevent data loss.
-
-    Args:
-        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
-    """
+    """Check that topics exist, that permissions suffice, and that the broker's settings prevent data loss."""
     async with admin_client(kafka, connect_seconds) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client has no such request
         missing = await missing_topics(admin, wanted)
@@ -58,7 +55,7 @@ async def ensure_topics(
             raise TopicsError(_how_to_create(kafka, missing))
         if missing:
             await create_topics(admin, kafka, missing)
-        problems = await find_problems(admin, kafka, wanted)
+        problems, _ = await find_problems(admin, kafka, wanted)
         if problems:
             raise TopicsError(would_lose(problems))
 
@@ -67,12 +64,7 @@ async def ensure_topics(
 async def admin_client(
     kafka: KafkaSettings, connect_seconds: float = CONNECT_SECONDS, env: Mapping[str, str] | None = None
 ) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Open an administrative client.
-
-    Args:
-        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
-        env: Environment variables with secrets; those of the process by default.
-    """
+    """Open an administrative client."""
     admin = await _connect(kafka, connect_seconds, env)
     try:
         yield admin
@@ -231,44 +223,22 @@ class TopicsReport:
 async def make_topics(
     settings: Settings, *, dry_run: bool = False, connect_seconds: float = CONNECT_SECONDS
 ) -> TopicsReport:
-    """Create the topics that are missing; existing ones are only checked.
-
-    Args:
-        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
-    """
+    """Create the topics that are missing; existing ones are only checked."""
     wanted = plan_topics(settings)
     async with admin_client(settings.kafka, connect_seconds) as admin:
         missing = await missing_topics(admin, wanted)
-        there = [topic for topic in wanted if topic not in missing]
-        found = {topic.name: topic for topic in await _look_at(admin, [topic.name for topic in there])}
         if missing and not dry_run:
             await create_topics(admin, settings.kafka, missing)
-        problems = await find_problems(admin, settings.kafka, there if dry_run else wanted)
+        there = [topic for topic in wanted if topic not in missing]
+        problems, found = await find_problems(admin, settings.kafka, there if dry_run else wanted)
     return TopicsReport(
         [
-            TopicOutcome(topic, created=True)
-            if topic in missing
-            else TopicOutcome(topic, created=False, differences=differences(topic, found[topic.name]))
+            TopicOutcome(
+                topic,
+                created=topic in missing,
+                differences=[] if topic in missing else differences(topic, found.get(topic.name)),
+            )
             for topic in wanted
         ],
         problems,
     )
-
-
-async def _look_at(admin: AIOKafkaAdminClient, names: Sequence[str]) -> list[FoundTopic]:
-    if not names:
-        return []
-    asked = dict.fromkeys(CONFIG_NAMES)
-    answers = await admin.describe_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, name, asked) for name in names]
-    )
-    shown = shown_settings(answers)
-    return [
-        FoundTopic(
-            topic["topic"],
-            len(topic["partitions"]),
-            min((len(one["replicas"]) for one in topic["partitions"]), default=0),
-            shown.get((ConfigResourceType.TOPIC, topic["topic"]), {}),
-        )
-        for topic in await admin.describe_topics(list(names))
-    ]

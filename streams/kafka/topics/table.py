@@ -7,11 +7,12 @@ add a row here and its name to `TopicSettings`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from streams.settings import KafkaSettings, Settings, TopicSettings
+from streams.settings.broker import KafkaSettings, TopicSettings
+from streams.settings.tree import Settings
 
 AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
 ALL_AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
@@ -181,15 +182,13 @@ def _retention(kind: TopicKind) -> Mapping[str, str]:
     return {RETENTION: str(kind.keep_hours * _MILLISECONDS_AN_HOUR)}
 
 
-def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:
-    """Return the differences of an existing topic from the plan; hidden settings are ignored."""
+def differences(wanted: WantedTopic, found: FoundTopic | None) -> list[str]:
+    """Return the differences of an existing topic from the plan; what is hidden is no difference."""
+    if found is None:
+        return []
     pairs = [
         ("partitions", str(wanted.partitions), str(found.partitions)),
         ("copies", str(wanted.replication_factor), str(found.replicas)),
-        *(
-            (key, value, found.config[key])
-            for key, value in wanted.config.items()
-            if found.config.get(key, "") != ""
-        ),
+        *((key, value, found.config.get(key, "")) for key, value in wanted.config.items()),
     ]
-    return [f"{what} {there}, not {ours}" for what, ours, there in pairs if ours != there]
+    return [f"{what} {there}, not {ours}" for what, ours, there in pairs if there not in {"", ours}]

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from streams.monitoring.statistics.estimators import student_quantile
 
 
-@dataclass(frozen=True, slots=True)
-class SquaredDistance:
+class SquaredDistance(NamedTuple):
     """The disagreement of pairs: observed and expected means, and each pair's part in both."""
 
     observed: float

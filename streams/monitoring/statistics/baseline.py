@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.season import EVEN, Season, Waves, step_of, waves
@@ -11,10 +10,13 @@ from streams.monitoring.statistics.season import EVEN, Season, Waves, step_of, w
 ERRORS_TOLERATED = 2.6
 """Tolerated standard errors of the season's prediction; one-sided 0.5%."""
 
+NONE = WeightedSums()
+
 CHANCE_OF_HARM = 0.005
 """Probability that the tolerated mean ever exceeds the true one; the first look spends half of it."""
 
 
+@dataclass
 class GrowingBaseline:
     """The lowest tolerated mean, learned from samples in [0, 1].
 
@@ -31,11 +33,9 @@ class GrowingBaseline:
     season, never falls, so a slow decline or an undetected drop does not lower it. The error probabilities of
     all looks add up to 0.005.
 
-    Args:
+    Attributes:
         first: Samples of the first look, at least 10.
         min_drop: Smallest relevant fall, above 0.
-
-    Attributes:
         sums: Of all samples.
         looked_at: The sums at the latest look.
         basis: The sums at the look that set m.
@@ -43,14 +43,25 @@ class GrowingBaseline:
         usual: Mean waves of the samples that set m.
     """
 
-    def __init__(self, *, first: int, min_drop: float) -> None:
-        self._first = self._next = first
-        self._min_drop = min_drop
-        self.sums = self.looked_at = self.basis = WeightedSums()
-        self.tolerated = 0.0
-        self.usual = EVEN
-        self._times: Waves = (0.0,) * len(EVEN)
-        self._latest: dict[int, float] = {}  # the weight by step, not in the times yet
+    first: int = 60
+    min_drop: float = 0.02
+    sums: WeightedSums = NONE
+    looked_at: WeightedSums = NONE
+    basis: WeightedSums = NONE
+    tolerated: float = 0.0
+    usual: Waves = EVEN
+    _times: Waves = (0.0,) * len(EVEN)
+    _latest: dict[int, float] = field(default_factory=dict)  # the weight by step, not in the times yet
+
+    def __post_init__(self) -> None:
+        self.configure(self.first, self.min_drop)
+
+    def configure(self, first: int, min_drop: float) -> None:
+        """Set the samples of the first look and the smallest relevant fall."""
+        self.first = self._next = first
+        self.min_drop = min_drop
+        while self._next <= self.sums.count:
+            self._next *= 2
 
     @property
     def times(self) -> Waves:
@@ -94,36 +105,13 @@ class GrowingBaseline:
         self._latest[step] = self._latest.get(step, 0.0) + 1 / probability
         if self.sums.count < self._next:
             return False
-        chance = CHANCE_OF_HARM * self._first / self._next / 2
+        chance = CHANCE_OF_HARM * self.first / self._next / 2
         self._next *= 2
         self.looked_at = self.sums
         mean, ends = self.sums.mean, self.sums.interval(lowest=0, highest=1, confidence=1 - 2 * chance)
         if mean is not None and ends is not None:
-            self._replace(min(mean - self._min_drop, ends[0]), season)
+            self._replace(min(mean - self.min_drop, ends[0]), season)
         return True
-
-    def dump(self) -> dict[str, Any]:
-        """Return the whole state as JSON values."""
-        return {
-            "sums": self.sums.numbers,
-            "looked_at": self.looked_at.numbers,
-            "basis": self.basis.numbers,
-            "tolerated": self.tolerated,
-            "times": self.times,
-            "usual": self.usual,
-        }
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned."""
-        self.sums = WeightedSums.from_numbers(state["sums"])
-        self.looked_at = WeightedSums.from_numbers(state["looked_at"])
-        self.basis = WeightedSums.from_numbers(state["basis"])
-        self.tolerated = float(state["tolerated"])
-        self._times = tuple(map(float, state["times"]))
-        self.usual = tuple(map(float, state["usual"]))
-        self._next = self._first
-        while self._next <= self.sums.count:
-            self._next *= 2
 
     def _replace(self, tolerated: float, season: Season) -> None:
         times = self.times
@@ -146,6 +134,7 @@ _PROBATION = 4
 """A new part is known once the whole has grown by this factor."""
 
 
+@dataclass(slots=True)
 class Mix:
     """Learns the offset of each part's mean from that of the whole.
 
@@ -157,32 +146,17 @@ class Mix:
     The offset of a part that appears later, such as a new model, is at least 0 until the whole has four times
     the samples it had then. Otherwise a bad release would be learned as a part that was always weaker.
 
-    Args:
-        parts: Earlier `parts`.
-        offsets: Earlier `offsets`.
+    Attributes:
+        parts: For each part the sums of w, wy and w², and samples of the whole when it was first seen.
+        offsets: The offset of each part as of the last `refit`.
     """
 
-    def __init__(
-        self,
-        parts: Iterable[tuple[str, float, float, float, float]] = (),
-        offsets: Mapping[str, float] | None = None,
-    ) -> None:
-        self._parts = {name: [w, wy, ww, since] for name, w, wy, ww, since in parts}
-        self._offsets = dict(offsets or {})
-
-    @property
-    def offsets(self) -> Mapping[str, float]:
-        """The offset of each part as of the last `refit`."""
-        return self._offsets
-
-    @property
-    def parts(self) -> tuple[tuple[str, float, float, float, float], ...]:
-        """For each part: name, sums of w, wy and w², and samples of the whole when it was first seen."""
-        return tuple((name, w, wy, ww, since) for name, (w, wy, ww, since) in self._parts.items())
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    offsets: dict[str, float] = field(default_factory=dict)
 
     def offset(self, part: str) -> float:
         """Return a part's offset; 0 for an unknown part."""
-        return self._offsets.get(part, 0.0)
+        return self.offsets.get(part, 0.0)
 
     def add(self, part: str, value: float, weight: float, *, count: int) -> None:
         """Add one sample; offsets change at the next `refit`.
@@ -192,27 +166,27 @@ class Mix:
             weight: The inverse of its inclusion probability.
             count: Samples of the whole so far.
         """
-        sums = self._parts.get(part)
+        sums = self.parts.get(part)
         if sums is None:
-            if len(self._parts) >= MOST_PARTS:
+            if len(self.parts) >= MOST_PARTS:
                 return
-            sums = self._parts[part] = [0.0, 0.0, 0.0, float(count)]
+            sums = self.parts[part] = [0.0, 0.0, 0.0, float(count)]
         sums[0] += weight
         sums[1] += weight * value
         sums[2] += weight * weight
 
     def refit(self, count: int) -> None:
         """Recompute the offsets from all `count` samples so far."""
-        total = sum(sums[0] for sums in self._parts.values())
-        self._offsets = {}
-        if total <= 0 or len(self._parts) < 2:
+        total = sum(sums[0] for sums in self.parts.values())
+        self.offsets = {}
+        if total <= 0 or len(self.parts) < 2:
             return
-        mean = sum(sums[1] for sums in self._parts.values()) / total
-        for name, (w, wy, ww, since) in self._parts.items():
+        mean = sum(sums[1] for sums in self.parts.values()) / total
+        for name, (w, wy, ww, since) in self.parts.items():
             effective = w * w / ww
             offset = (wy / w - mean) * effective / (effective + _PRIOR_COUNT)
             is_new = since > _KNOWN_COUNT and count < _PROBATION * since
-            self._offsets[name] = max(offset, 0.0) if is_new else offset
+            self.offsets[name] = max(offset, 0.0) if is_new else offset
         # Centre the offsets: shrinking moves their weighted mean away from 0.
-        centre = sum(self._parts[name][0] * offset for name, offset in self._offsets.items()) / total
-        self._offsets = {name: offset - centre for name, offset in self._offsets.items()}
+        centre = sum(self.parts[name][0] * offset for name, offset in self.offsets.items()) / total
+        self.offsets = {name: offset - centre for name, offset in self.offsets.items()}

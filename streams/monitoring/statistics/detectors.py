@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import exp, inf, log, log1p, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import ClassVar
 
 from streams.monitoring.statistics.baseline import CHANCE_OF_HARM
 
@@ -35,6 +36,7 @@ WEIGHTS = _weights()
 """Weights of the bets; their sum is 1."""
 
 
+@dataclass(slots=True)
 class ShiryaevRobertsEDetector:
     """An e-detector in Shiryaev-Roberts form that bets on a fall of the mean.
 
@@ -73,38 +75,25 @@ class ShiryaevRobertsEDetector:
     - m) keeps every factor positive. The p may depend on the past, for example when sampling is raised on
     suspicion, and on an answer's labels.
 
-    Args:
+    Attributes:
         threshold: T, samples per allowed false alarm; at least 1.
     """
 
-    name = "shiryaev-roberts-e/3"
+    name: ClassVar = "shiryaev-roberts-e/3"
 
-    __slots__ = ("_evidence", "samples", "threshold")
-
-    def __init__(self, *, threshold: float) -> None:
-        self.threshold = threshold
-        self.reset()
+    threshold: float = 1.0
+    samples: int = 0
+    evidence: list[float] = field(default_factory=lambda: [0.0] * BETS)
 
     def reset(self) -> None:
         """Discard the evidence, after an alarm."""
         self.samples = 0
-        self._evidence = [0.0] * BETS
+        self.evidence = [0.0] * BETS
 
     @property
     def statistic(self) -> float:
         """Evidence for a fall; at least 0."""
-        return min(_mean(self._evidence), CEILING)
-
-    def dump(self) -> dict[str, Any]:
-        """Return the whole state as JSON values."""
-        return {"evidence": self._evidence, "samples": self.samples}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `dump` returned; that of another number of bets starts over."""
-        self.reset()
-        if len(state["evidence"]) == BETS:
-            self._evidence = [float(value) for value in state["evidence"]]
-        self.samples = int(state["samples"])
+        return min(_mean(self.evidence), CEILING)
 
     def update(self, value: float, *, tolerated_mean: float, share: float = 1.0) -> bool:
         """Add one sample.
@@ -118,12 +107,12 @@ class ShiryaevRobertsEDetector:
             Whether a fall is detected.
         """
         gain = share * (tolerated_mean - value) / (1 - tolerated_mean)
-        self._evidence = [
-            (evidence + 1) * (1 + size * gain) for evidence, size in zip(self._evidence, SIZES, strict=True)
+        self.evidence = [
+            (evidence + 1) * (1 + size * gain) for evidence, size in zip(self.evidence, SIZES, strict=True)
         ]
-        mean = _mean(self._evidence)
+        mean = _mean(self.evidence)
         if mean > CEILING:
-            self._evidence = [min(evidence, CEILING) for evidence in self._evidence]
+            self.evidence = [min(evidence, CEILING) for evidence in self.evidence]
         self.samples += 1
         return mean >= self.threshold
 

@@ -7,7 +7,7 @@ workers can export as counters, so a dashboard can compute the same numbers over
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from math import inf, isfinite, sqrt
 from operator import attrgetter
@@ -75,13 +75,8 @@ class WeightedSums:
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[float]) -> Self:
-        """Return the sums that `numbers` returned."""
+        """Return the sums with the count and the six sums in the order of the attributes."""
         return cls(count=int(numbers[0]), **dict(zip(_FIELDS[1:], map(float, numbers[1:]), strict=True)))
-
-    @property
-    def numbers(self) -> list[float]:
-        """The count and the six sums, in the order of the attributes."""
-        return list(_IN_ORDER(self))
 
     def add(self, score: float, probability: float = 1.0) -> Self:
         """Return the sums with one more score.
@@ -199,7 +194,7 @@ class WeightedSums:
         return max(squares, 0.0)
 
 
-_FIELDS = tuple(field.name for field in fields(WeightedSums))
+_FIELDS = tuple(one.name for one in fields(WeightedSums))
 _IN_ORDER = attrgetter(*_FIELDS)
 
 
@@ -231,6 +226,7 @@ SLICES = 60
 """Number of slices of the window, which slides by whole slices."""
 
 
+@dataclass(slots=True)
 class SlidingSums:
     """Sums over the scores of answers within a sliding window.
 
@@ -238,15 +234,13 @@ class SlidingSums:
     current slice, so it covers between 59/60 and all of its length. Older scores are ignored, and times in
     the future count as now.
 
-    Args:
+    Attributes:
         length_seconds: Length of the window; positive.
+        slices: The sums of each slice, by its number.
     """
 
-    __slots__ = ("_slice_seconds", "_slices")
-
-    def __init__(self, length_seconds: float) -> None:
-        self._slice_seconds = length_seconds / SLICES
-        self._slices: dict[int, WeightedSums] = {}
+    length_seconds: float
+    slices: dict[int, WeightedSums] = field(default_factory=dict)
 
     def add(self, sums: WeightedSums, *, occurred_at: datetime, now: datetime) -> None:
         """Add what a score adds to the sums."""
@@ -254,26 +248,18 @@ class SlidingSums:
         number = min(self._number(occurred_at), latest)
         if number <= latest - SLICES:
             return
-        if len(self._slices) > SLICES:
+        if len(self.slices) > SLICES:
             self._forget(latest)
-        self._slices[number] = self._slices.get(number, WeightedSums()).merge(sums)
+        self.slices[number] = self.slices.get(number, WeightedSums()).merge(sums)
 
     def total(self, now: datetime) -> WeightedSums:
         """Return the sums over the window that ends now."""
         self._forget(self._number(now))
-        return WeightedSums.merged(self._slices.values())
-
-    def dump(self) -> dict[str, list[float]]:
-        """Return the sums of each slice, by its number."""
-        return {str(number): sums.numbers for number, sums in self._slices.items()}
-
-    def load(self, slices: Mapping[str, Sequence[float]]) -> None:
-        """Restore the state that `dump` returned."""
-        self._slices = {int(number): WeightedSums.from_numbers(sums) for number, sums in slices.items()}
+        return WeightedSums.merged(self.slices.values())
 
     def _number(self, moment: datetime) -> int:
-        return int(moment.timestamp() // self._slice_seconds)
+        return int(moment.timestamp() // (self.length_seconds / SLICES))
 
     def _forget(self, latest: int) -> None:
-        for number in [number for number in self._slices if number <= latest - SLICES]:
-            del self._slices[number]
+        for number in [number for number in self.slices if number <= latest - SLICES]:
+            del self.slices[number]

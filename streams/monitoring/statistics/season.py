@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from math import cos, exp, log, pi, sin, sqrt
@@ -55,6 +54,7 @@ class Swing:
     error: float
 
 
+@dataclass
 class Season:
     """Learns a daily and a weekly swing of the mean, and predicts it with its error.
 
@@ -67,46 +67,35 @@ class Season:
     An hour is used once it is over, so a prediction depends on the past. It is relative to the mean of some
     traffic, given by the mean of its waves (`waves`): that of the first morning differs from that of a week.
 
-    Args:
-        state: Earlier `state`.
+    Attributes:
+        open: Of the current hour, the sums of w, wy, wy², w².
+        squares: Within hours, the sum of squared deviations, and of effective samples.
     """
 
-    def __init__(self, state: Sequence[Sequence[float]] | None = None) -> None:
-        self._precision = [[0.0] * _SIZE for _ in range(_SIZE)]
-        self._weighted = [0.0] * _SIZE
-        self._hour: int | None = None
-        self._open = [0.0] * 4  # of the current hour: sums of w, wy, wy², w²
-        self._squares = list(
-            _FIRST_VARIANCE
-        )  # within hours: sum of squared deviations, and of effective samples
-        if state is not None:
-            head, self._weighted, *rows = ([float(number) for number in row] for row in state)
-            self._hour = None if head[0] < 0 else int(head[0])
-            self._open, self._squares = head[1:5], head[5:7]
-            self._precision = rows
+    precision: list[list[float]] = field(default_factory=lambda: [[0.0] * _SIZE for _ in range(_SIZE)])
+    weighted: list[float] = field(default_factory=lambda: [0.0] * _SIZE)
+    hour: int | None = None
+    open: list[float] = field(default_factory=lambda: [0.0] * 4)
+    squares: list[float] = field(default_factory=lambda: [*_FIRST_VARIANCE])
+
+    def __post_init__(self) -> None:
         self._swings: dict[tuple[int, int], tuple[Waves, Swing]] = {}
         self._models: list[tuple[float, list[float], list[list[float]]]] = []
-
-    @property
-    def state(self) -> list[list[float]]:
-        """The learned state, as rows of numbers."""
-        head = [-1.0 if self._hour is None else float(self._hour), *self._open, *self._squares]
-        return [head, list(self._weighted), *(list(row) for row in self._precision)]
 
     def add(self, at_seconds: float, value: float, weight: float) -> None:
         """Add one sample in [0, 1], with the inverse of its inclusion probability."""
         hour = int(at_seconds // _HOUR_SECONDS)
-        if self._hour is None:
-            self._hour = hour
-        elif hour > self._hour:
-            self._close(self._hour, hour)
-            self._hour = hour
-        w, wy, wyy, ww = self._open
-        self._open = [w + weight, wy + weight * value, wyy + weight * value * value, ww + weight * weight]
+        if self.hour is None:
+            self.hour = hour
+        elif hour > self.hour:
+            self._close(self.hour, hour)
+            self.hour = hour
+        w, wy, wyy, ww = self.open
+        self.open = [w + weight, wy + weight * value, wyy + weight * value * value, ww + weight * weight]
 
     def forget_open_hour(self) -> None:
         """Discard the current hour's samples, because they belong to a fall."""
-        self._open = [0.0] * 4
+        self.open = [0.0] * 4
 
     def swing(self, at_seconds: float, usual: Waves) -> Swing:
         """Predict the offset of a time's mean from that of traffic with these mean waves."""
@@ -134,24 +123,24 @@ class Season:
         return Swing(offset, sqrt(max(square - offset * offset, 0.0)))
 
     def _close(self, hour: int, following: int) -> None:
-        w, wy, wyy, ww = self._open
-        self._open = [0.0] * 4
+        w, wy, wyy, ww = self.open
+        self.open = [0.0] * 4
         if w <= 0:
             return
         keep = _KEPT_AN_HOUR ** min(following - hour, 10_000)
         mean, count = wy / w, w * w / ww
-        self._squares = [
-            self._squares[0] * keep + count * max(wyy / w - mean * mean, 0.0),
-            self._squares[1] * keep + max(count - 1, 0.0),
+        self.squares = [
+            self.squares[0] * keep + count * max(wyy / w - mean * mean, 0.0),
+            self.squares[1] * keep + max(count - 1, 0.0),
         ]
-        variance = max(self._squares[0] / self._squares[1], _LEAST_VARIANCE)
+        variance = max(self.squares[0] / self.squares[1], _LEAST_VARIANCE)
         information = 1 / (variance / count + _WANDER * _WANDER)
         middle = waves(hour * (_HOUR_SECONDS // _STEP_SECONDS) + 2)
         for i, one in enumerate(middle):
-            row = self._precision[i]
+            row = self.precision[i]
             for j, other in enumerate(middle):
                 row[j] = row[j] * keep + information * one * other
-            self._weighted[i] = self._weighted[i] * keep + information * mean * one
+            self.weighted[i] = self.weighted[i] * keep + information * mean * one
         self._swings, self._models = {}, []
 
     def _fit(self) -> None:
@@ -162,11 +151,11 @@ class Season:
             covariance, log_determinant = _inverse(
                 [
                     [value + (prior[i] if i == j else 0.0) for j, value in enumerate(row)]
-                    for i, row in enumerate(self._precision)
+                    for i, row in enumerate(self.precision)
                 ]
             )
-            theta = [sum(a * b for a, b in zip(row, self._weighted, strict=True)) for row in covariance]
-            explained = sum(a * b for a, b in zip(theta, self._weighted, strict=True))
+            theta = [sum(a * b for a, b in zip(row, self.weighted, strict=True)) for row in covariance]
+            explained = sum(a * b for a, b in zip(theta, self.weighted, strict=True))
             evidence = log(chance * other_chance) + (explained + sum(map(log, prior)) - log_determinant) / 2
             fits.append((evidence, theta, covariance))
         best = max(evidence for evidence, _, _ in fits)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import NormalDist
-from typing import Any
 
 from streams.monitoring.statistics.estimators import WeightedSums
 
@@ -28,29 +27,19 @@ class Stratum:
     latest: float
 
 
+@dataclass(slots=True)
 class Traffic:
-    """The usual traffic of each stratum, as judged answers tell it: their weights add up to all answers.
+    """The usual traffic of each stratum, as judged answers tell it: their weights add up to all answers."""
 
-    Args:
-        state: Earlier `state`.
-    """
-
-    __slots__ = ("_at", "_since", "strata")
-
-    def __init__(self, state: Sequence[Any] = (0.0, 0.0, {})) -> None:
-        self._since, self._at = float(state[0]), float(state[1])
-        self.strata = {name: Stratum(*map(float, values)) for name, values in state[2].items()}
-
-    @property
-    def state(self) -> list[Any]:
-        """The whole state as JSON values."""
-        return [self._since, self._at, {name: astuple(one) for name, one in self.strata.items()}]
+    since: float = 0.0
+    at: float = 0.0
+    strata: dict[str, Stratum] = field(default_factory=dict)
 
     def add(self, stratum: str, sums: WeightedSums, seconds: float) -> None:
         """Add what an answer adds to the sums; a time before the latest counts as the latest."""
-        self._since = self._since or seconds
-        kept = exp(-_KEPT_A_SECOND * max(seconds - self._at, 0.0)) if self._at else 1.0
-        self._at = max(self._at, seconds)
+        self.since = self.since or seconds
+        kept = exp(-_KEPT_A_SECOND * max(seconds - self.at, 0.0)) if self.at else 1.0
+        self.at = max(self.at, seconds)
         if stratum not in self.strata:
             if len(self.strata) >= MOST_STRATA:
                 return
@@ -67,20 +56,28 @@ class Traffic:
         one.weight_square += sums.weight_square
         one.latest = max(one.latest, seconds)
 
-    def expected(self, seconds: float) -> dict[str, tuple[float, float, float]]:
-        """Return by stratum the expected answers of a stretch of time, their mean and typical weight."""
-        span = (1 - exp(_KEPT_A_SECOND * (self._since - self._at))) / _KEPT_A_SECOND
-        part = seconds / max(span, seconds, 1.0)
-        return {
-            name: (one.weight * part, one.weighted / one.weight, one.weight_square / one.weight)
-            for name, one in self.strata.items()
-            if one.weight > 0
-        }
+    def expected(self, seconds: float) -> Expected:
+        """Return what to expect of a stretch of time."""
+        span = (1 - exp(_KEPT_A_SECOND * (self.since - self.at))) / _KEPT_A_SECOND
+        return expected_of(self.strata, seconds / max(span, seconds, 1.0))
+
+
+Expected = Mapping[str, tuple[float, float, float]]
+"""By stratum the expected answers of a stretch of time, their mean and typical weight."""
+
+
+def expected_of(strata: Mapping[str, Stratum | WeightedSums], part: float) -> Expected:
+    """Return what to expect of a stretch of time that is this part of the time of the sums."""
+    return {
+        name: (one.weight * part, one.weighted / one.weight, one.weight_square / one.weight)
+        for name, one in strata.items()
+        if one.weight > 0
+    }
 
 
 def estimate_strata(
     window: Mapping[str, WeightedSums],
-    expected: Mapping[str, tuple[float, float, float]],
+    expected: Expected,
     *,
     lowest: float,
     highest: float,
@@ -141,7 +138,7 @@ _OTHERS = "*"
 
 
 @dataclass(slots=True)
-class _Scale:
+class StratumWeight:
     """The largest weight of one stratum of a policy.
 
     Attributes:
@@ -178,10 +175,10 @@ class _Scale:
 
 
 @dataclass(slots=True)
-class _Policy:
+class Policy:
     """The scales of a policy's strata; the strata that it awaits; its samples so far."""
 
-    strata: dict[str, _Scale] = field(default_factory=dict)
+    strata: dict[str, StratumWeight] = field(default_factory=dict)
     awaited: set[str] = field(default_factory=set)
     count: int = 0
 
@@ -194,11 +191,12 @@ class _Policy:
             stratum = _OTHERS
         scale = self.strata.get(stratum)
         if scale is None:
-            scale = self.strata[stratum] = _Scale()
+            scale = self.strata[stratum] = StratumWeight()
         scale.add(weight)
         return 0.0 if waits or not largest else min(weight / largest, 1.0)
 
 
+@dataclass(slots=True)
 class RelativeWeights:
     """Turns weights into shares of the current policy's largest weight.
 
@@ -214,10 +212,7 @@ class RelativeWeights:
       answer with a wrong, tiny stated probability silences the test only so long.
     """
 
-    __slots__ = ("_policies",)
-
-    def __init__(self) -> None:
-        self._policies: OrderedDict[str, _Policy] = OrderedDict()
+    policies: OrderedDict[str, Policy] = field(default_factory=OrderedDict)
 
     def share(self, policy: str, stratum: str, weight: float) -> float:
         """Add the weight of one sample; return its share of the largest before it.
@@ -230,48 +225,35 @@ class RelativeWeights:
         Returns:
             0 while the scale is not known, at most 1.
         """
-        known = self._policies.get(policy)
+        known = self.policies.get(policy)
         if known is None:
-            known = self._policies[policy] = self._begin(policy)
-            if len(self._policies) > MOST_POLICIES:
-                self._policies.popitem(last=False)
-        self._policies.move_to_end(policy)
+            known = self.policies[policy] = self._begin(policy)
+            if len(self.policies) > MOST_POLICIES:
+                self.policies.popitem(last=False)
+        self.policies.move_to_end(policy)
         return known.share(stratum, weight)
 
-    def _begin(self, policy: str) -> _Policy:
+    def _begin(self, policy: str) -> Policy:
         base, _, lowered = policy.rpartition("*")
-        known = self._policies.get(base)
+        known = self.policies.get(base)
         if known is None:
-            return _Policy(awaited=self._usual_strata())
+            return Policy(awaited=self._usual_strata())
         numerator, _, denominator = lowered.partition("/")
         try:
             factor = float(denominator or 1) / float(numerator)
         except (ValueError, ZeroDivisionError):
             factor = 1.0
         scales = {
-            name: _Scale(one.largest * factor, 1, traffic=one.traffic) for name, one in known.strata.items()
+            name: StratumWeight(one.largest * factor, 1, traffic=one.traffic)
+            for name, one in known.strata.items()
         }
-        return _Policy(scales, set(known.awaited))
+        return Policy(scales, set(known.awaited))
 
     def _usual_strata(self) -> set[str]:
-        if not self._policies:
+        if not self.policies:
             return set()
-        latest = next(reversed(self._policies.values()))
+        latest = next(reversed(self.policies.values()))
         whole = sum(one.traffic for one in latest.strata.values())
         return latest.awaited | {
             name for name, one in latest.strata.items() if one.traffic >= AWAITED_SHARE * whole
         }
-
-    def dump(self) -> list[list[Any]]:
-        """Return the whole state as JSON values."""
-        return [
-            [name, one.count, sorted(one.awaited), {key: astuple(scale) for key, scale in one.strata.items()}]
-            for name, one in self._policies.items()
-        ]
-
-    def load(self, state: Sequence[Sequence[Any]]) -> None:
-        """Restore the state that `dump` returned."""
-        self._policies = OrderedDict()
-        for name, count, awaited, strata in state:
-            scales = {key: _Scale(*scale) for key, scale in strata.items()}
-            self._policies[name] = _Policy(scales, set(awaited), count)

@@ -23,7 +23,7 @@ from math import sqrt
 from statistics import NormalDist, fmean
 from typing import Final, Literal
 
-from streams.store.views.parts import FEWEST, LEFT_OVER, JudgedAnswer, Part, Table, sums_of, variance_of
+from streams.store.views.parts import FEWEST, LEFT_OVER, JudgedAnswer, Part, Table, variance_of
 
 MAX_CAUSES: Final = 3
 CHANCE: Final = 0.01
@@ -44,24 +44,38 @@ share grew and they did not get worse; all: no value stands out."""
 class Cause:
     """A cause of a part of a fall.
 
-    Its contribution in points has a 95% interval. `before` and `after` are means, None of too few answers;
-    shares are of the traffic, 0 to 1. The whole traffic has no name.
+    Its contribution is in points. `before` and `after` are means, None of too few answers; shares are of the
+    traffic, 0 to 1.
     """
 
     kind: Kind
-    name: str = ""
-    value: str = ""
+    where: tuple[tuple[str, str], ...] = ()
+    """The label and value, or both of a crossing; none for the whole traffic."""
     contribution: float
-    low: float
-    high: float
+    error: float
     before: float | None
     after: float | None
     share_before: float
     share_after: float
-    where: tuple[tuple[str, str], ...] = ()
-    """The label and value, or both of a crossing."""
     beside: bool = True
     """Whether other values run beside a new one; without them, it is new at the same time as the fall."""
+
+    @property
+    def name(self) -> str:
+        return CROSSING.join(name for name, _ in self.where)
+
+    @property
+    def value(self) -> str:
+        return CROSSING.join(value for _, value in self.where)
+
+    @property
+    def low(self) -> float:
+        """Lower end of the contribution's 95% interval."""
+        return self.contribution - _Z95 * self.error
+
+    @property
+    def high(self) -> float:
+        return self.contribution + _Z95 * self.error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +99,20 @@ def find_causes(
     product_labels: Collection[str] = (),
 ) -> Fall:
     """Return the causes of the fall between two sets of answers."""
-    width = scale[1] - scale[0]
-    whole = Part(sums_of(before), sums_of(after), width)
+    search = _Search(scale[1] - scale[0], frozenset(product_labels))
     names = sorted({name for answer in (*before, *after) for name in answer.labels})
-    tables = [Table(name, before, after, width) for name in names]
+    whole = search.part(before, after)
     causes: list[Cause] = []
     rest, left = list(after), whole
-    while left.fall > LEFT_OVER * left.error and len(causes) < MAX_CAUSES:
-        mixed = _mixed([Table(name, before, rest, width) for name in names], whole.fall, product_labels)
+    while left.fell and len(causes) < MAX_CAUSES:
+        mixed = search.mixed(search.tables(names, before, rest), whole.fall)
         if mixed is None or any(cause.name == mixed[1].name for cause in causes):
             break
         causes.append(mixed[1])
         rest = _restored(mixed[0], rest)
-        left = Part(sums_of(before), sums_of(rest), width)
-    if not causes or left.fall > LEFT_OVER * left.error:
-        causes += _within(before, rest, names, left, product_labels)[: MAX_CAUSES - len(causes)]
+        left = search.part(before, rest)
+    if not causes or left.fell:
+        causes += search.within(before, rest, names, left)[: MAX_CAUSES - len(causes)]
     return Fall(
         before=whole.before.mean,
         after=whole.after.mean,
@@ -107,24 +120,8 @@ def find_causes(
         low=whole.fall - _Z95 * whole.error,
         high=whole.fall + _Z95 * whole.error,
         causes=tuple(causes),
-        mix={table.name: table.mix for table in tables},
+        mix={table.name: table.mix for table in search.tables(names, before, after)},
     )
-
-
-def _mixed(
-    tables: Iterable[Table], fall: float, product_labels: Collection[str]
-) -> tuple[Table, Cause] | None:
-    """Return the label whose values' changed shares explain most of the fall; None without a clear one."""
-    found: list[tuple[float, Table, Cause]] = []
-    for table in tables:
-        if table.name in product_labels:
-            continue  # changed shares of products are a change of the product
-        mix, error = table.mix, table.mix_error
-        grown = [value for value in table.values if table.shares(value)[1] > table.shares(value)[0]]
-        if grown and mix > LEFT_OVER * error and mix > LEAST_REST * fall:
-            value = max(grown, key=lambda value: (table.mixed(value), value))
-            found.append((mix, table, _cause("mix", table, value, mix, error)))
-    return max(found, key=lambda one: one[0])[1:] if found else None
 
 
 def _restored(table: Table, after: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
@@ -138,124 +135,112 @@ def _restored(table: Table, after: Sequence[JudgedAnswer]) -> list[JudgedAnswer]
     return kept
 
 
-def _within(
-    before: Sequence[JudgedAnswer],
-    after: Sequence[JudgedAnswer],
-    names: Sequence[str],
-    whole: Part,
-    product_labels: Collection[str],
-) -> list[Cause]:
-    """Return the causes other than the mix; a product without others beside it only if nothing else fits."""
-    replaced = [
-        (table, value)
-        for name in names
-        if name in product_labels
-        for table in [Table(name, before, after, whole.width)]
-        for value in table.values
-        if table.rolled_out(value) and table.rest(value).after.effective_count < FEWEST
-    ]
-    labels = [name for name in names if name not in {table.name for table, _ in replaced}]
-    causes = _greedy(before, after, labels, whole, product_labels)
-    explained = sum(cause.contribution for cause in causes if cause.kind != "all")
-    if not replaced or not whole.fall > LEFT_OVER * whole.error or explained > EXPLAINS * whole.fall:
+Answers = Sequence[JudgedAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What all steps of a search share: the width of the scale, and the labels that say what answered."""
+
+    width: float
+    products: Collection[str]
+
+    def part(self, before: Answers, after: Answers) -> Part:
+        return Part.of(before, after, self.width)
+
+    def tables(self, names: Iterable[str], before: Answers, after: Answers) -> list[Table]:
+        return [Table(name, before, after, self.width) for name in names]
+
+    def mixed(self, tables: Iterable[Table], fall: float) -> tuple[Table, Cause] | None:
+        """Return the label whose changed shares explain most of the fall; None without a clear one."""
+        found: list[tuple[float, Table, Cause]] = []
+        for table in tables:
+            if table.name in self.products:
+                continue  # changed shares of products are a change of the product
+            mix, error = table.mix, table.mix_error
+            grown = [value for value in table.values if table.shares(value)[1] > table.shares(value)[0]]
+            if grown and mix > LEFT_OVER * error and mix > LEAST_REST * fall:
+                value = max(grown, key=lambda value: (table.mixed(value), value))
+                found.append((mix, table, _cause("mix", table, value, mix, error)))
+        return max(found, key=lambda one: one[0])[1:] if found else None
+
+    def within(self, before: Answers, after: Answers, names: Sequence[str], whole: Part) -> list[Cause]:
+        """Return other causes than the mix; a product without others beside it only if nothing else fits."""
+        replaced = [
+            (table, value)
+            for table in self.tables([name for name in names if name in self.products], before, after)
+            for value in table.values
+            if table.rolled_out(value) and table.rest(value).after.effective_count < FEWEST
+        ]
+        labels = [name for name in names if name not in {table.name for table, _ in replaced}]
+        causes = self._greedy(before, after, labels, whole)
+        explained = sum(cause.contribution for cause in causes if cause.kind != "all")
+        if not replaced or not whole.fell or explained > EXPLAINS * whole.fall:
+            return causes
+        return [replace(_rolled_out(table, value)[2], beside=False) for table, value in replaced]
+
+    def _greedy(self, before: Answers, after: Answers, names: Sequence[str], whole: Part) -> list[Cause]:
+        """Repeatedly pick the value that fell most significantly beyond the rest, and remove its answers."""
+        causes: list[Cause] = []
+        size = len(after)
+        while len(causes) < MAX_CAUSES and len(after) >= size / 20:
+            cause = self._clearest(self.tables(names, before, after))
+            if cause is None:
+                rest = self.part(before, after)
+                share = rest.after.weight / (whole.after.weight or 1.0)
+                is_large = not causes or share * rest.fall > LEAST_REST * whole.fall
+                if rest.known and rest.fell and is_large:
+                    causes.append(_of("all", rest, rest.fall, rest.error, (share, share)))
+                break
+            causes.append(self._crossed(cause, before, after, names))
+            # Of a crossing the whole value goes, too: what is left of it has another mix than the rest.
+            before, after = ([one for one in side if not _has(one, cause)] for side in (before, after))
         return causes
-    return [replace(_rolled_out(table, value)[2], beside=False) for table, value in replaced]
 
-
-def _greedy(
-    before: Sequence[JudgedAnswer],
-    after: Sequence[JudgedAnswer],
-    names: Sequence[str],
-    whole: Part,
-    product_labels: Collection[str],
-) -> list[Cause]:
-    """Repeatedly pick the value that fell most significantly beyond the rest, and remove its answers."""
-    causes: list[Cause] = []
-    size = len(after)
-    while len(causes) < MAX_CAUSES and len(after) >= size / 20:
-        tables = [Table(name, before, after, whole.width) for name in names]
-        cause = _clearest(tables, product_labels)
-        if cause is None:
-            rest = Part(sums_of(before), sums_of(after), whole.width)
-            share = rest.after.weight / (whole.after.weight or 1.0)
-            is_large = not causes or share * rest.fall > LEAST_REST * whole.fall
-            if rest.known and rest.fall > LEFT_OVER * rest.error and is_large:
-                causes.append(_all(rest, share))
-            break
-        cause = _crossed(cause, before, after, names, whole, product_labels)
-        causes.append(cause)
-        # Of a crossing the whole value goes: what is left of it has another mix than the rest.
-        name, value = cause.where[0]
-        before, after = (
-            [one for one in side if one.labels.get(name, "") != value] for side in (before, after)
+    def _crossed(self, cause: Cause, before: Answers, after: Answers, names: Sequence[str]) -> Cause:
+        """Return the crossing with another label's value that explains most of a fall, or the cause."""
+        inside = [one for one in after if _has(one, cause)]
+        # A new value has no answers before: its parts are compared with those of the values that it replaces.
+        usual = before if cause.kind == "new" else [one for one in before if _has(one, cause)]
+        tables = self.tables([name for name in names if name != cause.name], usual, inside)
+        part = self._clearest([table for table in tables if len(table.values) > 1])
+        fall = self.part(usual, inside).fall
+        if part is None or part.kind != "within" or part.contribution <= EXPLAINS * fall:
+            return cause
+        scale = cause.contribution / (fall or 1.0)
+        return replace(
+            part,
+            kind=cause.kind,
+            where=cause.where + part.where,
+            contribution=part.contribution * scale,
+            error=part.error * scale,
+            share_before=cause.share_before * part.share_before,
+            share_after=cause.share_after * part.share_after,
         )
-    return causes
 
+    def _clearest(self, tables: Sequence[Table]) -> Cause | None:
+        """Return the value that fell most beyond the rest, in standard errors; new products come first."""
+        limit = NormalDist().inv_cdf(1 - CHANCE / max(sum(len(table.values) for table in tables), 1))
+        candidates = [self._candidate(table, value) for table in tables for value in table.values]
+        found = [one for one in candidates if one is not None and one[1] >= limit]
+        return max(found, key=lambda one: one[:2])[2] if found else None
 
-def _crossed(
-    cause: Cause,
-    before: Sequence[JudgedAnswer],
-    after: Sequence[JudgedAnswer],
-    names: Sequence[str],
-    whole: Part,
-    product_labels: Collection[str],
-) -> Cause:
-    """Return the crossing with another label's value that explains most of a value's fall, or the value."""
-    inside = [one for one in after if _has(one, cause)]
-    # A new value has no answers before: its parts are compared with those of the values that it replaces.
-    usual = before if cause.kind == "new" else [one for one in before if _has(one, cause)]
-    tables = [Table(name, usual, inside, whole.width) for name in names if name != cause.name]
-    part = _clearest([table for table in tables if len(table.values) > 1], product_labels)
-    fall = Part(sums_of(usual), sums_of(inside), whole.width).fall
-    if part is None or part.kind != "within" or part.contribution <= EXPLAINS * fall:
-        return cause
-    name, value = f"{cause.name}{CROSSING}{part.name}", f"{cause.value}{CROSSING}{part.value}"
-    share_before, share_after = cause.share_before * part.share_before, cause.share_after * part.share_after
-    scale = cause.contribution / (fall or 1.0)
-    return replace(
-        part,
-        kind=cause.kind,
-        name=name,
-        value=value,
-        where=cause.where + part.where,
-        contribution=part.contribution * scale,
-        low=part.low * scale,
-        high=part.high * scale,
-        share_before=share_before,
-        share_after=share_after,
-    )
+    def _candidate(self, table: Table, value: str) -> tuple[bool, float, Cause] | None:
+        """Return whether a value is a new product, how far it fell beyond the rest, and the cause."""
+        part, rest = table.part(value), table.rest(value)
+        if part.after.effective_count < FEWEST:
+            return None
+        if table.name in self.products and table.rolled_out(value):
+            return _rolled_out(table, value)
+        if part.before.effective_count < FEWEST or not rest.known:
+            return None  # nothing to compare it with
+        distance = (part.fall - rest.fall) / sqrt(part.error**2 + rest.error**2)
+        share = fmean(table.shares(value))
+        return False, distance, _cause("within", table, value, share * part.fall, share * part.error)
 
 
 def _has(answer: JudgedAnswer, cause: Cause) -> bool:
     return all(answer.labels.get(name, "") == value for name, value in cause.where)
-
-
-def _clearest(tables: Sequence[Table], product_labels: Collection[str]) -> Cause | None:
-    """Return the value that fell furthest beyond the rest, in standard errors; new products come first."""
-    tested = max(sum(len(table.values) for table in tables), 1)
-    limit = NormalDist().inv_cdf(1 - CHANCE / tested)
-    found = [
-        candidate
-        for table in tables
-        for value in table.values
-        if (candidate := _candidate(table, value, is_product=table.name in product_labels)) is not None
-        and candidate[1] >= limit
-    ]
-    return max(found, key=lambda one: one[:2])[2] if found else None
-
-
-def _candidate(table: Table, value: str, *, is_product: bool) -> tuple[bool, float, Cause] | None:
-    """Return whether a value is a new product, how far it fell beyond the rest, and the cause."""
-    part, rest = table.part(value), table.rest(value)
-    if part.after.effective_count < FEWEST:
-        return None
-    if is_product and table.rolled_out(value):
-        return _rolled_out(table, value)
-    if part.before.effective_count < FEWEST or not rest.known:
-        return None  # nothing to compare it with
-    distance = (part.fall - rest.fall) / sqrt(part.error**2 + rest.error**2)
-    share = fmean(table.shares(value))
-    return False, distance, _cause("within", table, value, share * part.fall, share * part.error)
 
 
 def _rolled_out(table: Table, value: str) -> tuple[bool, float, Cause]:
@@ -273,30 +258,17 @@ def _rolled_out(table: Table, value: str) -> tuple[bool, float, Cause]:
 
 
 def _cause(kind: Kind, table: Table, value: str, contribution: float, error: float) -> Cause:
-    part, (share_before, share_after) = table.part(value), table.shares(value)
+    found = _of(kind, table.part(value), contribution, error, table.shares(value))
+    return replace(found, where=((table.name, value),))
+
+
+def _of(kind: Kind, part: Part, contribution: float, error: float, shares: tuple[float, float]) -> Cause:
     return Cause(
         kind=kind,
-        name=table.name,
-        value=value,
-        where=((table.name, value),),
         contribution=contribution,
-        low=contribution - _Z95 * error,
-        high=contribution + _Z95 * error,
+        error=error,
         before=part.before.mean,
         after=part.after.mean,
-        share_before=share_before,
-        share_after=share_after,
-    )
-
-
-def _all(rest: Part, share: float) -> Cause:
-    return Cause(
-        kind="all",
-        contribution=rest.fall,
-        low=rest.fall - _Z95 * rest.error,
-        high=rest.fall + _Z95 * rest.error,
-        before=rest.before.mean,
-        after=rest.after.mean,
-        share_before=share,
-        share_after=share,
+        share_before=shares[0],
+        share_after=shares[1],
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
 from streams.errors import BadFilterError, StoreError, StoreMissingError, TooSlowError
 from streams.judging.metrics import build_metrics
-from streams.monitoring.statistics.estimators import WeightedSums
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
 from streams.store.query import Filter, parse
@@ -74,6 +74,7 @@ class Explorer:
             "verdicts": self._verdicts,
             "verdict/{key}": self._verdict,
             "charts": self._charts,
+            "labels": self._labels,
             "incidents": self._incidents,
             "incident/{key}": self._incident,
         }
@@ -125,7 +126,7 @@ class Explorer:
                 f"skip must be a number up to {verdicts.MAX_SKIPPED}, got {skip[:40]!r}; narrow the filter"
             )
         page = verdicts.page(snapshot, self._filter(request), order=order, limit=PAGE_LINES, skip=int(skip))
-        return {"count": page.count, "more": page.more, "rows": [line_of(row) for row in page.rows]}
+        return page | {"rows": [line_of(row) for row in page["rows"]]}
 
     def _verdict(self, snapshot: Snapshot, request: web.Request) -> Any:
         found = verdicts.one(snapshot, request.match_info["key"])
@@ -141,64 +142,11 @@ class Explorer:
         }
 
     def _charts(self, snapshot: Snapshot, request: web.Request) -> Any:
-        wanted = self._filter(request)
-        first, last = charts.extent(snapshot) or (0, 0)
-        since = first if wanted.since is None else wanted.since
-        until = last + 1 if wanted.until is None else min(wanted.until, max(last + 1, since + 1))
-        step = charts.step_of(since, until)
-        found = charts.charts(snapshot, wanted, step)
-        labels = [
-            (metric, name, value, *self._estimate(snapshot, metric, scores))
-            for (metric, name, value), scores in found.labels.items()
-        ]
-        return {
-            "since": since,
-            "until": until,
-            "step": step,
-            "lines": [
-                {
-                    "metric": metric,
-                    "fingerprint": fingerprint,
-                    "model": model,
-                    "range": self._range(snapshot, metric),
-                    "points": [
-                        (at, *self._estimate(snapshot, metric, scores)) for at, scores in sorted(line.items())
-                    ],
-                }
-                for (metric, fingerprint, model), line in sorted(found.lines.items())
-            ],
-            "scores": {
-                metric: self._distribution(snapshot, metric, found) for metric in sorted(found.statuses)
-            },
-            "labels": sorted(labels, key=lambda row: (row[0], row[1], row[3] or 0, row[2])),
-            "changes": [
-                {"at": at, "text": f"{name}={value}"}
-                for name, value, at in charts.changes(snapshot, wanted, found, self._product_labels, step)
-            ],
-            "cost": [(day, *spent) for day, spent in sorted(found.costs.items())][-charts.MAX_DAYS :],
-        }
+        return charts.charts(snapshot, self._filter(request), partial(self._range, snapshot))
 
-    def _distribution(self, snapshot: Snapshot, metric: str, found: charts.Charts) -> dict[str, Any]:
-        numbers: dict[float, int] = {}
-        weights: dict[float, float] = {}
-        for (score, probability), count in found.scores[metric].items():
-            numbers[score] = numbers.get(score, 0) + count
-            weights[score] = weights.get(score, 0.0) + count / probability
-        return {
-            "scores": numbers,
-            "weights": weights,
-            "statuses": found.statuses[metric],
-            "range": self._range(snapshot, metric),
-        }
-
-    def _estimate(self, snapshot: Snapshot, metric: str, scores: charts.Scores) -> tuple[Any, ...]:
-        """Return mean, ends of its interval, and count."""
-        sums = WeightedSums.of_counted(scores)
-        lowest, highest = self._range(snapshot, metric)
-        ends = sums.interval(lowest=lowest, highest=highest)
-        if sums.mean is None or ends is None:
-            return None, None, None, sums.count
-        return round(sums.mean, 4), round(ends[0], 4), round(ends[1], 4), sums.count
+    def _labels(self, snapshot: Snapshot, request: web.Request) -> Any:
+        scale = partial(self._range, snapshot)
+        return charts.by_label(snapshot, self._filter(request), scale, self._product_labels)
 
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""

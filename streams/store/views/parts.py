@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
-from typing import Final
+from typing import Final, Self
 
 from streams.monitoring.statistics.estimators import WeightedSums
 
@@ -38,6 +38,11 @@ class Part:
     after: WeightedSums
     width: float
 
+    @classmethod
+    def of(cls, before: Iterable[JudgedAnswer], after: Iterable[JudgedAnswer], width: float) -> Self:
+        first, second = (Counter((one.score, one.probability) for one in side) for side in (before, after))
+        return cls(WeightedSums.of_counted(first), WeightedSums.of_counted(second), width)
+
     @property
     def known(self) -> bool:
         """Whether both means have enough answers."""
@@ -48,6 +53,11 @@ class Part:
         """The fall in points; 0 without a mean."""
         before, after = self.before.mean, self.after.mean
         return 0.0 if before is None or after is None else before - after
+
+    @property
+    def fell(self) -> bool:
+        """Whether the fall is not to be ignored."""
+        return self.fall > LEFT_OVER * self.error
 
     @property
     def error(self) -> float:
@@ -61,11 +71,6 @@ def variance_of(sums: WeightedSums, width: float) -> float:
     if effective <= 1:
         return width * width
     return (sums.standard_error or 0.0) ** 2 + (0.5 * width / (effective + 1)) ** 2
-
-
-def sums_of(answers: Iterable[JudgedAnswer]) -> WeightedSums:
-    """Add up answers."""
-    return WeightedSums.of_counted(Counter((answer.score, answer.probability) for answer in answers))
 
 
 class Table:

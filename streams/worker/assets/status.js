@@ -166,7 +166,7 @@ async function refresh() {
       const since = new Date((status.history.at[0] ?? 0) * 1000).toISOString();
       const [found, series] = await Promise.all([
         ask("/explore/api/incidents").catch(() => ({ incidents: null })),
-        ask(`/explore/api/charts?since=${since}`).catch(() => ({ changes: [] })),
+        ask(`/explore/api/labels?since=${since}`).catch(() => ({ changes: [] })),
       ]);
       told = { at: Date.now(), incidents: found.incidents, changes: series.changes };
     }

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from streams.intake.reading.otlp.conversation import RequestedCall, Turn, has_messages, read_turns
 from streams.intake.reading.otlp.families import Field, Kind, shape_of
-from streams.intake.reading.otlp.pages import Document
 from streams.intake.reading.otlp.span import Attributes, Span, SpanEvent
 from streams.intake.reading.otlp.text import (
     KEYS,
@@ -19,7 +18,6 @@ from streams.intake.reading.otlp.text import (
     is_shown_object,
     listed,
     loaded,
-    shown_message,
     unflatten,
 )
 
@@ -43,9 +41,7 @@ def _words(value: Any, names: tuple[str, ...], role: str, depth: int) -> str | N
     if isinstance(opened, str) and opened is not value:
         opened = loaded(opened)  # JSON within JSON
     if isinstance(opened, str):
-        message = shown_message(opened)
-        text = str(message["content"]) if message else opened
-        return text if text.strip() and not is_shown_object(text) else None
+        return opened if opened.strip() and not is_shown_object(opened) else None
     if depth > _MAX_DEPTH:
         return None
     if isinstance(opened, dict):
@@ -135,7 +131,6 @@ INPUT_EVENTS: Final = (
     *(f"gen_ai.{role}.message" for role in ("system", "developer", "user", "assistant", "tool")),
     "gen_ai.content.prompt",
 )
-DOCUMENT_EVENT: Final = "db.query.result"
 
 
 def _with_details(span: Span) -> Attributes:
@@ -145,22 +140,8 @@ def _with_details(span: Span) -> Attributes:
     return {**merged, **span.attributes} if merged else span.attributes
 
 
-def _event_replies(span: Span) -> list[Turn]:
-    """Read the replies in a span's events.
-
-    Events with different indexes are choices, of which the first counts, or the chunks of a stream, of which
-    only the last has a finish reason.
-    """
-    contents = list(_contents(span, OUTPUT_EVENTS))
-    replies = [read_turns(content, "assistant") for content in contents]
-    choices = [one for one in contents if isinstance(one, dict) and isinstance(one.get("index"), int)]
-    turns = [turn for reply in replies for turn in reply]
-    if len({choice["index"] for choice in choices}) < 2:
-        return turns
-    if any(choice.get("finish_reason") for choice in choices[:-1]):
-        return replies[0]
-    calls = tuple(call for turn in turns for call in turn.tool_calls)
-    return [Turn("assistant", "".join(turn.text for turn in turns), calls)]
+def _turns_in_events(span: Span, names: tuple[str, ...], role: str) -> list[Turn]:
+    return [turn for content in _contents(span, names) for turn in read_turns(content, role)]
 
 
 def _contents(span: Span, names: tuple[str, ...]) -> Iterator[Any]:
@@ -180,28 +161,6 @@ def _contents(span: Span, names: tuple[str, ...]) -> Iterator[Any]:
         yield content
 
 
-def tool_events(span: Span) -> tuple[Any, Any]:
-    """Read a tool's input and output from its span's events, as Strands writes them."""
-    values: dict[str, Any] = {}
-    for event in span.events:
-        key = {"gen_ai.tool.message": "content", "gen_ai.choice": "message"}.get(event.name, "")
-        if content := event.attributes.get(key):
-            values.setdefault(
-                event.name, "\n".join(turn.text for turn in read_turns(content, "tool")) or content
-            )
-    return values.get("gen_ai.tool.message"), values.get("gen_ai.choice")
-
-
-def event_documents(span: Span) -> tuple[Document, ...]:
-    """Read the documents in a span's events."""
-    return tuple(
-        Document(text, str(event.attributes.get(f"{DOCUMENT_EVENT}.id", "")))
-        for event in span.events
-        if event.name == DOCUMENT_EVENT
-        and isinstance(text := event.attributes.get(f"{DOCUMENT_EVENT}.document"), str)
-    )
-
-
 # Messages of a span
 
 _NOT_ANSWERING: Final = frozenset({"tool", "user", "system"})
@@ -218,7 +177,9 @@ def exchange(values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, 
     in_events = bool(span.events or span.is_log) and not heard
     if span.events or span.is_log:
         heard = heard or [turn for one in _contents(span, INPUT_EVENTS) for turn in read_turns(one, "user")]
-        said = said or _event_replies(span)
+        said = said or [
+            turn for one in _contents(span, OUTPUT_EVENTS) for turn in read_turns(one, "assistant")
+        ]
     is_model = kind in {"model", "agent"}
     if is_model:
         heard = heard or _as_turns(values.first("given"), "user", question_in)
@@ -234,10 +195,8 @@ def exchange(values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, 
     if requested is not None and not any(turn.tool_calls for turn in said):
         calls = tuple(call for item in listed(requested) if (call := _tool_call(item)))
         said = [*said, Turn("assistant", "", calls)] if calls else said
-    if len(said) > 1 and _choices(values) > 1:
-        said = said[:1]
     if not any(turn.role == "system" for turn in heard):
-        system = values.first("system") or (_system_of(values.first("given")) if kind == "model" else None)
+        system = values.first("system")
         heard = heard if system is None else [*read_turns(system, "system"), *heard]
     return tuple(heard), tuple(said)
 
@@ -245,19 +204,6 @@ def exchange(values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, 
 def _split(turns: list[Turn], before: Sequence[bool]) -> tuple[list[Turn], list[Turn]]:
     end = max((index + 1 for index, is_before in enumerate(before) if is_before), default=0)
     return turns[:end], turns[end:]
-
-
-def _choices(values: Values) -> int:
-    """How many choices were requested; messages do not show whether they are choices."""
-    parameters = loaded(values.attributes.get("llm.invocation_parameters"))
-    requested = parameters.get("n") if isinstance(parameters, dict) else None
-    requested = requested or values.attributes.get("gen_ai.request.choice.count")
-    return requested if isinstance(requested, int) else 1
-
-
-def _system_of(request: Any) -> Any:
-    opened = loaded(request) if isinstance(request, str) and '"system"' in request else None
-    return opened.get("system") if isinstance(opened, dict) else None
 
 
 def _as_turns(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:

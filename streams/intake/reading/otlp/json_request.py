@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from streams.errors import DecodeError
+from streams.errors import undecodable
 from streams.intake.reading.otlp.span import (
     ERROR,
     EVENT_PARTS,
@@ -39,10 +39,9 @@ def _groups(value: bytes) -> list[ScopeRecords]:
         traces = _grouped(request, ("resourceSpans", "scopeSpans", "spans"), budget)
         return traces + _grouped(request, ("resourceLogs", "scopeLogs", "logRecords"), budget)
     except (ValueError, AttributeError) as error:
-        raise DecodeError(
-            "undecodable",
+        raise undecodable(
             f"value: is not an OTLP request in JSON, {error}; "
-            "let the Kafka exporter of a current Collector write it",
+            "let the Kafka exporter of a current Collector write it"
         ) from None
 
 

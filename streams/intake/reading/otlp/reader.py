@@ -7,11 +7,9 @@ from typing import Final, Literal, Self
 
 from schemas import QAEvent
 from schemas.result import RESULT_ATTRIBUTE
-from streams.errors import DecodeError
-from streams.intake.from_settings import joining_bounds
+from streams.errors import undecodable
 from streams.intake.joining.join import JoinBounds
-from streams.intake.randomness import normal_tracestate
-from streams.intake.reader import GroupReader, GroupReading
+from streams.intake.reader import GroupReader, GroupReading, normal_tracestate
 from streams.intake.reading.decode import bounded, event_of, normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp import request
@@ -21,7 +19,7 @@ from streams.intake.reading.otlp.span import EVENT_PARTS, Keep, Span
 from streams.intake.reading.otlp.step import Step
 from streams.intake.reading.otlp.trace import WHY_NO_ANSWER, Trace, normalised
 from streams.intake.sampling import Head
-from streams.settings import Settings
+from streams.settings.tree import Settings
 
 GRACE_SECONDS: Final = 5.0
 """Time from a trace's root span until the trace is closed."""
@@ -65,7 +63,7 @@ class OtlpReader(GroupReader[Span]):
     def of(cls, settings: Settings, env: Mapping[str, str], *, patient: bool = True) -> Self:
         del env, patient
         ingest, unit = settings.ingest, settings.ingest.otlp.unit
-        bounds = joining_bounds(ingest, grace=GRACE_SECONDS, idle=IDLE_SECONDS)
+        bounds = JoinBounds.of(ingest, grace=GRACE_SECONDS, idle=IDLE_SECONDS)
         return cls(
             unit=unit,
             max_event_bytes=ingest.max_event_bytes,
@@ -84,9 +82,7 @@ class OtlpReader(GroupReader[Span]):
                 if span.trace_id.strip("0"):
                     traces.setdefault(span.trace_id, []).append(span)
         except RecursionError:
-            raise DecodeError(
-                "undecodable", "value: is nested too deeply; correct the instrumentation"
-            ) from None
+            raise undecodable("value: is nested too deeply; correct the instrumentation") from None
         return traces
 
     def opening(self, parts: Sequence[Span]) -> list[Span]:
@@ -138,9 +134,7 @@ class OtlpReader(GroupReader[Span]):
                 hints=tuple(f"{family}: {hint}" for family, hint in hints.items()),
             )
         except RecursionError:
-            raise DecodeError(
-                "undecodable", "attributes: are nested too deeply; correct the instrumentation"
-            ) from None
+            raise undecodable("attributes: are nested too deeply; correct the instrumentation") from None
 
     def _checked(self, value: bytes | None) -> bytes:
         remedy = "lower send_batch_size and send_batch_max_size of the Collector's batch processor"

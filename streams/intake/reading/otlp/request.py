@@ -15,7 +15,7 @@ from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from streams.errors import DecodeError
+from streams.errors import undecodable
 from streams.intake.reading.otlp.json_request import json_heads, json_spans
 from streams.intake.reading.otlp.span import (
     ERROR,
@@ -122,10 +122,9 @@ def _protobuf_groups(value: bytes, message: Any) -> list[ScopeRecords]:
         return groups
     request = _parsed(message if is_of_spans else _LOGS, value)
     if request is None:
-        raise DecodeError(
-            "undecodable",
+        raise undecodable(
             f"value: is not an OTLP request in Protobuf (got {value[:16]!r}...); "
-            "set the exporter's encoding to otlp_proto or otlp_json, or ingest.format to json",
+            "set the exporter's encoding to otlp_proto or otlp_json, or ingest.format to json"
         )
     if is_of_spans:
         return _grouped(request.resource_spans, "scope_spans", "spans")

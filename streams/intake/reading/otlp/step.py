@@ -10,17 +10,14 @@ from typing import Any, Final, NamedTuple
 from schemas.result import RESULT_ATTRIBUTE
 from streams.intake.reading.otlp.conversation import Turn, is_stripped
 from streams.intake.reading.otlp.exchange import (
-    DOCUMENT_EVENT,
     INPUT_EVENTS,
     OUTPUT_EVENTS,
     Values,
     answer_in,
-    event_documents,
     exchange,
     is_conversation,
     question_in,
     spoken,
-    tool_events,
     turns_of,
     waits_for_tools,
 )
@@ -81,8 +78,6 @@ class Step(Values):
                 return "chain" if kind == "model" and other_operation else kind
         if name in OUTPUT_EVENTS or name in INPUT_EVENTS:
             return "model"
-        if DOCUMENT_EVENT in events:
-            return "retrieval"
         return "chain" if self.shape.families and self.first("gave") is not None else "other"
 
     @property
@@ -182,7 +177,7 @@ class Step(Values):
             documents = next(filter(None, map(read_documents, (*listed, *values))), None)
             if documents:
                 return tuple(documents)
-        return event_documents(self.span)
+        return ()
 
     @cached_property
     def query(self) -> str | None:
@@ -221,8 +216,6 @@ class Step(Values):
         name = self.text("tool_name") or self.span.name
         arguments = self.first("tool_arguments", "given")
         result = self.first("tool_result", "gave")
-        if arguments is None and result is None:
-            arguments, result = tool_events(self.span)
         return ToolUse(name, as_text(unpacked(arguments)).strip(), result_text(unpacked(result)).strip())
 
     @cached_property

@@ -17,13 +17,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError as ProtobufError
 
-from streams.errors import DecodeError
+from streams.errors import undecodable
 
 _UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 WELL_KNOWN: Final = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
@@ -41,22 +41,31 @@ class AvroSchema:
     references: tuple[str, ...] = ()
 
     def size(self, payload: bytes) -> int:
-        """Return the maximum number of values in a payload, for `read_beside`; 0 if the schema limits it."""
-        return len(payload) * _avro(self).values_of_byte
+        """Return a bound on the values in a payload, for `read_beside`; 0 if the schema limits them."""
+        shape = _avro(self).shape
+        return len(payload) * _CAREFUL if shape.is_recursive else len(payload) * shape.repeats
 
     def read(self, payload: bytes) -> bytes:
         """Decode a record; raises DecodeError if it does not match the schema."""
-        return _avro(self).read(payload)
+        decoder, stream = _avro(self), io.BytesIO(payload)
+        try:
+            document = decoder.read(stream, decoder.parsed, None)
+        except _UNREADABLE as error:
+            why = f"does not match its Avro schema ({type(error).__name__}: {error})"
+            raise undecodable(f"value: {why}") from None
+        if left := len(payload) - stream.tell():
+            raise undecodable(f"value: has {left} bytes more than its Avro schema defines")
+        return orjson.dumps(document, default=_plain)
 
     def check(self) -> None:
         """Build the decoder; raises ValueError if records of this schema cannot be decoded."""
         _avro(self)
 
 
-@dataclass(frozen=True, slots=True)
-class _AvroDecoder:
-    read: Callable[[bytes], bytes]
-    values_of_byte: int
+class _AvroDecoder(NamedTuple):
+    read: Callable[..., object]
+    parsed: Any
+    shape: _AvroShape
 
 
 @lru_cache(maxsize=1_000)
@@ -72,25 +81,11 @@ def _avro(schema: AvroSchema) -> _AvroDecoder:
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError) as error:
         raise ValueError(f"is not an Avro schema ({type(error).__name__}: {error})") from error
     shape = _AvroShape(names)
-    shape.least_bytes(parsed)
+    shape.is_filled(parsed)
     # fastavro's C code limits neither recursion (the process crashes) nor the number of empty items.
     if shape.has_empty_items:
         raise ValueError("has an array with zero-byte items, whose length is unbounded")
-    reader = careful_reader if shape.is_recursive else fastavro.schemaless_reader
-
-    def read(payload: bytes) -> bytes:
-        stream = io.BytesIO(payload)
-        try:
-            document = reader(stream, parsed, None)
-        except _UNREADABLE as error:
-            why = f"does not match its Avro schema ({type(error).__name__}: {error})"
-            raise DecodeError("undecodable", f"value: {why}") from None
-        if left := len(payload) - stream.tell():
-            raise DecodeError("undecodable", f"value: has {left} bytes more than its Avro schema defines")
-        return orjson.dumps(document, default=_plain)
-
-    repeats = shape.fields if shape.is_recursive or shape.repeats else 0
-    return _AvroDecoder(read, repeats * (_CAREFUL if shape.is_recursive else 1))
+    return _AvroDecoder(careful_reader if shape.is_recursive else fastavro.schemaless_reader, parsed, shape)
 
 
 def _plain(value: object) -> object:
@@ -103,51 +98,45 @@ def _plain(value: object) -> object:
 
 
 class _AvroShape:
-    """Properties of the records of a schema."""
+    """Properties of the records of a schema; `repeats`: they hold values without a limit."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
-        self.is_recursive = False
-        self.has_empty_items = False
-        self.repeats = False
-        """Whether records hold values without a limit."""
-        self.fields = 1
+        self.is_recursive = self.has_empty_items = self.repeats = False
         self._names = names
-        self._least: dict[str, int] = {}
-        self._within: set[str] = set()
+        self._known: dict[str, bool | None] = {}
+        """By name, whether its values have bytes; None while it is examined."""
 
-    def least_bytes(self, schema: Any) -> int:
-        """Examine a schema; return 0 if its values may be empty, else 1."""
+    def is_filled(self, schema: Any) -> bool:
+        """Examine a schema; return whether each of its values has at least one byte."""
         if isinstance(schema, list):
             for branch in schema:
-                self.least_bytes(branch)
-            return 1  # the index of the branch
+                self.is_filled(branch)
+            return True  # the index of the branch
         if isinstance(schema, str):
-            return self._named(schema) if schema in self._names else int(schema != "null")
+            return self._named(schema) if schema in self._names else schema != "null"
         kind = schema["type"]
         self.repeats |= kind in {"array", "map"} or schema.get("logicalType") == "decimal"
         if kind == "array":
-            self.has_empty_items |= not self.least_bytes(schema["items"])
+            self.has_empty_items |= not self.is_filled(schema["items"])
         elif kind == "map":
-            self.least_bytes(schema["values"])
+            self.is_filled(schema["values"])
         elif kind in {"record", "error"}:
-            self._within.add(schema["name"])
-            self.fields += len(schema["fields"])
-            least = [self.least_bytes(one["type"]) for one in schema["fields"]]
-            self._within.discard(schema["name"])
-            return int(any(least))
+            self._known[schema["name"]] = None
+            fields = [self.is_filled(one["type"]) for one in schema["fields"]]
+            self._known[schema["name"]] = any(fields)
+            return any(fields)
         elif kind == "fixed":
-            return int(schema["size"] > 0)
+            return bool(schema["size"] > 0)
         elif kind != "enum":
-            return self.least_bytes(kind)
-        return 1
+            return self.is_filled(kind)
+        return True
 
-    def _named(self, name: str) -> int:
-        if name in self._within:
-            self.is_recursive = True
-            return 1  # at least the union that ends the recursion
-        if name not in self._least:
-            self._least[name] = self.least_bytes(self._names[name])
-        return self._least[name]
+    def _named(self, name: str) -> bool:
+        if name not in self._known:
+            self._known[name] = self.is_filled(self._names[name])
+        filled = self._known[name]
+        self.is_recursive |= filled is None
+        return filled is not False  # a recursion has at least the union that ends it
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +153,7 @@ class ProtobufSchema:
             message.ParseFromString(payload)
         except ProtobufError:
             name = message.DESCRIPTOR.full_name
-            raise DecodeError("undecodable", f"value: is not a {name} of its Protobuf schema") from None
+            raise undecodable(f"value: is not a {name} of its Protobuf schema") from None
         return orjson.dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
 
     def check(self) -> None:
@@ -264,9 +253,7 @@ def _protobuf(schema: ProtobufSchema, path: tuple[int, ...]) -> Any:
     messages, names = file.message_type, [file.package] if file.package else []
     for index in path:
         if not 0 <= index < len(messages):
-            raise DecodeError(
-                "undecodable", f"value: names message {list(path)}, which its schema does not have"
-            )
+            raise undecodable(f"value: names message {list(path)}, which its schema does not have")
         names.append(messages[index].name)
         messages = messages[index].nested_type
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(".".join(names)))

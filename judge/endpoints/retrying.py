@@ -1,0 +1,179 @@
+"""A metric's judge that retries: which endpoint is asked, and whether a failure is the event's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from judge.endpoints.endpoint import Endpoint
+from judge.endpoints.health import Trial
+from judge.endpoints.options import Attempt
+from judge.errors import DrainingError, EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.prices import total_cost, total_usage
+from schemas import Failed, JudgeTask, Result
+
+if TYPE_CHECKING:
+    from judge.endpoints.pool import EndpointPool
+
+TRIES_BEFORE_NEXT: Final = 2
+"""Failures at an endpoint before the next is asked: another model gives other scores."""
+ENDPOINT_MAY_CAUSE: Final = frozenset(
+    {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
+)
+"""Error types that a faulty endpoint causes, too."""
+LONGEST_RETRY_FACTOR: Final = 4.0
+"""Longest pause, in first pauses, before an event is repeated that was answered without a verdict."""
+
+
+class RetryingJudge:
+    """One metric at the endpoints of a pool.
+
+    A failure is never published at once: the event is asked again, and `CallHistory` decides whether the
+    event or its endpoint causes the failures. All calls of a verdict go to one endpoint, so its evaluator
+    names one model.
+    """
+
+    def __init__(self, judges: Mapping[str, Evaluator], pool: EndpointPool) -> None:
+        self._judges = dict(judges)
+        self._pool = pool
+        self._endpoints = pool.named(tuple(judges))
+        self._first = self._endpoints[0]
+        self._metric = judges[self._first.name].metric.name
+        self.endpoint, self.model = self._first.name, self._first.model
+        self.evaluator = judges[self._first.name].evaluator
+        for endpoint in self._endpoints:
+            endpoint.judges[self._metric] = judges[endpoint.name]
+
+    async def judge(self, task: JudgeTask, *, patient: bool = True) -> Result:
+        """Judge one answer, retrying transient failures without a time limit.
+
+        Raises:
+            JudgeConfigurationError: No endpoint can judge any event as configured.
+            DrainingError: The task was cancelled before it was sent, by `EndpointPool.drain`.
+            EndpointDownError: All endpoints are down, and `patient` is false.
+        """
+        attempt = Attempt()
+        while True:
+            # If all are down, use the first: tasks that need no call are still decided.
+            endpoint = self._pool.choose(self._endpoints, attempt.avoided) or self._first
+            attempt.begin_round()
+            result: Result | None = None
+            try:
+                result = await self._judges[endpoint.name].judge(task, partial(endpoint.ask, attempt=attempt))
+            except DrainingError:
+                raise
+            except EndpointDownError:
+                if not patient:
+                    raise
+                await self._pool.until_one_is_up(self._endpoints)
+            except (JudgeUnavailableError, JudgeConfigurationError) as error:
+                result = await self._after_failure(error, endpoint, task, attempt)
+            else:
+                if not attempt.round_calls:
+                    return result
+                result = await self._after_result(result, endpoint, attempt)
+            if result is not None:
+                return self._with_accounts(result, endpoint, attempt)
+
+    async def _after_result(self, result: Result, endpoint: Endpoint, attempt: Attempt) -> Result | None:
+        """Return the result, unless it is a failure that the endpoint may cause."""
+        kind = result.error_type if isinstance(result, Failed) else result.status
+        self._observe(endpoint, kind, attempt)
+        if kind not in ENDPOINT_MAY_CAUSE:
+            self._judged(endpoint, attempt)
+            return result
+        if await self._is_fault_of_event(kind, endpoint, attempt):
+            return result
+        await self._pause_at(endpoint, attempt)
+        return None
+
+    async def _after_failure(
+        self,
+        error: JudgeUnavailableError | JudgeConfigurationError,
+        endpoint: Endpoint,
+        task: JudgeTask,
+        attempt: Attempt,
+    ) -> Failed | None:
+        """Wait after a failure; return the result if the event causes it."""
+        refused = isinstance(error, JudgeConfigurationError)
+        kind = "configuration" if isinstance(error, JudgeConfigurationError) else error.kind
+        self._observe(endpoint, kind, attempt)
+        if kind == "rate_limited" or attempt.stalled:
+            return None
+        if await self._is_fault_of_event(kind, endpoint, attempt):
+            judge = self._judges[endpoint.name]
+            if isinstance(error, JudgeConfigurationError):
+                detail = f"{error.told} each time to this event, and accepts others"
+                return judge.failed(task, "content_refused", detail, tries=attempt.calls)
+            failures = attempt.trials[endpoint.name].failures
+            detail = f"{failures} calls failed while others succeeded; the last: {error}"
+            return judge.failed(task, "no_answer", detail, tries=attempt.calls)
+        if refused:
+            await self._pause_at(endpoint, attempt)
+        else:
+            await self._before_next_try(kind, endpoint, attempt)
+        return None
+
+    async def _pause_at(self, endpoint: Endpoint, attempt: Attempt) -> None:
+        """Pause before an event is asked again that the endpoint answered, but did not judge."""
+        failures = attempt.trials[endpoint.name].failures
+        if failures > 1 and endpoint.is_up:
+            await self._pause(min(2.0 ** (failures - 2), LONGEST_RETRY_FACTOR))
+
+    def _judged(self, endpoint: Endpoint, attempt: Attempt) -> None:
+        """Record a verdict: earlier failures of the event were those of its endpoints."""
+        if endpoint.name not in attempt.trials:
+            endpoint.history(self._metric).judged(attempt.round_sent_at)
+        for asked in self._endpoints:
+            trial = attempt.trials.get(asked.name)
+            if trial is not None and asked.history(self._metric).healed(trial):
+                self._pool.observer.failed_event(asked.name, trial.failures)
+
+    async def _is_fault_of_event(self, kind: str, endpoint: Endpoint, attempt: Attempt) -> bool:
+        trial = attempt.trials.setdefault(endpoint.name, Trial())
+        history = endpoint.history(self._metric)
+        history.failed(trial, sent_at=attempt.round_sent_at, now=self._pool.clock())
+        is_fault = await endpoint.is_fault_of_event(self._metric, trial, kind, paid=attempt.round_used > 0)
+        if is_fault:
+            history.excuse(trial)
+        return is_fault
+
+    async def _before_next_try(self, kind: str, endpoint: Endpoint, attempt: Attempt) -> None:
+        """Avoid an endpoint that does not answer, and pause if there is no other."""
+        failures = attempt.trials[endpoint.name].failures
+        if failures % TRIES_BEFORE_NEXT == 0 or kind == "timeout":
+            attempt.avoided.add(endpoint.name)
+        following = self._pool.choose(self._endpoints, attempt.avoided)
+        if following is None or following.name in attempt.avoided:
+            attempt.avoided.clear()
+        elif following is not endpoint:
+            return
+        attempt.pauses += 1
+        await self._pause(2.0 ** min(attempt.pauses - 1, 30))
+
+    async def _pause(self, first_waits: float) -> None:
+        """Pause for a multiple of the first wait; jitter of up to half spreads retries."""
+        patience = self._pool.options.patience
+        longest = min(patience.longest_wait_seconds, patience.first_wait_seconds * first_waits)
+        await self._pool.pause(longest * (0.5 + 0.5 * self._pool.chance()), self._endpoints)
+
+    def _observe(self, endpoint: Endpoint, outcome: str, attempt: Attempt) -> None:
+        self._pool.observer.asked(endpoint.name, endpoint.model, outcome, attempt.round_seconds)
+
+    def _with_accounts(self, result: Result, endpoint: Endpoint, attempt: Attempt) -> Result:
+        """Add tries, tokens and cost if there was more than one call or a fallback endpoint."""
+        call = result.judge
+        fallback = endpoint is not self._first
+        if call is None or (not fallback and attempt.calls <= 1):
+            return result
+        update: dict[str, object] = {
+            "judge": call.model_copy(update={"fallback": fallback, "tries": max(call.tries, attempt.calls)})
+        }
+        if attempt.used:
+            update["usage"] = total_usage(usage for _, usage in attempt.used)
+            update["cost_usd"] = total_cost(
+                self._judges[name].cost_usd(usage) for name, usage in attempt.used
+            )
+        return result.model_copy(update=update)

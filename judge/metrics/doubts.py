@@ -1,0 +1,211 @@
+"""Word checks: does an answer state what the reference states, does a page state a claim? Pure.
+
+A judge's quotation may be correct and prove nothing. Common words do not prove that a text states something,
+but texts without a common word, name or number do not state the same. The checks only mark a result. Words of
+the question do not count, because any answer may repeat them. If the answer and the question are certainly in
+another language than the reference or page, nothing is doubted.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import Final
+
+from judge.metrics.claims import Place, Stretches
+from judge.text.normal import TextIndex, normalise
+from judge.text.passages import Passage, Vocabulary, is_number, passage, share_stem
+from judge.text.words import STOP_WORDS, content_words, each_word, sentences, word_texts, words
+
+MIN_SHARE: Final = 8
+"""At least one in this many of a statement's words must be shared. About 1 in 20 of the claims that experts
+rate "completely supported" (ExpertQA) share less with any sentences of their pages; 1 in 27 accepted human
+answers (NQ) share no word with their reference."""
+LONG_STATEMENT: Final = 3
+"""From this many own words, one common word does not suffice for a sentence."""
+QUESTION_SHARE: Final = 4
+"""An answer with less than one in this many of the question's words is off topic, if the reference has more:
+1 in 1,390 accepted human answers (NQ), none of 219 model answers to experts' questions (ExpertQA), two in
+three pages retrieved for other questions. So is an answer together with its supporting pages: 1 in 200 model
+answers (ExpertQA), 9 in 10 pages retrieved for other questions."""
+LONG_ANSWER: Final = 6
+"""Distinct content words from which an answer itself is checked; a short one need not repeat the question."""
+MIN_SENTENCE_WORDS: Final = 3
+"""Sentences of the reference with at least this many content words must be half covered."""
+FACTS_SHARE: Final = 4
+"""Facts must contain at least one in this many of the items' words."""
+_POLARITY = frozenset(
+    {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
+)
+_FOOTNOTE = re.compile(r"\[\d{1,4}\]")
+_QUESTION_MARKS = ("?", "\uff1f")
+# A sentence that starts like this and adds only usual words refuses or announces an answer.
+_REFUSAL = re.compile(
+    r"\W*(?:(?:i['\u2019]m|i am) (?:sorry|afraid|not sure|unable)|sorry|unfortunately,? i"
+    r"|i (?:can['\u2019]?t|cannot|could not|couldn['\u2019]?t|don['\u2019]?t|do not|have no|am unable)"
+    r"|as an? (?:ai|language model)|let['\u2019]?s\b|let (?:us|me)\b|below,? i\b|no (?:answer|comment|idea)"
+    r"|n/?a\b|none\b|unknown\b)",
+    re.IGNORECASE,
+)
+_USUAL_IN_REFUSALS = Vocabulary(each_word("refusal_words"))
+
+
+class Doubts:
+    """Doubts what rests on too few words, beyond those of the question."""
+
+    def __init__(self, question: str) -> None:
+        self._question = passage(question)
+        self._asked = Vocabulary(self._question.content)
+        self._own: dict[str, frozenset[str]] = {}
+
+    def own(self, text: str) -> frozenset[str]:
+        """Return the content words of a text that are not in the question, without yes, no and footnotes."""
+        if text not in self._own:
+            others = passage(_FOOTNOTE.sub(" ", text)).content - self._asked.words - _POLARITY
+            self._own[text] = frozenset(word for word in others if word not in self._asked)
+        return self._own[text]
+
+    def refuses(self, text: str) -> bool:
+        """Return whether a text starts like a refusal and adds only words that are known or usual in one."""
+        return _REFUSAL.match(text) is not None and all(word in _USUAL_IN_REFUSALS for word in self.own(text))
+
+    def is_empty(self, claim: str) -> str | None:
+        """Return why a claim has no content of its own; None if it has."""
+        if not passage(claim).content:
+            return "the claim says nothing"
+        if self.refuses(claim):
+            return "the claim refuses an answer or announces one"
+        repeated = f" {' '.join(passage(claim).listed)} " in f" {' '.join(self._question.listed)} "
+        return "the claim repeats the question" if repeated else None
+
+    def doubt(self, stated: str, sentence: str, support: Passage) -> str | None:
+        """Return why a passage does not bear out a statement, a part of a sentence; None if it may."""
+        own = self.own(stated)
+        if not own:
+            return self._doubt_of_repetition(stated, support)
+        numbers = [word for word in own if is_number(word)]
+        if numbers and not any(word in support for word in numbers) and support.numbers:
+            return "its numbers differ"
+        enough = max(1, -(-len(own) // MIN_SHARE))
+        if len(own & support.words) >= max(enough, 2):
+            return None
+        shared = [word for word in own if word in support]
+        if len(shared) < enough:
+            return f"it shares {len(shared)} of {len(own)} words with it, at least {enough} are needed"
+        whole = own | self.own(sentence)
+        suffices = len(whole) < LONG_STATEMENT or sum(word in support for word in whole) >= 2
+        if suffices or any(_is_strong(word, stated, support.text) for word in shared):
+            return None
+        return f"the one word in common, {shared[0]}, says too little of a sentence with {len(whole)}"
+
+    def _doubt_of_repetition(self, stated: str, support: Passage) -> str | None:
+        """Return a doubt if less than half of a statement that repeats the question is in the passage."""
+        if stated.rstrip(" *_\"'").endswith(_QUESTION_MARKS) or support.text.rstrip().endswith(
+            _QUESTION_MARKS
+        ):
+            return "it is a question"
+        wanted = passage(stated).content or passage(stated).words
+        shared = sum(word in support for word in wanted)
+        if 2 * shared >= len(wanted) or not support.words.isdisjoint(_POLARITY - {"not"}):
+            return None
+        return f"it shares {shared} of {len(wanted)} words with it (at least half needed)"
+
+    def is_about(self, *told: Vocabulary) -> bool:
+        """Return whether texts have at least one in `QUESTION_SHARE` of the question's words."""
+        asked = self._asked.words
+        return QUESTION_SHARE * sum(any(word in one for one in told) for word in asked) >= len(asked)
+
+
+def _is_strong(word: str, stated: str, support: str) -> bool:
+    """Return whether one shared word is strong evidence: a number, or a name in both texts."""
+    if word[0].isdecimal():
+        return sum(map(str.isdecimal, word)) > 1  # one digit may be a list mark
+    return any(
+        one.text == word
+        and stated[one.start].isupper()
+        and stated[: one.start].rstrip(" \t\"'(\u201c\u2018*_")[-1:] not in {"", *"\n.!?:-\u2022"}
+        for one in words(stated)
+    ) and (
+        support.islower()
+        or any(support[one.start].isupper() and share_stem(word, one.text) for one in words(support))
+    )
+
+
+# The account of a reference
+
+
+def left_out(reference: TextIndex, own: Collection[str], spans: Collection[str]) -> list[Place]:
+    """Return the sentences of the reference of which less than half is covered by the spans of items.
+
+    A sentence with words that are not in the question, `own`, is judged by these alone. Of a short sentence
+    one covered word is enough.
+    """
+    covered = _covered(reference, spans)
+    missed: list[Place] = []
+    for start, end in sentences(reference.text):
+        inside = content_words(reference.text[start:end]) or words(reference.text[start:end])
+        telling = [word for word in inside if word.text in own] or inside
+        count = sum(covered.covers(start + word.start, start + word.end) for word in telling)
+        if 2 * count < (1 if len(inside) < MIN_SENTENCE_WORDS else len(telling)):
+            missed.append((start, end))
+    return missed
+
+
+def has_facts_for(
+    reference: TextIndex, own: Collection[str], facts: Iterable[str], conclusions: Iterable[str]
+) -> bool:
+    """Return whether the spans of the facts cover enough of the reference to draw the conclusions from."""
+    counted = content_words(reference.text)
+    telling = [word for word in counted if word.text in own] or counted
+    of_facts, of_all = _covered(reference, facts), _covered(reference, [*facts, *conclusions])
+    stated = sum(of_facts.covers(word.start, word.end) for word in telling)
+    return FACTS_SHARE * stated >= sum(of_all.covers(word.start, word.end) for word in telling)
+
+
+def _covered(reference: TextIndex, spans: Iterable[str]) -> Stretches:
+    """Return all stretches of the reference that are equal to a span."""
+    distinct = {normalise(span): span for span in spans}
+    return Stretches(place for span in distinct.values() for place in reference.find_all(span))
+
+
+# Languages
+
+_LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
+_MIN_LANGUAGE_WORDS = 15
+_LANGUAGE_CHARS = 1000
+# Japanese mixes kana and Han, so both count as one script.
+_KANA = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
+
+
+def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
+    """Return whether an answer is certainly in another language than a text.
+
+    The question must also certainly be in the answer's language. Languages are distinguished by script, and
+    English by its stop words; short texts, which may be names, only by script.
+    """
+    spoken, asked = _language(answer), _language(question)
+    if spoken is None or asked is None or asked[0] != spoken[0]:
+        return False
+    other = _language(text)
+    if other is None:
+        return False
+    if other[0] != spoken[0]:
+        return True
+    return None not in {spoken[1], asked[1], other[1]} and asked[1] == spoken[1] != other[1]
+
+
+@lru_cache(maxsize=64)
+def _language(text: str) -> tuple[str, bool | None] | None:
+    """Return the script, and for Latin whether it is English, if certain; None for a text without words."""
+    read = [word for word in word_texts(text[:_LANGUAGE_CHARS]) if not word[0].isdecimal()]
+    if not read:
+        return None
+    names = (unicodedata.name(word[0], "").partition(" ")[0] for word in read)
+    script = Counter(_KANA.get(name, name) for name in names).most_common(1)[0][0]
+    if script != "LATIN" or len(read) < _MIN_LANGUAGE_WORDS:
+        return script, None
+    share = sum(map(STOP_WORDS.__contains__, read)) / len(read)
+    return script, True if share >= _MUCH_ENGLISH else False if share <= _LITTLE_ENGLISH else None
