@@ -10,12 +10,14 @@ from typing import Final
 
 from generate import (
     chart_page,
+    chart_schema,
     command_page,
     corrections_page,
     message_page,
     message_schemas,
     metrics_page,
     settings_page,
+    situations_page,
 )
 from generate.dashboards import files as dashboards
 from generate.places import ROOT
@@ -29,6 +31,8 @@ GENERATORS: Final[Sequence[Callable[[], Mapping[Path, str]]]] = (
     command_page.files,
     dashboards.files,
     chart_page.files,
+    situations_page.files,
+    chart_schema.files,
 )
 """Each returns its files by path."""
 FOLDERS: Final = (message_schemas.FOLDER, dashboards.FOLDER)

@@ -12,7 +12,7 @@ from generate.message_schemas import EXAMPLES, MESSAGES, json_schema
 from generate.places import DOCS
 from generate.tables import table
 from streams.kafka.topics.table import TOPICS
-from streams.settings import TopicSettings
+from streams.settings.broker import TopicSettings
 
 _INTRODUCTION: Final = """\
 # Messages and topics

@@ -8,7 +8,7 @@ from typing import Final
 
 from generate.places import DOCS
 from generate.tables import table
-from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
+from streams.telemetry.catalogue import CATALOGUE, LABELS, PROCESS, Spec
 from streams.telemetry.labels import MAX_COMBINATIONS, OTHER
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
@@ -26,6 +26,8 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
         "name it)"
     ),
     "kind": "of tokens: `input`, `cached` (a part of input), `output`; of a correction: its kind",
+    "agent": "part of a worker: `intake`, `judge`, `monitor`, `store` or `sink`",
+    "version": "version of judgestream",
     "period": "of a budget: `hour` or `day`, of UTC",
     "why": "`retention`: the next records were removed; `shorter`: the log became shorter",
     "topic": "Kafka topic",
@@ -108,8 +110,9 @@ _INTRODUCTION: Final = """\
 <!-- Made by `python -m generate --write` from streams/telemetry/catalogue.py; changes here are lost. -->
 
 A worker exposes these at `/metrics`, in Prometheus' text format or, if requested, in OpenMetrics, in which
-`judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. The usual
-process metrics (`process_*`, `python_*`) are exposed, too. Names and labels change only with a major version.
+`judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. The client
+library's own metrics (`process_*`, `python_*`) are exposed, too; rules and dashboards use those at the end of
+the table. Names and labels change only with a major version.
 
 `<labels>` are the event labels that `telemetry.labels` names. Each has at most 20
 values, the most frequent ones; the rest is `{other}`, and an event without the label has an empty value.
@@ -154,7 +157,9 @@ def reference() -> str:
     rows = "\n".join(f"| {sign} | `judgestream_score_{name}_total` |" for name, sign in _SUM_NAMES.items())
     parts = [
         _INTRODUCTION.format(other=OTHER, combinations=MAX_COMBINATIONS),
-        table(("name", "type", "unit", "labels", "description"), [_row(spec) for spec in CATALOGUE]),
+        table(
+            ("name", "type", "unit", "labels", "description"), [_row(spec) for spec in (*CATALOGUE, *PROCESS)]
+        ),
         "## Labels\n",
         table(("label", "meaning"), [(f"`{name}`", meaning) for name, meaning in LABEL_MEANINGS.items()]),
         "## Buckets\n",

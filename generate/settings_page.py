@@ -13,7 +13,9 @@ import yaml
 from generate.json_words import kind_of, resolve
 from generate.places import DOCS
 from generate.tables import table
-from streams.settings import Settings, settings_schema
+from streams.settings.load import settings_schema
+from streams.settings.problems import Renamed, former_settings
+from streams.settings.tree import Settings
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "kafka": """\
@@ -108,6 +110,13 @@ effective settings, and `config schema` prints the JSON Schema for an editor.
 - Relative paths start at the folder of the settings file.
 """
 
+_OLD_NAMES: Final = """\
+## Old names
+
+A renamed setting works under its old name for one minor version, with a
+[warning](upgrading.md#when-something-is-to-go); after that it is refused with its name.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -144,7 +153,17 @@ def page() -> str:
                 [(f"`{row.path}`", row.kind, f"`{row.default}`", row.description) for row in rows],
             )
         )
-    return "\n".join(parts)
+    return "\n".join([*parts, _old_names()])
+
+
+def _old_names() -> str:
+    rows = [
+        (f"`{row.old}`", f"`{row.new}`", row.since, row.ends)
+        for row in former_settings().values()
+        if isinstance(row, Renamed)
+    ]
+    columns = ("old name", "name", "since version", "refused from version")
+    return f"{_OLD_NAMES}\n{table(columns, rows) if rows else 'No setting is renamed.'}".rstrip() + "\n"
 
 
 def files() -> Mapping[Path, str]:
@@ -167,6 +186,8 @@ def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterato
     for name, child in model.get("properties", {}).items():
         if name.endswith("_file") and f"{name[:-4]}env" in model["properties"]:
             continue  # the other source of a secret, named in the row before
+        if child.get("deprecated"):
+            continue  # an old name, below
         here = f"{path}{suffix}.{name}"
         resolved = resolve(schema, child)
         nested = _section_of(schema, resolved)

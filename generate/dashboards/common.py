@@ -16,8 +16,8 @@ TITLES: Final = {
     JUDGE_UID: "judgestream / Judge",
 }
 
-RUNBOOKS: Final = "https://judgestream.example/docs/alerts.md"
-"""Default of the variable `runbooks`: a placeholder address."""
+RUNBOOKS: Final = "https://judgestream.github.io/judgestream/latest/alerts.html"
+"""Default of the variable `runbooks`, and of the alerts' links."""
 
 WORKER: Final = 'job=~"$job", instance=~"$instance"'
 """Picks the workers."""
@@ -122,13 +122,13 @@ def workers() -> list[Json]:
         label_variable(
             "job",
             "Job",
-            "label_values(judgestream_consumer_lag_records, job)",
+            "label_values(judgestream_worker_info, job)",
             "Scrape job of the workers, one per installation.",
         ),
         label_variable(
             "instance",
             "Worker",
-            'label_values(judgestream_consumer_lag_records{job=~"$job"}, instance)',
+            'label_values(judgestream_worker_info{job=~"$job"}, instance)',
             "One worker or all.",
         ),
     ]

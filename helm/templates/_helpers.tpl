@@ -129,3 +129,9 @@ annotations:
 {{- define "judgestream.scaled" -}}
 {{- if or .autoscaling.hpa.enabled .autoscaling.keda.enabled }}true{{ end }}
 {{- end }}
+
+{{/* The port of an address. */}}
+{{- define "judgestream.portOf" -}}
+{{- $url := urlParse . }}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "80" "443" (eq $url.scheme "http")) }}
+{{- end }}

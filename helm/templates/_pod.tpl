@@ -104,6 +104,13 @@ spec:
   {{- with $settings.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
+  {{- with $settings.schedulerName }}
+  schedulerName: {{ . }}
+  {{- end }}
+  {{- with $settings.hostAliases }}
+  hostAliases:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   {{- with $settings.runtimeClassName }}
   runtimeClassName: {{ . }}
   {{- end }}
@@ -247,6 +254,10 @@ spec:
     {{- if and $settings.cache.enabled (not $settings.cache.persistent) }}
     - name: cache
       emptyDir: {sizeLimit: {{ $settings.cache.size }}}
+    {{- end }}
+    {{- if and (eq .part "store") $values.store.volume.existingClaim }}
+    - name: store
+      persistentVolumeClaim: {claimName: {{ $values.store.volume.existingClaim }}}
     {{- end }}
     {{- with $settings.extraVolumes }}
     {{- toYaml . | nindent 4 }}

@@ -54,6 +54,21 @@
 {{- if and .Values.store.enabled (hasKey (dig "store" dict $config) "path") }}
 {{- $problems = append $problems "config.store.path is not on the volume of store.enabled; remove it" }}
 {{- end }}
+{{- range $kind := list "ingress" "httpRoute" }}
+{{- $values := index $.Values $kind }}
+{{- if and $values.enabled (not $values.host) (not $values.explorerHost) }}
+{{- $problems = append $problems (printf "%s.enabled needs a name to be reached by; set %s.host, %s.explorerHost or both" $kind $kind $kind) }}
+{{- end }}
+{{- if and $values.enabled $values.explorerHost (not $.Values.store.enabled) }}
+{{- $problems = append $problems (printf "%s.explorerHost has no explorer to lead to; set store.enabled" $kind) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) }}
+{{- $problems = append $problems "httpRoute.enabled needs a gateway; name it in httpRoute.parentRefs" }}
+{{- end }}
+{{- range regexFindAll "[a-z]+://[^/\\s\"'@]+@" (toYaml $config) -1 }}
+{{- $problems = append $problems (printf "config has an address with a login (%s://...@...), which everybody who may read the ConfigMap would see; take the login out and name a variable or a file (username and password_env, token_env)" (splitList ":" . | first)) }}
+{{- end }}
 {{- $file := dig "judge" "cache" "file" "" $config | toString }}
 {{- if hasPrefix "/var/cache/judgestream/" $file }}
 {{- range $part, $one := include "judgestream.parts" . | fromYaml }}

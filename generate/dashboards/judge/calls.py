@@ -94,7 +94,7 @@ CALL_LINES: Final = (
                         legend="{{endpoint}} {{instance}}",
                     ),
                 ),
-                alerts=("JudgestreamJudgeBreakerOpen",),
+                alerts=("JudgestreamNoJudge", "JudgestreamJudgeBreakerOpen"),
                 thresholds=((1, "red"),),
                 mappings=(
                     {

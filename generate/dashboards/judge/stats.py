@@ -89,7 +89,7 @@ STATS: Final = Line(
         Panel(
             title="Cost per hour",
             description="Current cost in USD per hour, if prices are known (`usd_per_million_tokens`). "
-            "Compare with `judge.budget_usd_per_day` / 24 if you set one.",
+            "Compare with `judge.budget.usd_per_day` / 24 if you set one.",
             type="stat",
             unit="currencyUSD",
             no_data=NO_PRICE,

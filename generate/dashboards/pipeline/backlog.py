@@ -42,12 +42,12 @@ BACKLOG: Final = (
                         legend="{{topic}}",
                     ),
                 ),
-                alerts=("JudgestreamResultsLate", "JudgestreamWorkerStuck"),
+                alerts=("JudgestreamResultsLate", "JudgestreamNoProgress", "JudgestreamWorkerStuck"),
                 thresholds=((600, "yellow"), (1800, "red")),
                 minimum=0,
             ),
             Panel(
-                title="Lag, by partition of the topics of tasks",
+                title="Lag, by partition",
                 description="The ten partitions with most lag. One partition behind while others are empty: "
                 "a stuck record, or a key with most of the traffic.",
                 unit="short",
@@ -55,7 +55,7 @@ BACKLOG: Final = (
                 queries=(
                     Query(
                         expr="topk(10, max by (topic, partition) "
-                        f'(judgestream_consumer_lag_records{{{WORKER}, topic=~".*tasks.*"}}))',
+                        f"(judgestream_consumer_lag_records{{{WORKER}}}))",
                         legend="{{topic}} {{partition}}",
                     ),
                 ),

@@ -9,6 +9,7 @@ from generate.dashboards.pipeline.intake import INTAKE
 from generate.dashboards.pipeline.results import RESULTS
 from generate.dashboards.pipeline.sinks import SINKS
 from generate.dashboards.pipeline.stats import STATS
+from generate.dashboards.pipeline.workers import WORKERS
 
 
 def pipeline() -> Dashboard:
@@ -22,6 +23,7 @@ def pipeline() -> Dashboard:
         links=common.links(common.PIPELINE_UID),
         sections=(
             Section("Now", (STATS,)),
+            Section("Workers", WORKERS),
             Section("Intake", INTAKE),
             Section("Backlog", BACKLOG),
             Section("Results", RESULTS),

@@ -25,7 +25,7 @@ RESULTS: Final = (
                         legend="{{metric}} {{status}}",
                     ),
                 ),
-                alerts=("JudgestreamNoVerdicts",),
+                alerts=("JudgestreamNoVerdicts", "JudgestreamNothingScored"),
                 minimum=0,
                 stack="normal",
             ),

@@ -48,10 +48,7 @@ STATS: Final = Line(
                     expr=by_evaluator(f"-1 * {drop('points1h', ALL)}"), legend="{{metric}} · {{evaluator}}"
                 ),
             ),
-            alerts=(
-                "JudgestreamDrop",
-                "JudgestreamMixShift",
-            ),
+            alerts=("JudgestreamDrop",),
             thresholds=((-0.3, "yellow"), (-0.2, "green")),
             base_color="red",
             decimals=2,
@@ -148,10 +145,7 @@ MEANS: Final = (
                     )
                     for window in ("1h", "6h")
                 ),
-                alerts=(
-                    "JudgestreamDrop",
-                    "JudgestreamMixShift",
-                ),
+                alerts=("JudgestreamDrop",),
                 thresholds=((0.2, "yellow"), (0.3, "red")),
                 decimals=2,
             ),

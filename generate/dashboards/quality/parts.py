@@ -76,7 +76,7 @@ WHERE: Final = (
                         legend="{{metric}} {{measure}}",
                     ),
                 ),
-                alerts=("JudgestreamDrop", "JudgestreamPartDrop", "JudgestreamMixShift"),
+                alerts=("JudgestreamDrop", "JudgestreamPartDrop"),
                 decimals=2,
             ),
             Panel(
