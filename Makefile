@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help docs install demo test test-all test-tools chaos test-llm test-receivers test-collector fuzz check format bench chart generate lock image sbom audit clean
+.PHONY: help docs install demo test test-all test-tools chaos test-llm test-receivers test-collector fuzz check format bench chart generate lock image sbom audit release release-dry-run test-lowest clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +27,19 @@ install: $(VENV)/.runtime  ## the judgestream command in .venv
 demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worker, live view
 	@$(BIN)/judgestream demo $(ARGS)
 
+PYTHON_ALONE := not slow and not kafka and not stock and not tools and not chaos and not llm and not receivers and not collector
 test: $(VENV)/.dev  ## the tests that need Python alone
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not kafka and not stock and not tools and not chaos and not llm and not receivers and not collector" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "$(PYTHON_ALONE)" $(ARGS)
+
+LOWEST := .cache/lowest
+$(LOWEST)/.ready: requirements/lowest.txt pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lowest.txt
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+test-lowest: $(LOWEST)/.ready  ## the tests that need Python alone, with the lowest versions of the packages that the wheel takes
+	$(LOWEST)/bin/python -m pytest -n auto --dist worksteal -m "$(PYTHON_ALONE)" $(ARGS)
 
 test-all: $(VENV)/.dev  ## also the slow ones, those with Apache Kafka (needs Java 17 and Maven), and what stock Faust loses
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not tools and not chaos and not llm and not receivers and not collector" $(ARGS)
@@ -104,12 +115,16 @@ COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --
 RUNTIME := --extra compression --extra crc32c --extra registry
 
 lock:  ## resolve the pinned requirements (needs uv)
+	@mkdir -p build
 	$(COMPILE) pyproject.toml $(RUNTIME) -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --extra msk -o requirements/runtime-msk.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt
 	$(COMPILE) --group image -o requirements/image.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
+	$(COMPILE) pyproject.toml $(RUNTIME) --resolution lowest-direct -o build/lowest.txt
+	$(COMPILE) pyproject.toml $(RUNTIME) --group dev --constraint build/lowest.txt -o requirements/lowest.txt
+	$(COMPILE) --group release -o requirements/release.txt
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 REVISION = $(shell git rev-parse --verify --quiet HEAD || echo unknown)
@@ -152,6 +167,18 @@ sbom: $(AUDIT)/.runtime  ## the bill of materials of the service: dist/judgestre
 
 audit: $(AUDIT)/.ready  ## known vulnerabilities of what is pinned; fails where nobody could be asked
 	$(AUDIT)/bin/python .ci/audit.py $(AUDIT)/bin/pip-audit requirements/runtime.txt requirements/runtime-msk.txt requirements/dev.txt
+
+RELEASE := .cache/release
+$(RELEASE)/.ready: requirements/release.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(RELEASE)
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt
+	@touch $@
+
+release: $(RELEASE)/.ready  ## steps of a release, published in earnest: STEPS="check packages ..." (.ci/release.py lists them)
+	@$(RELEASE)/bin/python .ci/release.py $(STEPS)
+
+release-dry-run: $(RELEASE)/.ready  ## build everything that a release publishes, and print what would be published (STEPS: some steps alone)
+	@$(RELEASE)/bin/python .ci/release.py --dry-run $(or $(STEPS),$(shell python3 .ci/release.py list))
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
