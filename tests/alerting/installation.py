@@ -18,7 +18,8 @@ from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_quest
 from streams.demo.stage import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.topics.table import AGENTS
-from streams.settings import EndpointSettings, Settings
+from streams.settings.judge import EndpointSettings
+from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
 from tests.alerting.monitoring import Scraped
 from tests.integration.deadlines import until

@@ -117,7 +117,10 @@ async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -
                 "global": dict.fromkeys(every, scrape),
                 "rule_files": rules,
                 "alerting": {"alertmanagers": [_targets(f"127.0.0.1:{alertmanager}")]},
-                "scrape_configs": [{"job_name": one.job, **_targets(one.target)} for one in scraped],
+                "scrape_configs": [
+                    {"job_name": job, **_targets(*(one.target for one in scraped if one.job == job))}
+                    for job in dict.fromkeys(one.job for one in scraped)
+                ],
             },
         )
         await _run(
@@ -152,8 +155,8 @@ def _write(path: Path, values: object) -> None:
     path.write_text(json.dumps(values), encoding="utf-8")  # JSON is YAML
 
 
-def _targets(target: str) -> dict[str, Any]:
-    return {"static_configs": [{"targets": [target]}]}
+def _targets(*targets: str) -> dict[str, Any]:
+    return {"static_configs": [{"targets": list(targets)}]}
 
 
 async def _serve(stack: AsyncExitStack, made: Monitoring) -> str:

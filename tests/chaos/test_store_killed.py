@@ -19,7 +19,7 @@ KILLS = 3
 _KEEP = """
 import asyncio, sys
 from streams.kafka import reader
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.store.agent import StoreAgent
 
 reader.MAX_RECORDS = 50  # many transactions, so that one is open at the kill

@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 
 from schemas import QAEvent
 from streams.errors import SettingsError
-from streams.intake.from_settings import sampling_policy
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
+from streams.intake.selector import sampling_policy
 from tests.collector.collector import KEYED, Collector, collector, to_kafka
 from tests.integration.deadlines import until
 from tests.integration.processes import SOON_MISSED, Endpoint, process

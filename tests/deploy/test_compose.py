@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from streams.settings import default_endpoints, load_settings
+from streams.settings.judge import default_endpoints
+from streams.settings.load import load_settings
 from tests.places import ROOT
 from tests.toolbox import run, tool
 

@@ -33,7 +33,7 @@ ALERT = {
     "annotations": {
         "summary": SUMMARY,
         "description": f"The baseline is 4.47; {INTERVAL}.",
-        "runbook": "docs/alerts.md#judgestreamdrop",
+        "runbook_url": "https://judgestream.github.io/judgestream/latest/alerts.html#judgestreamdrop",
         "explorer": EXPLORER,
     },
     "startsAt": "2026-11-22T01:30:00Z",
@@ -41,7 +41,7 @@ ALERT = {
 }
 TEXT = (
     f"{SUMMARY}\nThe baseline is 4.47; {INTERVAL}.\nSince 2026-11-22 01:30 UTC.\n"
-    f"Answers and cause: {EXPLORER}\nWhat to do: docs/alerts.md#judgestreamdrop"
+    f"Answers and cause: {EXPLORER}\nWhat to do: https://judgestream.github.io/judgestream/latest/alerts.html#judgestreamdrop"
 )
 
 
@@ -66,6 +66,70 @@ def _here(folder: Path, url: str) -> Path:
     return file
 
 
+async def _alertmanager(stack: AsyncExitStack, folder: Path, receivers: str) -> tuple[ClientSession, str]:
+    """Run Alertmanager with the shipped configuration; returns a session and its address."""
+    (port,) = free_ports(1)
+    await _run(
+        stack,
+        folder / "alertmanager.log",
+        tool("alertmanager"),
+        f"--config.file={_here(folder, receivers)}",
+        f"--storage.path={folder}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    )
+    session = await stack.enter_async_context(ClientSession())
+    at = f"http://127.0.0.1:{port}"
+    await until(lambda: _answers(session, f"{at}/-/ready"), "Alertmanager")
+    return session, at
+
+
+@pytest.mark.parametrize(
+    ("source", "muted", "told"),
+    [
+        pytest.param(
+            {"alertname": "JudgestreamJudgeBreakerOpen", "endpoint": "a"},
+            {"alertname": "JudgestreamJudgeFailing", "endpoint": "a"},
+            {"alertname": "JudgestreamJudgeFailing", "endpoint": "b"},
+            id="an endpoint that is down mutes its own failures",
+        ),
+        pytest.param(
+            {"alertname": "JudgestreamNoWorker", "agent": "judge"},
+            {"alertname": "JudgestreamNoVerdicts"},
+            {"alertname": "JudgestreamDrop"},
+            id="a missing part mutes what follows from it",
+        ),
+        pytest.param(
+            {"alertname": "JudgestreamNoJudge"},
+            {"alertname": "JudgestreamJudgeBreakerOpen", "endpoint": "a"},
+            {"alertname": "JudgestreamNoVerdicts", "namespace": "another"},
+            id="no judge mutes its endpoints, but not another namespace",
+        ),
+    ],
+)
+async def test_a_cause_mutes_its_own_symptoms(
+    source: dict[str, str], muted: dict[str, str], told: dict[str, str], tmp_path: Path
+) -> None:
+    """Alertmanager inhibits one alert and not the other."""
+    async with AsyncExitStack() as stack:
+        session, at = await _alertmanager(stack, tmp_path, "http://127.0.0.1:9")
+        common = {"job": "judgestream", "namespace": "qa", "severity": "warning"}
+        alerts = [{"labels": {**common, **one}} for one in (source, muted, told)]
+        async with session.post(f"{at}/api/v2/alerts", json=alerts) as answer:
+            assert answer.status == 200
+        inhibited: dict[str, bool] = {}
+
+        async def processed() -> bool:
+            async with session.get(f"{at}/api/v2/alerts") as answer:
+                for one in await answer.json():
+                    inhibited[json.dumps(one["labels"], sort_keys=True)] = bool(one["status"]["inhibitedBy"])
+            return len(inhibited) == 3 and any(inhibited.values())
+
+        await until(processed, "an inhibited alert")
+        found = [inhibited[json.dumps(one["labels"], sort_keys=True)] for one in alerts]
+        assert found == [False, True, False]
+
+
 async def test_each_receiver_gets_title_and_text(tmp_path: Path) -> None:
     """Each receiver gets the same title and text in its own format."""
     told: dict[str, Any] = {}
@@ -77,19 +141,7 @@ async def test_each_receiver_gets_title_and_text(tmp_path: Path) -> None:
     app = web.Application()
     app.router.add_post("/{receiver}", take)
     async with on_loopback(app) as url, AsyncExitStack() as stack:
-        (port,) = free_ports(1)
-        await _run(
-            stack,
-            tmp_path / "alertmanager.log",
-            tool("alertmanager"),
-            f"--config.file={_here(tmp_path, url)}",
-            f"--storage.path={tmp_path}",
-            f"--web.listen-address=127.0.0.1:{port}",
-            "--cluster.listen-address=",
-        )
-        session = await stack.enter_async_context(ClientSession())
-        at = f"http://127.0.0.1:{port}"
-        await until(lambda: _answers(session, f"{at}/-/ready"), "Alertmanager")
+        session, at = await _alertmanager(stack, tmp_path, url)
         async with session.post(f"{at}/api/v2/alerts", json=[ALERT]) as answer:
             assert answer.status == 200
         await until(lambda: len(told) == 3, f"three receivers; see {tmp_path}")

@@ -11,7 +11,8 @@ import yaml
 
 from streams.cli.main import run as judgestream
 from streams.kafka.topics.table import TOPICS
-from streams.settings import Settings, load_settings
+from streams.settings.load import load_settings
+from streams.settings.tree import Settings
 from streams.worker.run import CLOSE_SECONDS, stop_seconds
 from tests.places import ROOT
 from tests.toolbox import run, tool
@@ -53,6 +54,30 @@ def test_commands_have_these_options(page: Path, capsys: pytest.CaptureFixture[s
         shown = capsys.readouterr().out
         for option in re.findall(r"--[a-z-]+", line):
             assert option in shown, line
+
+
+def test_the_cases_for_ci_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands of the section pass on its files, without a key; with another rate two cases fail."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("cases.yaml", "settings.yaml"):
+        (text,) = (block for block in blocks(DEPLOY, "yaml") if block.startswith(f"# {name}\n"))
+        Path(name).write_text(text)
+    commands = [line.split()[2:] for line in blocks(DEPLOY, "console") for line in line.splitlines()]
+    shown = [words for words in commands if words[:1] == ["config"] and words[1] in ("check", "test")]
+    assert [words[1] for words in shown] == ["check", "test"]
+    for words in shown:
+        with pytest.raises(SystemExit) as ended:
+            judgestream(words)
+        assert ended.value.code == 0, capsys.readouterr()
+    Path("settings.yaml").write_text(
+        Path("settings.yaml").read_text().replace("default_rate: 0.1", "default_rate: 0.2")
+    )
+    with pytest.raises(SystemExit) as ended:
+        judgestream(["config", "test", "cases.yaml"])
+    assert ended.value.code == 1
+    assert "probability: expected 0.1, found 0.2" in capsys.readouterr().out
 
 
 def test_targets_of_make_exist() -> None:

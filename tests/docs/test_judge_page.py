@@ -21,11 +21,12 @@ from judge.endpoints.health import (
 from judge.endpoints.limiter import FIRST_PAUSE_SECONDS
 from judge.endpoints.openai_chat import MAX_REPLY_BYTES
 from judge.endpoints.options import CONFIRM_SECONDS
-from judge.endpoints.pool import TRIES_BEFORE_NEXT
+from judge.endpoints.retrying import TRIES_BEFORE_NEXT
 from judge.evaluate.evaluator import DEFAULT_REPAIR_ATTEMPTS
 from judge.metrics.coverage import MAX_REFERENCE_BYTES
 from streams.judging.endpoints import PATIENCE
-from streams.settings import JudgeSettings, Settings
+from streams.settings.judge import JudgeSettings
+from streams.settings.tree import Settings
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "judge.md"

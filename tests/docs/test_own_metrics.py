@@ -13,7 +13,7 @@ from judge import QAEvent, Score
 from judge.metric import ScoredOutcome
 from judge.metrics.base import outcome_on, read_scale
 from streams.judging.metrics import build_metric
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "own-metrics.md").read_text(encoding="utf-8")

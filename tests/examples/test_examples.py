@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer
 from judge import Judge, Scored
 from streams.intake.trial import SettingsTrial, TrialOutcome, raw_record
 from streams.kafka.record import Record
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from tests.places import ROOT
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.threaded_broker import broker_in_thread

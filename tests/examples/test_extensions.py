@@ -13,7 +13,7 @@ from tests.examples.conftest import Run
 COMMAND = "from streams.cli.main import run; run()"
 SINK = """\
 import asyncio, sys
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from streams.sinks.base import Evaluation
 from streams.sinks.delivery import open_sinks
 from tests.streams.results import failed, scored, unscored
@@ -37,7 +37,7 @@ import asyncio
 from judge import Judge
 from judge.endpoints.clients import ScriptedChat
 from streams.judging.metrics import build_metrics
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 
 async def main():
     assert list(build_metrics(load_settings("settings.yaml"))) == ["acme_courtesy"]
@@ -107,7 +107,7 @@ def test_the_schema_for_editors_has_its_settings(with_extensions: Run, tmp_path:
 def map_records(run: Run, folder: Path, form: str) -> CompletedProcess[str]:
     settings = {"ingest": {"format": form}, "metrics": {"relevance": {"when": {"has": ["answer"]}}}}
     (folder / "settings.yaml").write_text(json.dumps(settings))
-    (folder / "records.txt").write_text("e1|How?|So.\ne2|How?\n")
+    (folder / "records.txt").write_text("e1|How?|So.\ne2|How?\n|How?|So.\n")
     command = ("map", "records.txt", "--config", "settings.yaml", "--json")
     return run("-c", COMMAND, *command, cwd=folder)
 
@@ -115,10 +115,11 @@ def map_records(run: Run, folder: Path, form: str) -> CompletedProcess[str]:
 def test_a_reader_reads_records(with_extensions: Run, tmp_path: Path) -> None:
     done = map_records(with_extensions, tmp_path, "acme_pipe")
     assert done.returncode == 0, done.stderr
-    first, second = map(json.loads, done.stdout.splitlines())
+    first, second, third = map(json.loads, done.stdout.splitlines())
     assert (first["event"]["event_id"], first["event"]["answer"]) == ("e1", "So.")
     assert (first["metrics"], first["kept"]) == (["relevance"], True)
     assert second["problem"] == "value: must have three texts, got 2"
+    assert third["problem"].startswith("event_id: must have at least 1 character")
 
 
 def test_a_reader_that_is_missing_is_named(with_extensions: Run, tmp_path: Path) -> None:

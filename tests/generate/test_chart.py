@@ -52,7 +52,6 @@ def test_an_empty_line_separates_a_comment_from_a_key() -> None:
 
 
 def test_cells_of_the_table_cannot_break_it() -> None:
-    """A vertical bar in a cell is escaped."""
     (line,) = [row for row in table([Value("a", '"x|y"', "x | y", "S")]).splitlines() if "`a`" in row]
     assert line == '| `a` | `"x\\|y"` | x \\| y |'
 

@@ -10,12 +10,10 @@ from generate import __main__ as generate
 
 
 def test_the_committed_files_are_current() -> None:
-    """The committed files equal the generated ones."""
     assert generate.main(["--check"]) == 0
 
 
 def test_different_missing_and_surplus_files_are_stale(tmp_path: Path) -> None:
-    """Missing, different and surplus files are stale."""
     made = {tmp_path / "same": "1", tmp_path / "other": "2", tmp_path / "gone": "3"}
     (tmp_path / "same").write_text("1", encoding="utf-8")
     (tmp_path / "other").write_text("old", encoding="utf-8")

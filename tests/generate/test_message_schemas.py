@@ -27,7 +27,6 @@ def _validator(name: str) -> Draft202012Validator:
 
 @pytest.mark.parametrize("name", json_schema.MESSAGES)
 def test_each_schema_is_one_and_has_examples_of_both_kinds(name: str) -> None:
-    """Each schema is valid in its dialect and has valid and invalid examples."""
     Draft202012Validator.check_schema(_validator(name).schema)
     for kind in ("valid", "invalid"):
         assert list((json_schema.EXAMPLES / name / kind).glob("*.json")), f"no {kind} example"
@@ -35,7 +34,6 @@ def test_each_schema_is_one_and_has_examples_of_both_kinds(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "file"), _examples("valid"))
 def test_valid_examples_pass_schema_and_model(name: str, file: Path) -> None:
-    """Schema and model accept each valid example, and the schema accepts what the model writes."""
     text = file.read_text(encoding="utf-8")
     _validator(name).validate(json.loads(text))
     message = json_schema.MESSAGES[name].validate_json(text)
@@ -46,7 +44,6 @@ def test_valid_examples_pass_schema_and_model(name: str, file: Path) -> None:
 
 @pytest.mark.parametrize(("name", "file"), _examples("invalid"))
 def test_invalid_examples_are_refused_by_schema_and_model(name: str, file: Path) -> None:
-    """Schema and model refuse each invalid example."""
     text = file.read_text(encoding="utf-8")
     assert not _validator(name).is_valid(json.loads(text))
     with pytest.raises(ValidationError):

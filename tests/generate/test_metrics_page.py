@@ -20,7 +20,6 @@ def test_every_metric_and_label_is_explained() -> None:
 
 
 def test_the_examples_use_all_six_sums() -> None:
-    """The examples use every exported sum."""
     text = " ".join(expr for _, expr in EXAMPLES.values())
     assert [name for name in SUMS if f"judgestream_score_{name}_total[" not in text] == []
 

@@ -8,11 +8,11 @@ from generate import command_page, message_page, settings_page
 from generate.json_words import kind_of
 from generate.message_schemas import MESSAGES
 from streams.kafka.topics.table import TOPICS
-from streams.settings import Settings, settings_schema
+from streams.settings.load import settings_schema
+from streams.settings.tree import Settings
 
 
 def test_every_setting_is_described() -> None:
-    """Every setting has a description and a type."""
     schema = settings_schema()
     rows = [
         row
@@ -26,7 +26,6 @@ def test_every_setting_is_described() -> None:
 
 @pytest.mark.parametrize("section", list(Settings.model_fields))
 def test_every_section_has_an_example_that_is_read(section: str) -> None:
-    """The example of a section is valid and differs from the defaults."""
     assert getattr(settings_page.example(section), section) != getattr(Settings(), section)
 
 
@@ -39,7 +38,6 @@ def test_defaults_and_bounds_are_those_of_the_models() -> None:
 
 
 def test_every_command_has_a_heading() -> None:
-    """Every command has a heading, subcommands included."""
     page = command_page.page()
     assert all(
         f"\n## {name}\n" in page for name in ("demo", "worker", "judge", "config check", "offline-judge")
@@ -48,7 +46,6 @@ def test_every_command_has_a_heading() -> None:
 
 
 def test_every_message_and_topic_is_there() -> None:
-    """Every message has a heading and every topic a row."""
     page = message_page.page()
     assert all(f"\n## {name}\n" in page for name in MESSAGES)
     assert page.count("\n| `qa.") + page.count("\n| `judge.") >= len(TOPICS)
@@ -68,5 +65,4 @@ def test_every_message_and_topic_is_there() -> None:
     ],
 )
 def test_json_schema_in_words(node: dict[str, object], words: str) -> None:
-    """Each form of JSON Schema in the models has its wording."""
     assert kind_of({"$defs": {"X": {"properties": {}}}}, node) == words

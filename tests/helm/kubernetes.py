@@ -14,7 +14,7 @@ from referencing.jsonschema import DRAFT202012
 from tests.helm.chart import Manifest
 from tests.toolbox import kubernetes_schemas
 
-CUSTOM_GROUPS: Final = frozenset({"monitoring.coreos.com", "keda.sh"})
+CUSTOM_GROUPS: Final = frozenset({"gateway.networking.k8s.io", "keda.sh", "monitoring.coreos.com"})
 """API groups that are not part of Kubernetes."""
 
 

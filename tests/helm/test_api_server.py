@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,56 +15,22 @@ import yaml
 from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, pods, rendered
 from tests.helm.kube import Cluster, cluster
 from tests.helm.kubernetes import CUSTOM_GROUPS
+from tests.places import ROOT
 from tests.toolbox import custom_resource_definitions, tool
-
-OPERATOR_KINDS = ("PodMonitor", "PrometheusRule", "ServiceMonitor")
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """An API server with KEDA's definitions and the kinds of the Prometheus Operator.
-
-    The operator's own definitions are in no package registry; `test_render` checks their fields against its
-    types.
-    """
+    """An API server with the definitions of KEDA, the Prometheus Operator and the Gateway API."""
     folder = tmp_path_factory.mktemp("kubernetes")
     with cluster(folder) as found:
-        definitions = [
-            *custom_resource_definitions(),
-            *(_kind_alone(kind, folder) for kind in OPERATOR_KINDS),
-        ]
-        arguments = [part for path in definitions for part in ("--filename", path)]
+        arguments = [part for path in custom_resource_definitions() for part in ("--filename", path)]
         found.kubectl("apply", "--server-side", *arguments)
         found.kubectl("wait", "--for=condition=Established", "--timeout=60s", *arguments)
         found.kubectl("create", "namespace", "monitoring")
         yield found
-
-
-def _kind_alone(kind: str, folder: Path) -> Path:
-    """Define a kind of the Prometheus Operator without its fields."""
-    plural = f"{kind.lower()}s"
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
-        "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
-            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
-            "versions": [version],
-        },
-    }
-    file = folder / f"{plural}.yaml"
-    file.write_text(yaml.safe_dump(definition), encoding="utf-8")
-    return file
 
 
 def _install(server: Cluster, namespace: str, values: Path, *arguments: str) -> str:
@@ -134,6 +101,25 @@ def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> N
         assert expected in done.stderr
 
 
+def test_a_volume_is_enlarged_by_the_commands_of_the_manual(server: Cluster) -> None:
+    namespace, values = "volumes", CHART / "ci" / "statefulset-values.yaml"
+    _install(server, namespace, values)
+    with pytest.raises(AssertionError, match="updates to statefulset spec"):
+        _install(server, namespace, values, "--set", "worker.cache.size=4Gi")
+    manual = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^\$ kubectl -n quality (delete statefulset .*)$", manual, re.MULTILINE)
+    server.kubectl("--namespace", namespace, *command.split(), "--wait=false")
+    # What the garbage collector does, which does not run here, once it has orphaned the pods.
+    finalizers = ("--type=merge", "--patch", '{"metadata":{"finalizers":null}}')
+    server.kubectl("--namespace", namespace, "patch", "statefulset", "quality-judgestream", *finalizers)
+    _install(server, namespace, values, "--set", "worker.cache.size=4Gi")
+    said = server.kubectl(
+        "--namespace", namespace, "get", "statefulset", "quality-judgestream", "--output", "json"
+    )
+    (claim,) = json.loads(said)["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "4Gi"
+
+
 def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> None:
     """Two releases in a namespace have different names and selectors."""
     for release in ("one", "two"):
@@ -190,9 +176,7 @@ def _startable(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:
     """Every custom kind of the chart has a definition here."""
-    known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()} | set(
-        OPERATOR_KINDS
-    )
+    known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()}
     made = {
         document["kind"]
         for values in CI_VALUES

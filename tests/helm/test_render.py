@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from streams.kafka.topics.table import group_of
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from tests.helm.chart import (
     CHART,
     CI_VALUES,
@@ -30,8 +30,7 @@ from tests.helm.chart import (
 )
 from tests.helm.kubernetes import CUSTOM_GROUPS, validator
 from tests.helm.renders import GOLDEN, golden, text_of
-from tests.places import ROOT
-from tests.toolbox import kubernetes_versions, node_modules, run, tool
+from tests.toolbox import kubernetes_versions, run, tool
 
 pytestmark = pytest.mark.tools
 
@@ -88,52 +87,6 @@ def test_the_schemas_refuse_an_unknown_field() -> None:
     changed = json.loads(json.dumps(deployment))
     changed["spec"]["template"]["spec"]["containers"][0]["imagePullPolcy"] = "Always"
     assert list(validator("1.34.0", changed).iter_errors(changed))
-
-
-def test_the_operators_types_take_every_field(tmp_path: Path) -> None:
-    """The types of the Prometheus Operator accept its objects and refuse an unknown field."""
-    modules = node_modules(ROOT / "tests" / "generate" / "dashboards" / "types" / "package.json")
-    (tmp_path / "node_modules").symlink_to(modules)
-    options = {
-        "strict": True,
-        "noEmit": True,
-        "target": "es2022",
-        "module": "es2022",
-        "moduleResolution": "bundler",
-    }
-    (tmp_path / "tsconfig.json").write_text(
-        json.dumps({"compilerOptions": {**options, "skipLibCheck": True, "types": []}, "files": ["check.ts"]})
-    )
-    found = [
-        document
-        for values in CI_VALUES
-        for document in rendered(values)
-        if document["apiVersion"] == "monitoring.coreos.com/v1"
-    ]
-    kinds = sorted({document["kind"] for document in found})
-    assert kinds == ["PodMonitor", "PrometheusRule", "ServiceMonitor"]
-    names = ", ".join(f"I{kind}" for kind in kinds)
-    package = "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1"
-    lines = [f'import type {{{names}}} from "{package}";']
-    lines += [
-        f"export const object{number}: I{document['kind']} = {json.dumps(document)};"
-        for number, document in enumerate(found)
-    ]
-    compiler = modules / "typescript" / "bin" / "tsc"
-    (tmp_path / "check.ts").write_text("\n".join(lines), encoding="utf-8")
-    run("node", compiler, "-p", tmp_path, cwd=tmp_path)
-    monitor = next(document for document in found if document["kind"] == "ServiceMonitor")
-    wrong = {**monitor, "spec": {**monitor["spec"], "endpoint": []}}
-    (tmp_path / "check.ts").write_text(
-        "\n".join([lines[0], f"export const object: IServiceMonitor = {json.dumps(wrong)};"]),
-        encoding="utf-8",
-    )
-    done = subprocess.run(
-        ["node", compiler, "-p", tmp_path], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0
-    assert "endpoint" in done.stdout
-    assert "does not exist in type" in done.stdout
 
 
 def test_an_old_kubernetes_is_refused() -> None:

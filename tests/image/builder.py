@@ -103,7 +103,10 @@ class Builder:
         )
         command = [tool("buildah"), *store, *map(str, arguments)]
         environment = os.environ | {"BUILDAH_ISOLATION": "chroot"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        for _ in range(3):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if "sealing memfd copy: Device or resource busy" not in done.stderr:
+                break  # else the runtime was scheduled badly on a busy machine, and started nothing
         assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}"
         return done.stdout if arguments[0] != "bud" else done.stdout + done.stderr
 

@@ -40,7 +40,6 @@ class Apicurio:
         self._session = session
 
     async def answers(self) -> bool:
-        """Whether it answers."""
         with contextlib.suppress(aiohttp.ClientError, OSError):
             async with self._session.get(f"{self.url}/schemas/types") as response:
                 return response.status == 200

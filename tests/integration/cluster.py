@@ -32,15 +32,7 @@ controller.quorum.fetch.timeout.ms=1000
 
 
 class ClusterNode(ApacheKafka):
-    """One node of the cluster.
-
-    Args:
-        directory: Its own.
-        node_id: From 1.
-        ports: Its ports, known before it starts.
-        voters: Every node's id and controller port.
-        cluster_id: The cluster's.
-    """
+    """One node of the cluster."""
 
     def __init__(
         self, directory: Path, node_id: int, ports: Sequence[int], voters: str, cluster_id: str
@@ -73,11 +65,7 @@ class ClusterNode(ApacheKafka):
 
 
 class KafkaCluster:
-    """Three nodes.
-
-    Args:
-        directory: An empty directory for all of them.
-    """
+    """Three nodes."""
 
     def __init__(self, directory: Path) -> None:
         ports = free_ports(NODES * _PORTS)
@@ -96,11 +84,7 @@ class KafkaCluster:
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> None:
-        """Start all nodes and wait until each answers.
-
-        Raises:
-            KafkaUnavailableError: One of them does not.
-        """
+        """Start all nodes and wait until each answers."""
         try:
             with ThreadPoolExecutor(NODES) as pool:
                 # A node answers only when a majority runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import threading
@@ -14,6 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from mode.threads import WorkerThread
 
+from tests.integration.bench import Bench
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 from tests.integration.processes import Endpoint
@@ -108,6 +110,13 @@ def broker(
         return
     with _running(ApacheKafka(tmp_path_factory.mktemp("kafka"))) as kafka:
         yield RunningBroker("apache", kafka.bootstrap_servers)
+
+
+@pytest.fixture
+async def bench(broker: RunningBroker) -> Bench:
+    """A topic of two partitions with a group."""
+    topic = await asyncio.to_thread(broker.new_topic, "bench", 2)
+    return Bench(broker.bootstrap_servers, topic)
 
 
 @pytest.fixture(scope="session")

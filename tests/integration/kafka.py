@@ -58,11 +58,7 @@ class KafkaUnavailableError(Exception):
 
 
 class ApacheKafka:
-    """One Apache Kafka node. It can be stopped or killed and restarted; ports and data stay.
-
-    Args:
-        directory: An empty directory for settings, data and log.
-    """
+    """One Apache Kafka node. It can be stopped or killed and restarted; ports and data stay."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -89,12 +85,7 @@ class ApacheKafka:
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def start(self) -> None:
-        """Start the node and wait until it answers.
-
-        Raises:
-            KafkaUnavailableError: Java or Maven is missing, or it does not answer in time (with the end of
-                its log).
-        """
+        """Start the node and wait until it answers."""
         java, jars = _java(), kafka_jars()
         if self._port:
             self._launch(java, jars)
@@ -118,7 +109,6 @@ class ApacheKafka:
         self._end(signal.SIGKILL)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of its log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     # Hooks for subclasses
@@ -136,7 +126,6 @@ class ApacheKafka:
         return free_ports(count)
 
     def _cluster_id(self) -> str:
-        """The cluster id."""
         return new_cluster_id()
 
     def _more_java_options(self) -> Sequence[str]:
@@ -222,11 +211,7 @@ class ApacheKafka:
 
 
 def kafka_jars() -> Path:
-    """The directory with Kafka's jars; Maven downloads them at the first use.
-
-    Raises:
-        KafkaUnavailableError: Maven is missing or fails.
-    """
+    """The directory with Kafka's jars; Maven downloads them at the first use."""
     recipe = _RECIPE / "pom.xml"
     # The directory depends on the recipe, so a changed version is downloaded again.
     jars = _CACHE / uuid.uuid5(uuid.NAMESPACE_OID, recipe.read_text()).hex
@@ -264,11 +249,7 @@ def kafka_jars() -> Path:
 
 
 def write_tools(folder: Path) -> None:
-    """Write Kafka's commands for ACLs, groups and topics into a folder, under their usual names.
-
-    Raises:
-        KafkaUnavailableError: Java or Maven is missing.
-    """
+    """Write Kafka's commands for ACLs, groups and topics into a folder, under their usual names."""
     java, jars = _java(), kafka_jars()
     for name, main_class in _TOOLS.items():
         file = folder / name
@@ -304,7 +285,6 @@ def _command(java: str, jars: Path, main_class: str, options: Sequence[str] = ()
 
 
 def new_cluster_id() -> str:
-    """A random cluster id."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 

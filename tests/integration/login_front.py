@@ -28,14 +28,7 @@ class _FrontedBroker(EmbeddedBroker):
 
 @dataclass
 class LoginFront:
-    """The proxy that clients connect to.
-
-    Attributes:
-        mechanism: PLAIN or OAUTHBEARER.
-        secret: The accepted password or token; a test may change it.
-        bootstrap_servers: Host and port.
-        logins: Each login, as whether it was accepted and the bytes sent.
-    """
+    """The proxy that clients connect to."""
 
     mechanism: str
     secret: str
@@ -43,7 +36,6 @@ class LoginFront:
     logins: list[tuple[bool, bytes]] = field(default_factory=list)
 
     def client_options(self) -> dict[str, str]:
-        """The options of a test client (PLAIN)."""
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "security_protocol": "SASL_PLAINTEXT",

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from streams.telemetry.logs import set_up_logs
 from streams.worker.run import Running, run_worker
 

@@ -12,10 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trustme
+from aiokafka.protocol.admin import (
+    CreateAclsRequest_v1,
+    DeleteAclsRequest_v1,
+    DescribeAclsRequest_v1,
+    SaslAuthenticateRequest_v0,
+    SaslHandShakeRequest_v1,
+)
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from streams.embedded.wire import Reader, Writer
 from tests.integration.kafka import ApacheKafka
 from tests.integration.wire_client import WireClient, init_producer_id
 
@@ -52,11 +58,7 @@ class Identity:
 
 
 class Authority:
-    """A certificate authority for the tests.
-
-    Args:
-        directory: Where files are written.
-    """
+    """A certificate authority for the tests."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -115,7 +117,6 @@ class TokenIssuer:
     def token(
         self, subject: str, *, life_seconds: float = TOKEN_LIFE_SECONDS, audience: str = AUDIENCE
     ) -> str:
-        """A token for a principal."""
         now = time.time()
         claims = {
             "sub": subject,
@@ -131,12 +132,7 @@ class TokenIssuer:
 
 
 class SecureKafka(ApacheKafka):
-    """A node that denies everything without an ACL, except to itself and `ADMIN`.
-
-    Args:
-        directory: An empty directory.
-        users: The users besides `ADMIN` who log in with `PASSWORD`, by SCRAM and PLAIN.
-    """
+    """A node that denies everything without an ACL, except to itself and `ADMIN`."""
 
     def __init__(self, directory: Path, users: Iterable[str]) -> None:
         super().__init__(directory)
@@ -146,37 +142,31 @@ class SecureKafka(ApacheKafka):
         self.issuer = TokenIssuer()
 
     def at(self, listener: str) -> str:
-        """Host and port of a listener."""
         return f"127.0.0.1:{self.ports[listener]}"
 
     def allow(self, principal: str, grants: Sequence[Grant]) -> None:
         """Add ACLs and wait until they are in force."""
-        bindings = _bindings(principal, grants)
-        body = Writer()
-        body.array(bindings, lambda binding: _write_binding(body, binding))
-        with self._admin() as client:
-            answer = client.call(_CREATE_ACLS, 1, body)
-            answer.int32()
-            for error, message in answer.array(lambda: (answer.int16(), answer.nullable_string())):
-                assert error == 0, message
-            _await_bindings(client, bindings, there=True)
+        self._change(CreateAclsRequest_v1(_bindings(principal, grants)), there=True)
 
     def forbid(self, principal: str, grants: Sequence[Grant]) -> None:
-        """Remove ACLs and wait until they are gone."""
-        bindings = _bindings(principal, grants)
-        body = Writer()
-        body.array(bindings, lambda binding: _write_binding(body, binding))
+        self._change(DeleteAclsRequest_v1(_bindings(principal, grants)), there=False)
+
+    def _change(self, request: Any, *, there: bool) -> None:
         with self._admin() as client:
-            answer = client.call(_DELETE_ACLS, 1, body)
-            answer.int32()
-            for error, message, _ in answer.array(
-                lambda: (answer.int16(), answer.nullable_string(), answer.array(lambda: _read_match(answer)))
-            ):
-                assert error == 0, message
-            _await_bindings(client, bindings, there=False)
+            (bindings,), (_, outcomes) = (
+                request.to_object().values(),
+                client.ask(request).to_object().values(),
+            )
+            for outcome in outcomes:
+                assert outcome["error_code"] == 0, outcome
+            # The node's authoriser learns of a change later than the controller.
+            deadline = time.monotonic() + 60
+            for binding in bindings:
+                while bool(client.ask(DescribeAclsRequest_v1(*binding.values())).resources) is not there:
+                    assert time.monotonic() < deadline, f"not within a minute: {binding}"
+                    time.sleep(0.02)  # poll
 
     def client_options(self) -> dict[str, Any]:
-        """Options of aiokafka clients that act as `ADMIN`."""
         return {
             "bootstrap_servers": self.at("LOGIN"),
             "security_protocol": "SASL_PLAINTEXT",
@@ -187,16 +177,11 @@ class SecureKafka(ApacheKafka):
 
     @contextlib.contextmanager
     def _admin(self) -> Iterator[WireClient]:
-        """A connection of `ADMIN`."""
         with WireClient(self.at("LOGIN"), timeout_seconds=5.0) as client:
-            body = Writer()
-            body.string("PLAIN")
-            assert client.call(_SASL_HANDSHAKE, 1, body).int16() == 0
-            body = Writer()
-            body.byte_string(f"\0{ADMIN}\0{PASSWORD}".encode())
-            error = client.call(_SASL_AUTHENTICATE, 0, body).int16()
-            if error:
-                raise ConnectionError(f"no login, error {error}")
+            assert client.ask(SaslHandShakeRequest_v1("PLAIN")).error_code == 0
+            login = client.ask(SaslAuthenticateRequest_v0(f"\0{ADMIN}\0{PASSWORD}".encode()))
+            if login.error_code:
+                raise ConnectionError(f"no login: {login.error_message}")
             yield client
 
     def _answers(self) -> bool:
@@ -280,64 +265,18 @@ class SecureKafka(ApacheKafka):
 
 
 _BY_COMMON_NAME = "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT"
-_Binding = tuple["Grant", str, str]
 _KINDS = {"topic": 2, "group": 3, "cluster": 4}
 _OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "DescribeConfigs": 10}
-_ALLOW = 3
 _LITERAL = 3
-_DESCRIBE_ACLS: Any = 29
-_CREATE_ACLS: Any = 30
-_DELETE_ACLS: Any = 31
-_SASL_HANDSHAKE: Any = 17
-_SASL_AUTHENTICATE: Any = 36
+_ALLOW = 3
 
 
-def _bindings(principal: str, grants: Sequence[Grant]) -> list[_Binding]:
-    return [(grant, operation, principal) for grant in grants for operation in grant.operations]
-
-
-def _write_binding(body: Writer, binding: _Binding) -> None:
-    grant, operation, principal = binding
-    body.int8(_KINDS[grant.resource])
-    body.string(grant.name)
-    body.int8(_LITERAL)
-    body.string(principal)
-    body.string("*")
-    body.int8(_OPERATIONS[operation])
-    body.int8(_ALLOW)
-
-
-def _await_bindings(
-    client: WireClient, bindings: Sequence[_Binding], *, there: bool, deadline_seconds: float = 60.0
-) -> None:
-    """Wait for the node's authoriser, which learns of a change later than the controller."""
-    deadline = time.monotonic() + deadline_seconds
-    for binding in bindings:
-        body = Writer()
-        _write_binding(body, binding)
-        while _is_listed(client, body) is not there:
-            assert time.monotonic() < deadline, f"not within {deadline_seconds} s: {binding}"
-            time.sleep(0.02)  # poll
-
-
-def _is_listed(client: WireClient, body: Writer) -> bool:
-    answer = client.call(_DESCRIBE_ACLS, 1, body)
-    answer.int32()
-    error, message = answer.int16(), answer.nullable_string()
-    assert error == 0, message
-    return answer.int32() > 0  # the length of the list
-
-
-def _read_match(answer: Reader) -> None:
-    answer.int16()
-    answer.nullable_string()
-    answer.int8()
-    answer.string()
-    answer.int8()
-    answer.string()
-    answer.string()
-    answer.int8()
-    answer.int8()
+def _bindings(principal: str, grants: Sequence[Grant]) -> list[tuple[Any, ...]]:
+    return [
+        (_KINDS[grant.resource], grant.name, _LITERAL, principal, "*", _OPERATIONS[operation], _ALLOW)
+        for grant in grants
+        for operation in grant.operations
+    ]
 
 
 def _base64url(data: bytes) -> str:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from judge.chat import ChatClient
 from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored
 from streams.kafka.topics.table import AGENTS, AgentName
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.worker.run import Running, run_worker
 from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.tuning import tuned

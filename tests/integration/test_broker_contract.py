@@ -31,7 +31,6 @@ async def _send(broker: RunningBroker, topic: str, values: list[bytes], **option
 
 @pytest.mark.parametrize("count", [3, 60])
 async def test_each_partition_keeps_its_order(broker: RunningBroker, count: int) -> None:
-    """Each partition returns its records in order, with offsets from 0."""
     topic = broker.new_topic("order", count)
     async with broker.producer(max_batch_size=2000) as producer:
         sent = [await producer.send(topic, b"%d" % number, partition=number % count) for number in range(600)]
@@ -162,7 +161,6 @@ async def test_an_offset_out_of_range(broker: RunningBroker) -> None:
 async def test_topics_are_created_extended_configured_and_deleted(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """The admin client creates, extends, configures and deletes a topic; invalid requests are refused."""
     topic = topic_name("life")
     async with kafka_admin(broker.bootstrap_servers) as admin:
         created = await admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "5000"})])
@@ -212,7 +210,6 @@ def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable
 async def test_a_topic_is_created_by_the_first_record(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Writing to an unknown topic creates it with 4 partitions."""
     topic = topic_name("auto")
     async with broker.producer() as producer:
         await producer.send_and_wait(topic, b"first")
@@ -250,7 +247,6 @@ async def test_lag_can_be_computed(broker: RunningBroker) -> None:
 
 
 async def test_deleting_records_moves_the_start(broker: RunningBroker) -> None:
-    """Records before an offset can be deleted; a reader starts after them."""
     topic = broker.new_topic("purge")
     partition = TopicPartition(topic, 0)
     await _send(broker, topic, [b"%d" % number for number in range(10)])

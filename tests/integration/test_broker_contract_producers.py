@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.offset import OffsetRequest_v1
 from aiokafka.protocol.produce import ProduceRequest
 
-from streams.embedded.wire import ApiKey, ErrorCode, Writer
+from streams.embedded.wire import ErrorCode
 from tests.integration.deadlines import take
-from tests.integration.wire_client import WireClient, init_producer_id
+from tests.integration.wire_client import WireClient, init_producer_id, produce_batch, produce_request
 from tests.streams.embedded.record_batches import record_batch
 
 if TYPE_CHECKING:
@@ -22,64 +23,10 @@ def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
     return record_batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
 
 
-def produce_request(topic: str, data: bytes) -> Writer:
-    """A produce request (version 7, acks=all) for partition 0."""
-    body = Writer()
-
-    def write_partition(index: int) -> None:
-        body.int32(index)
-        body.byte_string(data)
-
-    def write_topic(name: str) -> None:
-        body.string(name)
-        body.array((0,), write_partition)
-
-    body.string(None)
-    body.int16(-1)
-    body.int32(10_000)
-    body.array((topic,), write_topic)
-    return body
-
-
-def produce(client: WireClient, topic: str, data: bytes) -> tuple[int, int]:
-    """Write a batch to partition 0; the error and the first offset."""
-    answer = client.call(ApiKey.PRODUCE, 7, produce_request(topic, data))
-
-    def read_partition() -> tuple[int, int]:
-        answer.int32()
-        outcome = answer.int16(), answer.int64()
-        answer.int64()
-        answer.int64()
-        return outcome
-
-    ((_, (outcome,)),) = answer.array(lambda: (answer.string(), answer.array(read_partition)))
-    return outcome
-
-
 def end_offset(client: WireClient, topic: str) -> int:
-    """The end offset of partition 0."""
-    body = Writer()
-
-    def write_partition(index: int) -> None:
-        body.int32(index)
-        body.int64(-1)
-
-    def write_topic(name: str) -> None:
-        body.string(name)
-        body.array((0,), write_partition)
-
-    body.int32(-1)
-    body.array((topic,), write_topic)
-    answer = client.call(ApiKey.LIST_OFFSETS, 1, body)
-
-    def read_partition() -> int:
-        answer.int32()
-        answer.int16()
-        answer.int64()
-        return answer.int64()
-
-    ((_, (offset,)),) = answer.array(lambda: (answer.string(), answer.array(read_partition)))
-    return offset
+    ((_, ((_, _, _, offset),)),) = client.ask(OffsetRequest_v1(-1, [(topic, [(0, -1)])])).topics
+    found: int = offset
+    return found
 
 
 def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker) -> None:
@@ -89,11 +36,11 @@ def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker) -> None:
         # Two records a batch: batch n has sequences and offsets 2n and 2n + 1.
         batches = [batch(producer, 0, 2 * number, b"a", b"b") for number in range(6)]
         for number, data in enumerate(batches):
-            assert produce(client, topic, data) == (ErrorCode.NONE, 2 * number)
+            assert produce_batch(client, topic, data) == (ErrorCode.NONE, 2 * number)
         for number in range(1, 6):
-            assert produce(client, topic, batches[number]) == (ErrorCode.NONE, 2 * number)
+            assert produce_batch(client, topic, batches[number]) == (ErrorCode.NONE, 2 * number)
         # The first is no longer among the last five: it is refused.
-        error, _ = produce(client, topic, batches[0])
+        error, _ = produce_batch(client, topic, batches[0])
         assert error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert end_offset(client, topic) == 12
 
@@ -120,7 +67,7 @@ def test_sequences_have_no_gap_and_epochs_grow(
     with WireClient(broker.bootstrap_servers) as client:
         _, producer = init_producer_id(client)
         for epoch, sequence, refusal in batches:
-            outcome = produce(client, topic, batch(producer, epoch, sequence, b"x"))
+            outcome = produce_batch(client, topic, batch(producer, epoch, sequence, b"x"))
             if refusal is None:
                 assert outcome == (ErrorCode.NONE, stored)
                 stored += 1
@@ -135,9 +82,9 @@ def test_a_connection_lost_before_the_answer(broker: RunningBroker) -> None:
         _, producer = init_producer_id(second)
         data = batch(producer, 0, 0, b"once")
         with WireClient(broker.bootstrap_servers) as first:
-            first.send(ApiKey.PRODUCE, 7, produce_request(topic, data))
+            first.post(produce_request(topic, data))
             first.socket.recv(1)  # it was answered, so it was stored
-        assert produce(second, topic, data) == (ErrorCode.NONE, 0)
+        assert produce_batch(second, topic, data) == (ErrorCode.NONE, 0)
         assert end_offset(second, topic) == 1
 
 

@@ -15,8 +15,7 @@ from judge.metrics.registry import BUILT_IN, metric_names
 from streams.demo.run import run_demo
 from streams.demo.screen import PlainDisplay
 from streams.demo.stage import DemoPlan
-from streams.settings import EndpointSettings
-from streams.settings.judge import PriceSettings
+from streams.settings.judge import EndpointSettings, PriceSettings
 from tests.places import SHARED_DATA
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import judgestream, running
@@ -57,10 +56,7 @@ async def test_notices_that_answers_got_worse() -> None:
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
     assert summary.keys() >= KEYS
-    assert summary["events"].keys() == {"read", "undecodable", "unroutable", "skipped", "sampled"}
-    assert summary["results"].keys() == {"scored", "unscored", "failed"}
-    assert summary["events"]["read"] == 400
-    assert summary["identity_holds"] is True
+    assert (summary["events"]["read"], summary["identity_holds"]) == (400, True)
     assert parts_add_up(summary)
     # A tenth of the events is sampled with 1, the rest with 0.5: 220 expected, standard deviation about 10.
     assert 160 < summary["events"]["sampled"] < 280
@@ -73,11 +69,9 @@ async def test_notices_that_answers_got_worse() -> None:
     [incident] = summary["incidents"]
     assert incident["alerts"] == summary["alerts"]
     assert "prompt_version=v8" in incident["headline"]
-    assert summary["results"]["failed"] == 0
-    assert isinstance(summary["tokens"], int)
     assert summary["tokens"] > 0
-    assert summary["cost_usd"] == 0
-    assert summary["judge"] == "offline-rules-1"
+    told = (summary["results"]["failed"], summary["cost_usd"], summary["judge"])
+    assert told == (0, 0, "offline-rules-1")
     assert "sk-secret" not in ended.out + ended.err
     # Progress is written to standard error.
     assert "in memory, loopback only" in ended.err
@@ -88,12 +82,7 @@ async def test_notices_that_answers_got_worse() -> None:
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
 
     def line(event_id: str, **fields: Any) -> bytes:
-        event = {
-            "event_id": event_id,
-            "question": "Where is it?",
-            "answer": "In Paris.",
-            "reference": "In Paris.",
-        }
+        event = {"event_id": event_id, "question": "Where?", "answer": "In Paris.", "reference": "In Paris."}
         return json.dumps(event | {"trace_id": SAMPLED_TRACE_ID} | fields).encode()
 
     good = [line(f"e{number}") for number in range(20)]
@@ -113,11 +102,9 @@ async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)
     assert parts_add_up(summary)
-    assert summary["events"]["read"] == 31
-    # The five bad lines and the one above the size limit.
-    assert summary["events"]["undecodable"] == 6
-    assert summary["events"]["unroutable"] == 1
-    assert summary["events"]["sampled"] == 24
+    # Undecodable are the five bad lines and the one above the size limit.
+    counts = {"read": 31, "undecodable": 6, "unroutable": 1, "skipped": 0, "sampled": 24}
+    assert summary["events"] == counts
     assert summary["results"]["failed"] == 0
 
 

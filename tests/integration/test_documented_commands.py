@@ -15,7 +15,7 @@ from streams.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, group_of, plan_topics
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from tests.integration.kafka import write_tools
 from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, scram

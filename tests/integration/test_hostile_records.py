@@ -92,7 +92,6 @@ HOSTILE: Final[dict[str, Fields]] = {
 
 
 def honest(number: int, run: int) -> Fields:
-    """An ordinary event."""
     return {
         "event_id": f"r{run}-e{number}",
         "question": "On how many days did rain fall?",
@@ -119,8 +118,6 @@ def _reply(request: dict[str, Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def endpoint() -> AsyncIterator[str]:
-    """A judge that answers at once; yields its address."""
-
     async def answer(request: web.Request) -> web.Response:
         return completed(_reply(await request.json()))
 
@@ -167,7 +164,6 @@ class Outcomes:
         """The reason of each dead letter, by partition and offset of its record."""
 
     async def follow(self) -> None:
-        """Read until cancelled."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._stage.bootstrap_servers, enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -195,7 +191,6 @@ class Outcomes:
             await consumer.stop()
 
     def is_done(self, ids: set[str]) -> bool:
-        """Whether each of these events has both results."""
         return all(len(self.results.get(one, ())) == 2 for one in ids)
 
 
@@ -213,7 +208,6 @@ class Watch:
 
 
 async def members(stage: Stage) -> set[str]:
-    """The members of the workers' group."""
     async with kafka_admin(stage.bootstrap_servers) as admin:
         described = await admin.describe_consumer_groups([stage.settings.kafka.group_id])
         return {member[0] for member in described[0].groups[0][5]}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas import RESULT, Alert, Scored
+from schemas import RESULT, Alert
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from tests.integration.deadlines import until
@@ -126,50 +126,3 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
     assert {alert.alert_id for alert in await stage.alerts()} == set(wanted_alerts)
     # The recovery depends on the order in which a new worker reads the partitions.
     assert "drop" in {alert.kind for alert in wanted_alerts.values()}
-
-
-async def test_results_of_a_release_without_observations_are_learned_from(stage: Stage) -> None:
-    """A group that read the calm results without observations learns its baseline from them and raises the
-    drop.
-    """
-    group = f"{stage.settings.kafka.group_id}.monitor"
-    async with stage.worker(None, agents=["monitor"]):
-        await stage.produce(results(range(CALM)), topic="scores")
-
-        async def begun() -> bool:
-            return await observed(stage, CALM, group)
-
-        await until(begun, "the calm results observed")
-    stage.changes |= {
-        "topics.observations": f"{stage.name}.observations2",
-        "topics.monitor_state": f"{stage.name}.monitor-state2",
-    }
-    async with stage.worker(None, agents=["monitor"]):
-        await stage.produce(results(range(CALM, CALM + 40)), topic="scores")
-
-        async def called() -> bool:
-            return any(alert.measure == "mean" for alert in await stage.alerts())
-
-        await until(called, "an alert")
-    alert = next(alert for alert in await stage.alerts() if alert.measure == "mean")
-    # The baseline has 160 of the 240 calm results: 20 * 2^3.
-    assert (alert.kind, alert.baseline.count) == ("drop", 160)
-
-
-async def test_a_state_ahead_of_recreated_observations_blinds_nothing(stage: Stage) -> None:
-    """With the saved state of 240 observations and a topic that begins again, the fall is called."""
-    group = f"{stage.settings.kafka.group_id}.monitor"
-    async with stage.worker(None, agents=["monitor"]):
-        await bring(stage, range(CALM), group)
-    stage.changes |= {"topics.observations": f"{stage.name}.observations2"}
-    async with stage.worker(None, agents=["monitor"]):
-        await stage.produce(results(range(CALM, CALM + 40)), topic="scores")
-
-        async def called() -> bool:
-            return any(alert.measure == "mean" for alert in await stage.alerts())
-
-        await until(called, "an alert")
-
-
-def test_the_scores_are_as_the_tests_say() -> None:
-    assert [Scored.model_validate_json(one).score for one in results(range(238, 243))] == [4, 5, 1, 2, 1]

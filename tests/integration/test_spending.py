@@ -1,4 +1,4 @@
-"""A budget and a verdict cache, with a broker."""
+"""A budget, with a broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import aiohttp
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
-from schemas import Failed
 from streams.errors import SettingsError
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
@@ -91,29 +90,3 @@ async def test_a_rate_cannot_be_lowered_by_a_worker_that_does_not_judge(stage: S
     with pytest.raises(SettingsError, match="run them together, or use defer"):
         async with stage.worker(chat(), agents=("intake",)):
             pass
-
-
-async def test_verdicts_are_kept_over_a_restart(stage: Stage, tmp_path: Path) -> None:
-    """Equal texts under other ids are judged once, also after a restart; cached results cost nothing."""
-    stage.changes = {"judge.cache": {"max_entries": 100, "file": str(tmp_path / "verdicts")}}
-    asked = chat()
-    for run in range(2):
-        async with stage.worker(asked):
-            await stage.produce(
-                [event(number, answer="The same.", event_id=f"{run}-{number}") for number in range(3)]
-            )
-
-            async def judged(count: int = 3 * (run + 1)) -> bool:
-                return len(await stage.results()) == count
-
-            await until(judged, "three more results")
-    results = await stage.results()
-    # The first three calls may be concurrent.
-    assert 1 <= len(asked.requests) <= 3
-    assert not any(isinstance(result, Failed) for result in results)
-    cached = [result for result in results if result.judge is not None and result.judge.cached]
-    assert len(cached) == 6 - len(asked.requests)
-    assert {result.event_id for result in results if result.event_id.startswith("1-")} <= {
-        result.event_id for result in cached
-    }
-    assert {result.cost_usd for result in cached} == {0.0}

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from streams.kafka.consumer import ConsumerOptions
+from tests.integration.bench import Bench
 from tests.integration.deadlines import until
-from tests.integration.test_transport import Bench, bench
-
-__all__ = ["bench"]  # the fixture
-
-pytestmark = pytest.mark.usefixtures("bench")
 
 
 def _plan(bench: Bench, start: object) -> ConsumerOptions:
@@ -21,7 +16,6 @@ def _plan(bench: Bench, start: object) -> ConsumerOptions:
 
 
 async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
-    """A new group at `latest` skips the backlog and commits its start before it reads."""
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")) as (_, hands):
         await bench.commits(3)
@@ -31,7 +25,6 @@ async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
 
 
 async def test_records_that_arrive_while_the_group_is_away_are_read(bench: Bench) -> None:
-    """Records that arrive while the group is away are read, even if it had read none."""
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")):
         await bench.commits(3)
@@ -69,7 +62,6 @@ async def test_a_new_group_starts_at_a_time(bench: Bench) -> None:
 
 
 async def test_by_default_a_topic_is_read_from_its_beginning(bench: Bench) -> None:
-    """Without a start a topic is read from its first record."""
     await bench.produce(2)
     async with bench.app() as (_, hands):
         await until(lambda: len(hands.taken) == 2, "both records")

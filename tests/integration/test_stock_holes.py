@@ -31,9 +31,10 @@ from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.consumer import ConsumerOptions
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.output import Output
-from streams.settings import KafkaSettings, TopicSettings
+from streams.settings.broker import KafkaSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 from streams.worker.pipeline import Pipeline
+from tests.integration.bench import Hands
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 
@@ -62,7 +63,6 @@ class Rig:
     crashes: list[BaseException] = field(default_factory=list)
 
     def build(self) -> App:
-        """Build the application."""
         options = ConsumerOptions(default_limit=BufferLimit(records=8, bytes=1_000_000), finish_seconds=0.1)
         app = build_app(self.kafka, group_id=self.kafka.group_id, options=options)
         if self.is_stock:
@@ -75,7 +75,6 @@ class Rig:
 
     @contextlib.asynccontextmanager
     async def running(self, app: App) -> AsyncIterator[None]:
-        """Run the application; its crash is not an error here."""
         await asyncio.wait_for(app.start(), 30)
         try:
             yield
@@ -87,17 +86,14 @@ class Rig:
             gc.collect()
 
     async def crash(self, error: BaseException) -> None:
-        """Record an error that would stop the worker."""
         self.crashes.append(error)
 
     async def produce(self, count: int) -> None:
-        """Write records to partition 0 of the source."""
         async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers) as producer:
             for _ in range(count):
                 await producer.send_and_wait(self.source, b"v", partition=0)
 
     async def committed(self) -> int:
-        """The committed offset of partition 0 of the source, or 0."""
         async with AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap_servers,
             group_id=self.kafka.group_id,
@@ -137,31 +133,13 @@ async def rig(request: pytest.FixtureRequest, broker: RunningBroker, topic_name:
     return Rig(kafka, source, target, is_stock=request.param == "stock")
 
 
-class Hands:
-    """An agent that keeps its records until `ack`."""
-
-    def __init__(self) -> None:
-        self.taken: list[tuple[Any, Any]] = []
-
-    async def run(self, stream: Any) -> None:
-        manual = stream.noack()
-        async for event in manual.events():
-            self.taken.append((manual, event))
-
-    async def ack(self, offset: int) -> None:
-        for stream, event in self.taken:
-            if event.message.offset == offset:
-                await stream.ack(event)
-
-
 async def test_a_new_group_does_not_commit_past_work_in_flight(rig: Rig) -> None:
-    """In a new group, with 0 to 2 in flight and 3 done, nothing is committed."""
     await rig.produce(5)
     app, hands = rig.build(), Hands()
     add_agent(app, rig.source, "hands", hands.run)
     async with rig.running(app):
         await until(lambda: len(hands.taken) == 5, "five records")
-        await hands.ack(3)
+        await hands.ack(0, 3)
         committed = await rig.committed_after_a_while()
     promise(committed == 0, f"offset {committed} was committed while 0 was in flight")
 
@@ -173,19 +151,18 @@ async def test_an_ack_out_of_order_does_not_commit_past_the_head(rig: Rig) -> No
     add_agent(app, rig.source, "hands", hands.run)
     async with rig.running(app):
         await until(lambda: len(hands.taken) == 5, "five records")
-        await hands.ack(0)
+        await hands.ack(0, 0)
 
         async def is_committed() -> bool:
             return await rig.committed() == 1
 
         await until(is_committed, "offset 1 committed")
-        await hands.ack(2)
+        await hands.ack(0, 2)
         committed = await rig.committed_after_a_while()
     promise(committed == 1, f"offset {committed} was committed while 1 was in flight")
 
 
 async def test_an_agent_that_raises_does_not_finish_its_record(rig: Rig) -> None:
-    """The record of an agent that raises is not committed and is delivered again."""
     await rig.produce(1)
     app = rig.build()
     raised = asyncio.Event()
@@ -341,7 +318,6 @@ def _exactly_once_app(rig: Rig, directory: Path) -> faust.App:
 
 
 async def _outputs(rig: Rig) -> list[bytes]:
-    """The committed records of the target."""
     target = TopicPartition(rig.target, 0)
     async with AIOKafkaConsumer(
         bootstrap_servers=rig.kafka.bootstrap_servers,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streams.cli.main import app
 from streams.cli.running import BadUsageError, CommandError
 from streams.errors import TopicsError
 from streams.kafka.topics.admin import make_topics
-from streams.kafka.topics.broker_settings import shown_settings
-from streams.settings import Settings
+from streams.kafka.topics.broker_settings import find_problems
+from streams.kafka.topics.table import WantedTopic
+from streams.settings.broker import KafkaSettings
+from streams.settings.tree import Settings
 from tests.integration.admin import kafka_admin
 from tests.integration.conftest import RunningBroker
 
@@ -33,11 +34,11 @@ def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics:
     }
 
 
-async def _look(broker: RunningBroker, name: str) -> tuple[int, dict[str, str]]:
+async def _look(broker: RunningBroker, name: str) -> tuple[int, Mapping[str, str]]:
+    wanted = WantedTopic(name, 1, 1, {"cleanup.policy": "delete"})
     async with kafka_admin(broker.bootstrap_servers) as admin:
-        (described,) = await admin.describe_topics([name])
-        answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
-        return len(described["partitions"]), shown_settings(answers)[ConfigResourceType.TOPIC, name]
+        _, found = await find_problems(admin, KafkaSettings(), [wanted])
+    return found[name].partitions, found[name].config
 
 
 async def test_missing_topics_are_made_once_and_as_planned(
@@ -45,8 +46,9 @@ async def test_missing_topics_are_made_once_and_as_planned(
 ) -> None:
     """Missing topics are created with their partitions and retention; a second run finds them in order."""
     settings = Settings.model_validate(_document(broker, topic_name))
-    report = await make_topics(settings)
-    assert [one.created for one in report.topics] == [True] * 8
+    for dry_run in (True, True, False):
+        report = await make_topics(settings, dry_run=dry_run)
+        assert [one.created for one in report.topics] == [True] * 8
     assert report.problems == []
     partitions, config = await _look(broker, settings.topics.task_topic("coverage"))
     assert partitions == 3
@@ -54,13 +56,6 @@ async def test_missing_topics_are_made_once_and_as_planned(
     assert config["cleanup.policy"] == "delete"
     again = await make_topics(settings)
     assert [(one.created, list(one.differences)) for one in again.topics] == [(False, [])] * 8
-
-
-async def test_a_dry_run_makes_nothing(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    settings = Settings.model_validate(_document(broker, topic_name))
-    for _ in range(2):
-        report = await make_topics(settings, dry_run=True)
-        assert [one.created for one in report.topics] == [True] * 8
 
 
 async def test_existing_topics_are_not_changed(
@@ -94,7 +89,6 @@ def test_the_command_prints_a_line_per_topic(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The command prints a line a topic; a compacted topic exits with 1 and the remedy."""
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_TOOLS_")]:
         monkeypatch.delenv(name)
     document = _document(broker, topic_name)

@@ -7,7 +7,6 @@ import random
 import signal
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before wa
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from judge.chat import ChatReply, ChatRequest
 from streams.errors import SettingsError
 from streams.intake.reading.otlp.reader import Unit
 from streams.intake.reading.otlp.request import heads
@@ -29,7 +27,6 @@ from tests.streams.intake.reading.otlp.golden_files import events_of, topic
 from tests.threaded_broker import ThreadedBroker
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
-LLM = {"openinference.span.kind": "LLM", "input.value": "How long?"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
 FIND = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a page"}
 
@@ -181,7 +178,15 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
 @pytest.mark.parametrize("fault", ["worker stopped", "stopped beyond its session", "broker away"])
 async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path: Path) -> None:
     """The rest of open traces is written while the worker cannot read for longer than `idle_seconds`."""
-    idle = 3.0
+    for idle in (12.0, 30.0):
+        (folder := tmp_path / str(idle)).mkdir()
+        if await _stop_amid_halves(fault, folder, idle):
+            return
+    pytest.fail("the machine is too slow to stop the worker before its traces close")
+
+
+async def _stop_amid_halves(fault: str, tmp_path: Path, idle: float) -> bool:
+    """Return False if a slow machine may rightly have closed halves before the stop or after it."""
     with ThreadedBroker() as broker:
         stage = Stage(
             broker.bootstrap_servers,
@@ -201,12 +206,14 @@ async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path:
             async with process(stage) as worker:
                 await produce(stage, [(first, part) for part in parts(first)])
                 await stage.judges({first})
-                began = time.time_ns() // 1_000_000
+                began, halves = time.time_ns() // 1_000_000, time.monotonic()
                 await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
                 # Of another partition or read behind the halves: these are then open in the worker.
                 await produce(stage, [(second, part) for part in parts(second)])
                 await stage.judges({second})
                 stopped = time.monotonic()
+                if stopped - halves > idle - 1:
+                    return False
                 broker.stop() if fault == "broker away" else worker.send_signal(signal.SIGSTOP)
 
                 rest = [(one, parts(one)[2]) for one in ids]
@@ -214,50 +221,18 @@ async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path:
                     await produce(stage, rest, began + 1_000)
                 await until(lambda: time.monotonic() - stopped > idle + 1, "a stop beyond the idle time")
                 if fault == "broker away":
+                    back = time.monotonic()
                     broker.start()
                     await produce(stage, rest, began + 1_000)
+                    if time.monotonic() - back > idle - 1:
+                        return False
                 else:
                     worker.send_signal(signal.SIGCONT)
                 await stage.judges(set(ids))
         results = await stage.results()
         assert {one.event_id for one in results} == {*ids, first, second}
         assert [one.event_id for one in results if "trace_parts" in one.labels] == []
-
-
-class Strict(Chat):
-    """A judge that gives each answer with the word `wrong` the lowest score."""
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        reply = await super().complete(request)
-        wrong = "wrong" in str(request.messages[-1])
-        return replace(reply, text=reply.text.replace("3", "1" if wrong else "5"))
-
-
-@pytest.mark.parametrize("sampling", [{}, {"upstream": "equalize"}], ids=["default", "equalize"])
-async def test_a_header_of_one_request_hides_no_fall(stage: Stage, sampling: dict[str, str]) -> None:
-    """A user's tracestate claims that its answer stands for 2^56 answers; the next answers are all wrong."""
-    stage.partitions = 1
-    stage.changes |= {"sampling": sampling, "monitor": {"labels": [], "baseline_samples": 20}}
-    stage.changes["ingest.otlp"] = {"unit": "span"}
-    hostile = "ot=th:ffffffffffffff;rv:ffffffffffffff"
-
-    async def judge(texts: list[str], seed: int, tracestate: str = "") -> None:
-        ids = trace_ids(len(texts), seed)
-        spans = [
-            span(1, "ask", LLM | {"output.value": text}, trace_id=one, tracestate=tracestate)
-            for one, text in zip(ids, texts, strict=True)
-        ]
-        await stage.produce([request(one) for one in spans], key=None)
-        await stage.judges({f"{one}:{1:016x}" for one in ids})
-
-    async def alerted() -> bool:
-        return any(alert.kind == "drop" for alert in await stage.alerts())
-
-    async with stage.worker(Strict()):
-        await judge(["right"] * 60, seed=1)
-        await judge(["right"], 2, hostile)
-        await judge(["wrong"] * 40, seed=3)
-        await until(alerted, "an alert", deadline_seconds=20)
+    return True
 
 
 @pytest.mark.parametrize(

@@ -3,120 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiokafka.consumer.fetcher
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
 from streams.kafka import batches, consumer, consumer_thread
-from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.app import App
 from streams.kafka.consumer import Consumer, ConsumerOptions
 from streams.kafka.delivery import BufferLimit
-from streams.settings import KafkaSettings
+from tests.integration.bench import Bench
 from tests.integration.deadlines import until
-
-
-class Hands:
-    """An agent that keeps its records until `ack`."""
-
-    def __init__(self) -> None:
-        self.taken: list[tuple[Any, Any]] = []
-
-    async def run(self, stream: Any) -> None:
-        manual = stream.noack()
-        async for event in manual.events():
-            self.taken.append((manual, event))
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        return [(event.message.partition, event.message.offset) for _, event in self.taken]
-
-    async def ack(self, partition: int, offset: int) -> None:
-        for stream, event in self.taken:
-            if (event.message.partition, event.message.offset) == (partition, offset):
-                await stream.ack(event)
-
-
-class Bench:
-    """One topic, one group and applications on them."""
-
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self.topic = topic
-        self.kafka = KafkaSettings(
-            bootstrap_servers=bootstrap_servers,
-            group_id=f"{topic}-group",
-            session_timeout_seconds=30,
-        )
-
-    @contextlib.asynccontextmanager
-    async def app(self, options: ConsumerOptions | None = None) -> AsyncIterator[tuple[App, Hands]]:
-        hands = Hands()
-        app = build_app(
-            self.kafka, group_id=self.kafka.group_id, options=options or ConsumerOptions(finish_seconds=0.1)
-        )
-        add_agent(app, self.topic, "hands", hands.run)
-        await asyncio.wait_for(app.start(), 60)
-        try:
-            yield app, hands
-        finally:
-            await asyncio.wait_for(app.stop(), 60)
-
-    async def produce(self, count: int, *, partition: int = 0, value: bytes = b"v") -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers) as producer:
-            sent = [await producer.send(self.topic, value, partition=partition) for _ in range(count)]
-            await asyncio.gather(*sent)
-
-    async def committed(self, partition: int = 0) -> int | None:
-        async with AIOKafkaConsumer(
-            bootstrap_servers=self.kafka.bootstrap_servers,
-            group_id=self.kafka.group_id,
-            enable_auto_commit=False,
-        ) as consumer:
-            offset: int | None = await consumer.committed(TopicPartition(self.topic, partition))
-            return offset
-
-    async def commits(self, offset: int, partition: int = 0) -> None:
-        async def is_committed() -> bool:
-            return await self.committed(partition) == offset
-
-        await until(is_committed, f"offset {offset} committed on partition {partition}")
-
-
-@pytest.fixture
-async def bench(broker: Any, topic_name: Callable[[str], str]) -> Bench:
-    topic = topic_name("transport")
-    await asyncio.to_thread(broker.create_topic, topic, 2)
-    return Bench(broker.bootstrap_servers, topic)
 
 
 def _consumer(app: App) -> Consumer:
     consumer: Consumer = app.consumer
     return consumer
-
-
-async def test_commits_go_up_to_the_first_unfinished_record(bench: Bench) -> None:
-    """With 1, 2 and 4 of five records finished nothing is committed; finishing 0 commits up to 3."""
-    await bench.produce(5)
-    async with bench.app() as (_, hands):
-        await until(lambda: len(hands.taken) == 5, "five records")
-        for offset in (4, 2, 1):
-            await hands.ack(0, offset)
-        # A commit of the other partition shows that a commit interval passed.
-        await bench.produce(1, partition=1)
-        await until(lambda: (1, 0) in hands.places, "a record on the other partition")
-        await hands.ack(1, 0)
-        await bench.commits(1, partition=1)
-        assert await bench.committed() in {None, 0}
-        await hands.ack(0, 0)
-        await bench.commits(3)
-        await hands.ack(0, 3)
-        await bench.commits(5)
 
 
 async def test_unacknowledged_records_are_read_again(bench: Bench) -> None:
@@ -133,7 +38,6 @@ async def test_unacknowledged_records_are_read_again(bench: Bench) -> None:
 
 
 async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: Bench) -> None:
-    """After a rebalance only acknowledgements of the latest delivery are committed."""
     await bench.produce(2)
     place = TP(bench.topic, 0)
     async with bench.app() as (app, hands):
@@ -163,7 +67,6 @@ async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: B
 
 
 async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -> None:
-    """The predicate sees every record; skipped ones are committed, also at the end."""
     seen: list[int] = []
 
     def keep(record: Any) -> bool:
@@ -311,7 +214,6 @@ async def test_a_connection_that_does_not_close_is_left(
 async def test_a_fetch_that_waits_after_an_error_does_not_break_the_stop(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fetch in backoff at the stop is ended without an error, with its connections."""
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
     async with bench.app() as (app, _):
@@ -326,7 +228,6 @@ async def test_a_fetch_that_waits_after_an_error_does_not_break_the_stop(
 
 
 async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unanswered last commit is abandoned, and the group is left."""
     monkeypatch.setattr(consumer, "LAST_COMMIT_SECONDS", 0.2)
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
@@ -349,7 +250,6 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
 async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After three damaged fetches the batch is delivered as unreadable, and the next batch is read."""
     damage = True
 
     def received(records: bytes) -> batches.FetchedBatches:
@@ -367,3 +267,28 @@ async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
     problem = next(event.message.unreadable for _, event in hands.taken if event.message.unreadable)
     assert "checksum is wrong" in problem.detail
     assert problem.records in {1, 2, 3}
+
+
+async def test_a_record_that_finishes_during_a_commit_is_committed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, go_on = asyncio.Event(), asyncio.Event()
+    commit = consumer_thread.ConsumerThread.commit
+
+    async def slow(self: consumer_thread.ConsumerThread, offsets: Any) -> bool:
+        under_way.set()
+        await go_on.wait()
+        return await commit(self, offsets)
+
+    monkeypatch.setattr(consumer_thread.ConsumerThread, "commit", slow)
+    async with bench.app() as (app, hands):
+        await bench.produce(2)
+        await until(lambda: len(hands.taken) == 2, "two records")
+        await hands.ack(0, 0)
+        await asyncio.wait_for(under_way.wait(), 60)
+        await hands.ack(0, 1)
+        stopping = asyncio.create_task(app.stop())
+        await until(lambda: app.consumer.should_stop, "the stop")
+        go_on.set()
+        await asyncio.wait_for(stopping, 60)
+    assert await bench.committed() == 2

@@ -76,12 +76,29 @@ class Fault:
     expected: str
 
     def section(self, kafka: SecureKafka) -> dict[str, Any]:
-        """The section `kafka`."""
         server = kafka.bootstrap_servers if self.listener == "CLIENTS" else kafka.at(self.listener)
         return {"bootstrap_servers": server, "security": self.security(kafka)}
 
 
+def written_token(kafka: SecureKafka, stem: str, **claims: Any) -> dict[str, Any]:
+    file = kafka.directory / f"{stem}.token"
+    file.write_text(kafka.issuer.token(USER, **claims))
+    return token(kafka, file)
+
+
 FAULTS = (
+    Fault(
+        "token that has expired",
+        "TOKEN",
+        lambda kafka: written_token(kafka, "expired", life_seconds=-5.0),
+        r"token: the token in .* expired \d+ s ago; renew it \(a file is read again",
+    ),
+    Fault(
+        "token for another audience",
+        "TOKEN",
+        lambda kafka: written_token(kafka, "others", life_seconds=600.0, audience="others"),
+        r"refuses the token \(.*\); check its issuer, audience, scope and lifetime",
+    ),
     Fault(
         "wrong password",
         "SCRAM",
@@ -104,13 +121,13 @@ FAULTS = (
         "mechanism that is not offered",
         "TOKEN",
         scram,
-        r"does not offer SCRAM-SHA-512 \(it offers OAUTHBEARER\); set kafka\.security\.mechanism",
+        "has SASL_SSL with SCRAM-SHA-512, and the listener .* is SASL_SSL with OAUTHBEARER; set protocol and",
     ),
     Fault(
         "wrong authority",
         "TLS",
         lambda kafka: tls(kafka) | {"ca_file": str(strangers(kafka) / "ca.pem")},
-        r"is not signed by a trusted authority .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
+        r"cannot be trusted .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
     ),
     Fault(
         "the system's authorities",
@@ -123,7 +140,7 @@ FAULTS = (
         "the broker's certificate has expired",
         "EXPIRED",
         tls,
-        "the certificate of the broker .* has expired; renew it there, and check this machine's clock",
+        r"the certificate of the broker .* \(.*has expired\); renew it there, and check this machine's clock",
     ),
     Fault(
         "our certificate has expired",
@@ -153,37 +170,37 @@ FAULTS = (
         "plain text to TLS",
         "TLS",
         lambda _: {},
-        r"protocol is PLAINTEXT, and the port .* uses TLS; set the protocol to SSL",
+        "has PLAINTEXT, and the listener .* is SSL; set protocol",
     ),
     Fault(
         "a login in plain text to TLS",
         "SCRAM",
         lambda _: in_the_clear(),
-        r"protocol is SASL_PLAINTEXT, and the port .* uses TLS; set the protocol to SASL_SSL",
+        "has SASL_PLAINTEXT with PLAIN, and the listener .* is SASL_SSL with PLAIN or SCRAM-SHA-256 or ",
     ),
     Fault(
         "TLS to plain text",
         "CLIENTS",
         tls,
-        r"protocol is SSL, and the port .* does not use TLS; use the port of the TLS listener",
+        "has SSL, and the listener .* is PLAINTEXT; set protocol",
     ),
     Fault(
         "TLS to a login in plain text",
         "LOGIN",
         scram,
-        r"protocol is SASL_SSL, and the port .* does not use TLS; .*SASL_PLAINTEXT",
+        "has SASL_SSL with SCRAM-SHA-512, and the listener .* is SASL_PLAINTEXT with PLAIN or ",
     ),
     Fault(
         "no login",
         "LOGIN",
         lambda _: {},
-        r"requires a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",  # noqa: E501
+        "has PLAINTEXT, and the listener .* is SASL_PLAINTEXT with PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512;",
     ),
-    Fault("no login with TLS", "SCRAM", tls, r"requires a login .*; set the protocol to SASL_SSL"),
+    Fault("no login with TLS", "SCRAM", tls, "has SSL, and the listener .* is SASL_SSL with PLAIN"),
     Fault(
         "a login where none is asked for",
         "CLIENTS",
         lambda _: in_the_clear(),
-        "does not use SASL; use the port of the SASL listener, or set the protocol to PLAINTEXT",
+        "has SASL_PLAINTEXT with PLAIN, and the listener .* is PLAINTEXT; set protocol",
     ),
 )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, Self
 
-from streams.embedded.wire import ApiKey, ErrorCode, Reader, Writer
+from aiokafka.protocol.admin import CreateTopicsRequest_v2
+from aiokafka.protocol.api import RequestHeader_v1
+from aiokafka.protocol.metadata import MetadataRequest_v4
+from aiokafka.protocol.produce import ProduceRequest_v7
+from aiokafka.protocol.transaction import InitProducerIdRequest_v0
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from streams.embedded.wire import ErrorCode, Reader, Writer
 
 _CLIENT_ID = "wire-client"
 _ALTER_CLIENT_QUOTAS = 49
@@ -20,14 +25,12 @@ class WireClient:
     """One connection to a broker, without retries.
 
     Args:
-        bootstrap_servers: Host and port.
         timeout_seconds: The limit of connecting and of each answer.
     """
 
     def __init__(self, bootstrap_servers: str, *, timeout_seconds: float = 15.0) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds)
-        self._correlation_id = 0
 
     def __enter__(self) -> Self:
         return self
@@ -35,28 +38,31 @@ class WireClient:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def send(self, api: int, version: int, body: Writer) -> None:
-        """Send a request without waiting for its answer."""
-        self._correlation_id += 1
-        header = Writer()
-        header.int16(api)
-        header.int16(version)
-        header.int32(self._correlation_id)
-        header.string(_CLIENT_ID)
-        message = b"".join((*header.chunks(), *body.chunks()))
-        self.socket.sendall(struct.pack(">i", len(message)) + message)
+    def ask(self, request: Any) -> Any:
+        """Send one of aiokafka's requests, in its version, and wait for the answer."""
+        self.post(request)
+        return request.RESPONSE_TYPE.decode(BytesIO(self._receive()))
 
-    def receive(self) -> Reader:
-        """Wait for the next answer."""
-        (size,) = struct.unpack(">i", self._exactly(4))
-        answer = Reader(self._exactly(size))
-        answer.int32()  # the correlation id: one request at a time
-        return answer
+    def post(self, request: Any) -> None:
+        """Send one of aiokafka's requests without waiting for its answer."""
+        self._send(RequestHeader_v1(request, client_id=_CLIENT_ID).encode() + request.encode())
+
+    def send(self, api: int, version: int, body: Writer) -> None:
+        """Send a request that aiokafka has not, without waiting for its answer."""
+        header = struct.pack(">hhih", api, version, 0, len(_CLIENT_ID)) + _CLIENT_ID.encode()
+        self._send(b"".join((header, *body.chunks())))
 
     def call(self, api: int, version: int, body: Writer) -> Reader:
-        """Send a request and wait for its answer."""
+        """Send a request that aiokafka has not, and wait for its answer."""
         self.send(api, version, body)
-        return self.receive()
+        return Reader(self._receive())
+
+    def _send(self, message: bytes) -> None:
+        self.socket.sendall(struct.pack(">i", len(message)) + message)
+
+    def _receive(self) -> bytes:
+        (size,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(size)[4:]  # without the correlation id: one request at a time
 
     def _exactly(self, size: int) -> bytes:
         received = bytearray()
@@ -71,38 +77,14 @@ class WireClient:
 
 
 def init_producer_id(client: WireClient, transactional_id: str | None = None) -> tuple[int, int]:
-    """The error code, and an id for an idempotent producer."""
-    body = Writer()
-    body.string(transactional_id)
-    body.int32(60_000)
-    answer = client.call(ApiKey.INIT_PRODUCER_ID, 0, body)
-    answer.int32()
-    return answer.int16(), answer.int64()
+    answer = client.ask(InitProducerIdRequest_v0(transactional_id, 60_000))
+    return answer.error_code, answer.producer_id
 
 
 def partition_leaders(client: WireClient, topic: str, *, may_create: bool = False) -> tuple[int, list[int]]:
     """The topic's error code and the leader of each of its partitions (-1: none yet)."""
-    body = Writer()
-    body.array((topic,), body.string)
-    body.boolean(may_create)
-    answer = client.call(ApiKey.METADATA, 4, body)
-    answer.int32()
-    answer.array(lambda: (answer.int32(), answer.string(), answer.int32(), answer.nullable_string()))
-    answer.nullable_string()
-    answer.int32()
-
-    def read_partition() -> int:
-        answer.int16()
-        answer.int32()
-        leader = answer.int32()
-        answer.array(answer.int32)
-        answer.array(answer.int32)
-        return leader
-
-    ((error, leaders),) = answer.array(
-        lambda: (answer.int16(), (answer.string(), answer.boolean(), answer.array(read_partition))[2])
-    )
-    return error, leaders
+    ((error, _, _, partitions),) = client.ask(MetadataRequest_v4([topic], may_create)).topics
+    return error, [leader for _, _, leader, *_ in partitions]
 
 
 def create_topic(
@@ -114,33 +96,10 @@ def create_topic(
     copies: int = 1,
     deadline_seconds: float = 60.0,
 ) -> None:
-    """Create a topic and wait until each partition has a leader.
-
-    Raises:
-        AssertionError: It is refused, or has no leaders by the deadline.
-    """
-    body = Writer()
-
-    def write_config(item: tuple[str, str]) -> None:
-        body.string(item[0])
-        body.string(item[1])
-
-    def write_topic(name: str) -> None:
-        body.string(name)
-        body.int32(partitions)
-        body.int16(copies)
-        body.array((), body.int32)
-        body.array((configs or {}).items(), write_config)
-
-    body.array((topic,), write_topic)
-    body.int32(int(deadline_seconds * 1000))
-    body.boolean(value=False)
+    wanted: tuple[Any, ...] = (topic, partitions, copies, [], list((configs or {}).items()))
     with WireClient(bootstrap_servers) as client:
-        answer = client.call(ApiKey.CREATE_TOPICS, 2, body)
-        answer.int32()
-        ((_, error, message),) = answer.array(
-            lambda: (answer.string(), answer.int16(), answer.nullable_string())
-        )
+        request = CreateTopicsRequest_v2([wanted], int(deadline_seconds * 1000), False)  # noqa: FBT003 - aiokafka's
+        ((_, error, message),) = client.ask(request).topic_errors
         assert error == ErrorCode.NONE, f"creating {topic!r}: error {error}, {message}"
         deadline = time.monotonic() + deadline_seconds
         while True:
@@ -154,16 +113,7 @@ def create_topic(
 
 
 def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, float | None]) -> None:
-    """Set the quotas of a client by name; None removes a quota.
-
-    Raises:
-        AssertionError: It is refused.
-    """
     body = Writer()
-
-    def write_entity(kind: str) -> None:
-        body.string(kind)
-        body.string(client_id)
 
     def write_quota(item: tuple[str, float | None]) -> None:
         name, value = item
@@ -172,11 +122,11 @@ def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, floa
         body.int64(bits)
         body.boolean(value=value is None)
 
-    def write_entry(kind: str) -> None:
-        body.array((kind,), write_entity)
-        body.array(quotas.items(), write_quota)
-
-    body.array(("client-id",), write_entry)
+    body.int32(1)  # one entry, of one entity
+    body.int32(1)
+    body.string("client-id")
+    body.string(client_id)
+    body.array(quotas.items(), write_quota)
     body.boolean(value=False)
     with WireClient(bootstrap_servers) as client:
         answer = client.call(_ALTER_CLIENT_QUOTAS, 0, body)
@@ -186,53 +136,12 @@ def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, floa
         assert error == ErrorCode.NONE, f"quotas of {client_id!r}: error {error}, {message}"
 
 
-def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float = 60.0) -> None:
-    """Wait until the broker serves a group: after a start it first creates the offsets topic.
-
-    Raises:
-        AssertionError: It does not by the deadline.
-    """
-    deadline = time.monotonic() + deadline_seconds
-    find, look = Writer(), Writer()
-    find.string(group)
-    look.array((group,), look.string)
-    while True:
-        found = client.call(ApiKey.FIND_COORDINATOR, 0, find).int16()
-        described = client.call(ApiKey.DESCRIBE_GROUPS, 0, look)
-        described.int32()  # one group
-        error = described.int16()
-        if found == error == ErrorCode.NONE:
-            return
-        assert time.monotonic() < deadline, f"no coordinator for {group!r}: errors {found}, {error}"
-        time.sleep(0.02)  # between two looks
+def produce_request(topic: str, data: bytes, partition: int = 0) -> ProduceRequest_v7:
+    """A request to write one batch, confirmed by all replicas."""
+    return ProduceRequest_v7(None, -1, 15_000, [(topic, [(partition, data)])])
 
 
-def produce_batch(bootstrap_servers: str, topic: str, raw: bytes, *, partition: int = 0) -> ErrorCode | int:
-    """Write raw batch bytes to a topic.
-
-    Returns:
-        The broker's error code; 0 if it accepted the batch.
-    """
-    body = Writer()
-
-    def write_partition(data: bytes) -> None:
-        body.int32(partition)
-        body.byte_string(data)
-
-    def write_topic(name: str) -> None:
-        body.string(name)
-        body.array((raw,), write_partition)
-
-    body.string(None)  # no transactional id
-    body.int16(-1)
-    body.int32(15_000)
-    body.array((topic,), write_topic)
-    with WireClient(bootstrap_servers) as client:
-        answer = client.call(ApiKey.PRODUCE, 3, body)
-        ((_, ((_, error, *_rest),)),) = answer.array(
-            lambda: (
-                answer.string(),
-                answer.array(lambda: (answer.int32(), answer.int16(), answer.int64(), answer.int64())),
-            )
-        )
-    return error
+def produce_batch(client: WireClient, topic: str, data: bytes, partition: int = 0) -> tuple[int, int]:
+    """Write one batch; the error code (0 if it is accepted) and its first offset."""
+    ((_, ((_, error, offset, *_),)),) = client.ask(produce_request(topic, data, partition)).topics
+    return error, offset

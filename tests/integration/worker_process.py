@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 
 from streams.cli.running import run_until_stopped
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from streams.telemetry.logs import set_up_logs
 from streams.worker.run import run_worker
 from tests.integration.tuning import tune_process

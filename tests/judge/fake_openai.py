@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import openai  # noqa: F401 - else the first call imports it, and its time limit is short here
 from aiohttp import web
 
 from tests.loopback import on_loopback

@@ -34,7 +34,9 @@ EVENT: dict[str, Any] = {
 
 def _example(path: Path) -> str:
     found = re.findall(
-        r"```python\n(from judge import Judge, Scored\n.*?)```", path.read_text("utf-8"), re.DOTALL
+        r"```python\n(from judge import (?:Blocking)?Judge, Scored\n.*?)```",
+        path.read_text("utf-8"),
+        re.DOTALL,
     )
     assert len(found) == 1
     return str(found[0])
@@ -57,20 +59,16 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith("(5, ['Fact: 2 of 2")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
-def test_an_example_works_when_it_is_pasted(page: str) -> None:
-    """The example runs in `python -m asyncio`, as the README says: no error and a score of 5."""
+def test_the_example_of_the_readme_is_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "asyncio"],
-        input=f"{_example(ROOT / page)}\n",
+        [sys.executable, "-W", "error", "-c", _example(ROOT / "README.md")],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    said = done.stdout + done.stderr
-    assert "Error" not in said
-    assert re.search(r"^(?:[>. ]*)\(5, \['Fact: ", said, re.MULTILINE), said
+    assert done.stdout.startswith("(5, ['Fact: ")
+    assert done.stderr == ""
 
 
 async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
@@ -256,3 +254,23 @@ def test_everything_public_can_be_imported() -> None:
     assert sorted(judge_package.__all__) == [*judge_package.__all__]
     with pytest.raises(AttributeError, match="has no attribute 'Jugde'"):
         _ = judge_package.Jugde
+
+
+@pytest.mark.parametrize(("name", "importing"), [("schemas", "judge"), ("judge", "streams")])
+def test_a_package_of_the_same_name_is_refused_with_both_places(
+    name: str, importing: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {importing}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith(
+        f"ImportError: judgestream's package `{name}` is in {ROOT}, but Python found {tmp_path}/"
+    )
+    assert error.endswith("rename that one, or start the program from another folder")

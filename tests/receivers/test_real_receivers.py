@@ -20,7 +20,7 @@ import pytest
 from schemas import Failed, Scored
 from streams.intake.reading.otlp.request import spans
 from streams.intake.reading.otlp.span import Span
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.sinks.base import Evaluation
 from streams.sinks.delivery import open_sinks
 from tests.integration.deadlines import until

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from judge.chat import ChatRequest
 from judge.endpoints.payloads import read_completion
-from judge.endpoints.refusals import duration_seconds, error_for_status
+from judge.endpoints.refusals import duration_seconds, error_for_status, retry_after_seconds
 from judge.errors import EventError
 from judge.evaluate.evaluator import estimated_tokens, repair_request
 from judge.metric import Metric
@@ -34,8 +34,9 @@ from judge.text.redaction import KINDS, Masker, Redactor
 from judge.text.tags import Citing
 from judge.text.words import content_words, sentences, word_texts, words
 from streams.errors import DecodeError
-from streams.intake.randomness import random_value, trace_from_headers
+from streams.intake.reader import trace_from_headers
 from streams.intake.reading.decode import JsonReader
+from streams.intake.sampling import random_value
 from streams.kafka.dead_letters import letter_forms
 from streams.settings.problems import describe
 from streams.store.views.evidence import items_of, pieces
@@ -65,16 +66,9 @@ def _decoded(body: bytes, headers: list[tuple[str, bytes | None]] | None = None)
 
 
 def _refused(text: str) -> object:
-    headers = {"retry-after": text, "date": text}
-    return error_for_status(
-        endpoint="a",
-        status=400,
-        body={"error": {"message": text, "code": text}},
-        headers=headers,
-        now=datetime(2026, 11, 21, tzinfo=UTC),
-        schema_sent=True,
-        secret="secret-1",
-    )
+    retry_after_seconds({"retry-after": text, "date": text}, now=datetime(2026, 11, 21, tzinfo=UTC))
+    body = {"error": {"message": text, "code": text}}
+    return error_for_status(endpoint="a", status=400, body=body, schema_sent=True, secret="secret-1")
 
 
 def _highlighted(text: str) -> None:

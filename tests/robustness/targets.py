@@ -28,8 +28,8 @@ from streams.intake.reading.registry.decoding import AvroSchema, ProtobufSchema
 from streams.intake.reading.registry.unpacking import wire_form
 from streams.kafka.decoding import HEAD
 from streams.kafka.patches import install
-from streams.settings import Settings
 from streams.settings.problems import explain
+from streams.settings.tree import Settings
 from streams.web.access import is_own_host
 from tests.judge.tasks import make_task
 from tests.streams.kafka.logs import batch, signed, taken
@@ -139,18 +139,11 @@ def _refusal(data: bytes) -> None:
         body = orjson.loads(data[2:])
     except ValueError:
         body = _text(data[2:])
-    headers = {"retry-after": _text(data[2:40]), "date": _text(data[2:40])}
     error = error_for_status(
-        endpoint="a",
-        status=status,
-        body=body,
-        headers=headers,
-        now=_NOW,
-        schema_sent=bool(data[:1]),
-        secret="secret-1",
+        endpoint="a", status=status, body=body, schema_sent=bool(data[:1]), secret="secret-1"
     )
     assert isinstance(error, JudgeError)
-    retry_after_seconds(headers, now=_NOW)
+    retry_after_seconds({"retry-after": _text(data[2:40]), "date": _text(data[2:40])}, now=_NOW)
 
 
 def _yaml(data: bytes) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from generate.dashboards.common import RUNBOOKS as RUNBOOKS_URL
 from streams.telemetry.catalogue import CATALOGUE
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import (
@@ -36,7 +37,7 @@ def test_an_alert_has_a_severity_and_a_description(alert: dict[str, Any]) -> Non
     assert notes["summary"].endswith(".")
     assert "{{ $labels.job }}" in notes["summary"]
     assert re.search(r"\$value|\d", notes["description"])
-    assert notes["runbook"] == f"docs/alerts.md#{name.lower()}"
+    assert notes["runbook_url"] == f"{RUNBOOKS_URL}#{name.lower()}"
 
 
 @each_alert

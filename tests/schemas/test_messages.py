@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
 import schemas
 from schemas import DeadLetter, Header, QAEvent, Scored, result_id
+from schemas.findings import MEANINGS, SUSPICION_KINDS, ContradictionKind, CorrectionKind
+
+EVENT = {"event_id": "e", "question": "q", "answer": "a"}
 
 
 def test_everything_public_is_exported_and_nothing_else() -> None:
-    """`__all__` has exactly the public names."""
     public = {
         name
         for name, value in vars(schemas).items()
@@ -76,7 +79,6 @@ def test_too_many_labels_are_refused_with_limit_and_remedy() -> None:
 
 
 def test_messages_are_frozen() -> None:
-    """A message cannot be changed."""
     event = QAEvent(event_id="1", question="q", answer="a")
     with pytest.raises(ValidationError, match="frozen"):
         event.answer = "b"  # type: ignore[misc]  # that is what is tested
@@ -85,3 +87,50 @@ def test_messages_are_frozen() -> None:
 def test_a_score_is_never_nan() -> None:
     with pytest.raises(ValidationError):
         Scored.model_validate({"score": float("nan")})
+
+
+def test_each_kind_has_one_sentence() -> None:
+    kinds = {kind for part in get_args(CorrectionKind) for kind in get_args(part)}
+    assert kinds == set(MEANINGS)
+    assert kinds > {*SUSPICION_KINDS, *get_args(ContradictionKind)}
+    assert all(text[0].isupper() and text.endswith(".") for text in MEANINGS.values())
+
+
+# Forms of context that retrievers produce
+
+
+@pytest.mark.parametrize(
+    ("given", "pages"),
+    [
+        (None, None),
+        ({}, {}),
+        ({"Page-1": "one"}, {"Page-1": "one"}),
+        ({"faq": {"text": "one"}}, {"faq": "one"}),
+        (["one", "two"], {"Page-1": "one", "Page-2": "two"}),
+        ([{"id": "doc-3", "text": "one"}, {"page_content": "two"}], {"doc-3": "one", "Page-2": "two"}),
+        ([{"page": 7, "content": "one"}, "two"], {"7": "one", "Page-2": "two"}),
+        ([{"id": "x", "text": "one"}, {"id": "x", "text": "two"}], {"x": "one", "Page-2": "two"}),
+    ],
+)
+def test_pages_by_name(given: Any, pages: dict[str, str] | None) -> None:
+    assert QAEvent.model_validate({**EVENT, "context": given}).context == pages
+
+
+@pytest.mark.parametrize("given", [[1], [None], [{"id": "x"}], {"a": 3}, {"a": {"title": "t"}}, "text", 7])
+def test_a_page_without_text_is_refused(given: Any) -> None:
+    with pytest.raises(ValidationError, match="context"):
+        QAEvent.model_validate({**EVENT, "context": given})
+
+
+def test_an_event_has_at_most_ten_thousand_pages() -> None:
+    many: tuple[Any, ...] = ([1] * 10_001, {str(number): 1 for number in range(10_001)})
+    for given in many:
+        with pytest.raises(ValidationError, match="must have at most 10000 pages, got 10001") as refused:
+            QAEvent.model_validate({**EVENT, "context": given})
+        assert refused.value.error_count() == 1
+
+
+def test_long_lists_of_another_shape_are_passed_over() -> None:
+    given: dict[str, Any] = dict.fromkeys(("messages", "tool_calls", "fields"), [{}] * 1_000_000)
+    event = QAEvent.model_validate({**EVENT, **given})
+    assert (event.messages, event.tool_calls, event.fields) == (None, None, None)

@@ -78,6 +78,7 @@ def _common(
     labels: Mapping[str, str] | None = None,
     fingerprint: str = "f1",
     probability: float = 1.0,
+    stratum: str = "default",
     seconds: float | None = None,
     replay_id: str | None = None,
 ) -> dict[str, object]:
@@ -94,6 +95,6 @@ def _common(
         "evaluator": Evaluator(
             fingerprint=fingerprint, prompt="p", schema_="s", scoring="v1", model="judge-1"
         ),
-        "sampling": Sampling(probability=probability, stratum="default", policy="p"),
+        "sampling": Sampling(probability=probability, stratum=stratum, policy="p"),
         "times": Times(occurred_at=moment, sampled_at=moment, judged_at=moment),
     }

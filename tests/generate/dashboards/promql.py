@@ -29,7 +29,6 @@ def names(expr: str) -> set[str]:
 
 
 def selectors(expr: str) -> Iterator[tuple[str, set[str]]]:
-    """Each series with the labels of its selector."""
     for name, matchers in _SELECTOR.findall(_STRING.sub('""', expr)):
         yield name, set(re.findall(r"(\w+)\s*[=!]", matchers))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from generate.dashboards.files import FOLDER, all_dashboards
-from streams.telemetry.catalogue import CATALOGUE, LABELS
+from streams.telemetry.catalogue import CATALOGUE, LABELS, PROCESS
 from streams.telemetry.labels import label_names
 from tests.generate.dashboards.promql import names, plain, rules, selectors
 
@@ -21,10 +21,11 @@ _WINDOWS = ("5m", "1h", "1d")
 _OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "job", "metric", "slice"}}
 _TARGET = {"job", "instance", "namespace", "cluster"}
 _EVENT = set(label_names(["app", "model", "prompt_version", "tenant", "language"]).values())
-_SPECS = {spec.name: spec for spec in CATALOGUE}
+_SPECS = {spec.name: spec for spec in (*CATALOGUE, *PROCESS)}
 # Metrics without a dashboard, rule or alert, each with its reason.
 _UNUSED: dict[str, str] = {
     "judgestream_verdict_cache_failures_total": "the log says why, and the cost of judging is shown",
+    "judgestream_deprecated_settings": "the log and `config check` name them, before an upgrade",
     "judgestream_monitor_state_problems": "the log says which series learned again, and why",
 }
 
@@ -62,7 +63,6 @@ def _base(name: str) -> str:
 
 
 def test_uids_stay_as_bookmarks_know_them() -> None:
-    """The uids are fixed, because bookmarks and links use them."""
     assert {_load(path)["uid"] for path in _FILES} == {
         "judgestream-quality",
         "judgestream-pipeline",
@@ -101,7 +101,6 @@ def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
 
 @each_dashboard
 def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
-    """Used and declared variables are the same."""
     document = _load(path)
     declared = {one["name"] for one in document["templating"]["list"]}
     used = set(re.findall(r"\$\{?([a-z_]\w*)", json.dumps(document)))
@@ -111,27 +110,18 @@ def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
 
 
 @each_dashboard
-def test_expressions_use_existing_series(path: Path) -> None:
-    """Expressions use only metrics of the catalogue, recorded series and series of Prometheus."""
+def test_expressions_use_existing_series_and_their_labels(path: Path) -> None:
+    """Of metrics of the catalogue, recorded series and series of Prometheus."""
     recorded = {rule["record"] for rule in rules("rules.yaml")}
     for expr in _ready(_load(path)):
         found = {_base(name) for name in names(expr)} - {"label_values"}
         assert found, expr
         assert found <= _SPECS.keys() | recorded | _OF_PROMETHEUS.keys(), expr
-
-
-@each_dashboard
-def test_selectors_speak_of_labels_that_their_metric_has(path: Path) -> None:
-    """Selectors use only labels of their metric."""
-    for expr in _ready(_load(path)):
         for name, labels in selectors(expr):
-            spec = _SPECS.get(_base(name))
-            if spec is not None:
-                known = {label for label in spec.labels if label != LABELS} | _TARGET
-                known |= _EVENT if LABELS in spec.labels else set()
-                assert labels <= known, expr
-            elif name in _OF_PROMETHEUS:
-                assert labels <= _OF_PROMETHEUS[name], expr
+            known = _OF_PROMETHEUS.get(name, labels)
+            if (spec := _SPECS.get(_base(name))) is not None:
+                known = {*spec.labels, *_TARGET, *(_EVENT if LABELS in spec.labels else ())} - {LABELS}
+            assert labels <= known, expr
 
 
 @each_dashboard
@@ -150,7 +140,6 @@ def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
 
 @each_dashboard
 def test_every_query_has_the_chosen_data_source(path: Path) -> None:
-    """Every query uses the data source variable."""
     document = _load(path)
     for panel in _panels(document):
         for holder in (panel, *panel["targets"]):
@@ -172,7 +161,6 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_every_alert_has_a_panel() -> None:
-    """Each alert is shown in a panel."""
     shown = {alert for one in all_dashboards().values() for panel in one.panels() for alert in panel.alerts}
     assert shown == {rule["alert"] for rule in rules("alerts.yaml")}
 

@@ -91,13 +91,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.tools
 @pytest.mark.timeout(600)
 def test_every_expression_returns_data(answers: str) -> None:
-    """Every expression returns data for all values, for one of each, and without event labels."""
     assert "SUCCESS" in answers
 
 
 @pytest.mark.tools
 def test_promtool_reads_every_expression(tmp_path: Path) -> None:
-    """Promtool parses every expression and refuses a broken one."""
     promtool = tool("promtool")
     file = tmp_path / "rules.yaml"
     listed = [

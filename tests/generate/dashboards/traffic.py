@@ -48,6 +48,8 @@ class _Worker:
         self._fingerprint = fingerprint
         self._minute = 0
         self.metrics.watch_partitions(self._partitions, lambda: 60.0 * self._minute)
+        self.metrics.set("judgestream_worker_info", "judge", "1.0.0", to=1)
+        self.metrics.set("judgestream_judge_timeout_seconds", to=30)
         self.metrics.set_range("coverage", 0, 5)
         self.metrics.set_range("relevance", 1, 5)
         self.metrics.watch_monitor(self._monitored)
@@ -55,7 +57,7 @@ class _Worker:
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):
-            yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3)
+            yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3, self._minute)
 
     def _monitored(self) -> Iterator[MonitorGauge]:
         for metric in ("coverage", "relevance"):
@@ -130,7 +132,10 @@ class _Worker:
         self.metrics.observe_usage("primary", "judge-1", result.usage, result.cost_usd)
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        """The samples of a scrape."""
+        yield "up", {}, 1.0
+        yield "process_start_time_seconds", {}, -60.0
+        yield "process_resident_memory_bytes", {}, 2e8
+        yield "process_cpu_seconds_total", {}, 9.0 * self._minute
         for family in self.metrics.registry.collect():
             for sample in family.samples:
                 if not sample.name.endswith("_created"):
@@ -157,7 +162,7 @@ def input_series() -> list[dict[str, str]]:
             worker.live(minute)
             found = {
                 _series(name, {**own, "job": job, "instance": instance}): value
-                for name, own, value in (("up", {}, 1.0), *worker.samples())
+                for name, own, value in worker.samples()
             }
             for key in own_series | found.keys():
                 values = series.setdefault(key, ["_"] * minute)

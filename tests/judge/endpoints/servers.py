@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import ChatClient, ChatReply, ChatRequest
 from judge.endpoints.options import EndpointObserver, EndpointOptions, Patience
-from judge.endpoints.pool import EndpointPool, Result, RetryingJudge
+from judge.endpoints.pool import EndpointPool, JudgingOptions
+from judge.endpoints.retrying import RetryingJudge
 from judge.errors import JudgeUnavailableError
-from judge.evaluate.evaluator import Evaluator
 from judge.evaluate.guard import NEUTRAL_EVENT
-from schemas import JudgeTask, Usage
+from judge.evaluate.prices import PriceTable
+from schemas import Failed, JudgeTask, Result, Usage
 from tests.judge.tasks import TONE, make_task
 
 NEUTRAL = NEUTRAL_EVENT.answer
@@ -101,20 +103,25 @@ def task(text: str = "a") -> JudgeTask:
 
 
 def pooled(
-    *endpoints: Server | EndpointOptions, max_in_flight: int = 64, **patience: Any
+    *endpoints: ChatClient | EndpointOptions,
+    max_in_flight: int = 64,
+    prices: PriceTable | None = None,
+    **patience: Any,
 ) -> tuple[RetryingJudge, EndpointPool, Notes]:
     """A judge over endpoints, without jitter, on the running loop's clock."""
     notes = Notes()
     given = [one if isinstance(one, EndpointOptions) else EndpointOptions(one) for one in endpoints]
     pool = EndpointPool(
         given,
-        max_in_flight=max_in_flight,
-        patience=Patience(**patience),
+        JudgingOptions(max_in_flight=max_in_flight, patience=Patience(**patience)),
+        prices=prices,
         observer=notes,
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return RetryingJudge({one.chat.endpoint: Evaluator(TONE, one.chat) for one in given}, pool), pool, notes
+    judge = pool.judge(TONE)
+    assert isinstance(judge, RetryingJudge)
+    return judge, pool, notes
 
 
 async def judge_all(judge: RetryingJudge, texts: Sequence[str]) -> list[Result]:
@@ -124,3 +131,38 @@ async def judge_all(judge: RetryingJudge, texts: Sequence[str]) -> list[Result]:
 def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:
     """An outage that ends at a moment."""
     return lambda *_: error if now() < moment else then
+
+
+def kind_of(result: Result) -> str:
+    return result.error_type if isinstance(result, Failed) else result.status
+
+
+@asynccontextmanager
+async def judging(
+    behaviour: Behaviour, **values: Any
+) -> AsyncIterator[tuple[RetryingJudge, EndpointPool, Server]]:
+    server = Server(behaviour)
+    judge, pool, _ = pooled(server, **values)
+    async with pool:
+        yield judge, pool, server
+
+
+async def paced(
+    judge: RetryingJudge, texts: Iterable[str], *, a_second: float
+) -> dict[str, list[asyncio.Task[Result]]]:
+    """Judge events at a steady rate; the tasks by the first word of their texts."""
+    tasks: dict[str, list[asyncio.Task[Result]]] = {}
+    for text in texts:
+        tasks.setdefault(text.split()[0], []).append(asyncio.create_task(judge.judge(task(text))))
+        await asyncio.sleep(1 / a_second)
+    return tasks
+
+
+@asynccontextmanager
+async def waiting(judge: RetryingJudge, count: int) -> AsyncIterator[list[asyncio.Task[Result]]]:
+    """Events whose judging is cancelled at the end."""
+    tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(count)]
+    yield tasks
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

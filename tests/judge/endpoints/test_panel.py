@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoints.options import EndpointOptions, Patience
-from judge.endpoints.stack import JudgingOptions, JudgingStack
+from judge.endpoints.pool import EndpointPool, JudgingOptions
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.cache import MemoryCache
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import Failed, Scored, Unscored, Usage
+from schemas import Failed, Result, Scored, Unscored, Usage
 from tests.judge.endpoints.servers import NEUTRAL, now
 from tests.judge.tasks import TONE, make_task
 from tests.judge.virtual_time import virtually
@@ -49,13 +50,20 @@ class Voter:
         """Nothing to close."""
 
 
-def stack(*voters: Voter, cache: MemoryCache | None = None) -> JudgingStack:
-    return JudgingStack(
+def opened(*voters: Voter, cache: MemoryCache | None = None) -> EndpointPool:
+    return EndpointPool(
         [EndpointOptions(one) for one in voters],
         JudgingOptions(patience=Patience(timeout_seconds=30, breaker_failures=3), repair_attempts=0),
         prices=PriceTable(endpoints={one.endpoint: PRICE for one in voters}),
         cache=cache,
     )
+
+
+async def judged(*voters: Voter, answer: str = "It is that.") -> Result:
+    """The result of a panel of these voters, which must come within an hour."""
+    async with opened(*voters) as pool:
+        panel = pool.panel(TONE, endpoints=[one.endpoint for one in voters])
+        return await asyncio.wait_for(panel.judge(make_task("tone", answer=answer)), 3_600)
 
 
 @virtually
@@ -65,12 +73,9 @@ async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> N
     Three calls of 100 tokens at 1 USD a million cost 0.0003 USD. Of the scale of 4 points the votes are 1, 2
     and 0 away: the agreement is 1 - 3/4/3 = 0.75.
     """
-    voters = [Voter("a", 5), Voter("b", 2), Voter("c", 4)]
-    async with stack(*voters) as judging:
-        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
-        began = now()
-        result = await panel.judge(make_task("tone"))
-        assert now() - began == pytest.approx(1)
+    began = now()
+    result = await judged(Voter("a", 5), Voter("b", 2), Voter("c", 4))
+    assert now() - began == pytest.approx(1)
     assert isinstance(result, Scored)
     assert (result.score, result.agreement) == (4, 0.75)
     assert [(one.endpoint, one.model, one.score) for one in result.votes] == [
@@ -90,8 +95,8 @@ async def test_all_members_vote_at_the_same_time_and_everything_is_booked() -> N
 async def test_samples_are_votes_of_one_model_that_are_independent() -> None:
     """Samples are calls at a temperature above 0 that bypass the cache."""
     voter = Voter("a", 3, 5, 4)
-    async with stack(voter, cache=MemoryCache(9)) as judging:
-        panel = judging.panel(TONE, samples=3)
+    async with opened(voter, cache=MemoryCache(9)) as pool:
+        panel = pool.panel(TONE, samples=3)
         result = await panel.judge(make_task("tone"))
     assert isinstance(result, Scored)
     assert (result.score, len(result.votes)) == (4, 3)
@@ -99,24 +104,34 @@ async def test_samples_are_votes_of_one_model_that_are_independent() -> None:
     assert [one.parameters["temperature"] for one in voter.requests] == [1.0, 1.0, 1.0]
 
 
+def from_ten_minutes() -> int | Exception:
+    return 5 if now() > 600 else DOWN
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "votes"),
+    [
+        # A member that fails has no vote, and its reason is told.
+        (REFUSED, 2, [("a", None, "content_refused"), ("b", 2, None), ("c", 4, None)]),
+        # One that is down or misconfigured is not waited for, if the others are a quorum.
+        (DOWN, 2, [("b", 2, None), ("c", 4, None)]),
+        (JudgeConfigurationError("401: wrong key"), 2, [("b", 2, None), ("c", 4, None)]),
+        (DOWN, from_ten_minutes, [("b", 5, None), ("c", 4, None)]),
+    ],
+)
 @virtually
-async def test_a_member_that_fails_has_no_vote() -> None:
-    """Two of three members decide; the result records the reason of the third."""
-    async with stack(Voter("a", REFUSED), Voter("b", 2), Voter("c", 4)) as judging:
-        result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
+async def test_a_member_without_a_verdict_leaves_the_decision_to_the_others(
+    first: Exception, second: Any, votes: list[tuple[str, int | None, str | None]]
+) -> None:
+    result = await judged(Voter("a", first), Voter("b", second), Voter("c", 4))
     assert isinstance(result, Scored)
-    assert [(one.status, one.reason) for one in result.votes] == [
-        ("failed", "content_refused"),
-        ("scored", None),
-        ("scored", None),
-    ]
-    assert result.score == 2
+    assert [(one.endpoint, one.score, one.reason) for one in result.votes] == votes
+    assert result.score == min(second if isinstance(second, int) else 5, 4)
 
 
 @virtually
 async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
-    async with stack(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4)) as judging:
-        result = await judging.panel(TONE, endpoints=["a", "b", "c"]).judge(make_task("tone"))
+    result = await judged(Voter("a", REFUSED), Voter("b", REFUSED), Voter("c", 4))
     assert isinstance(result, Failed)
     assert result.error_type == "no_quorum"
     assert result.detail.startswith(
@@ -129,67 +144,31 @@ async def test_without_a_quorum_the_event_fails_with_every_reason() -> None:
 @virtually
 async def test_a_member_that_is_down_does_not_delay_a_quorum() -> None:
     """Once the breaker of a member is open, the others decide in the time of one call."""
-    async with stack(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as judging:
-        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
-        first = await asyncio.wait_for(panel.judge(make_task("tone")), 600)
+    async with opened(Voter("a", DOWN), Voter("b", 2), Voter("c", 4)) as pool:
+        panel = pool.panel(TONE, endpoints=["a", "b", "c"])
+        await asyncio.wait_for(panel.judge(make_task("tone")), 600)
         began = now()
         second = await panel.judge(make_task("tone"))
         assert now() - began == pytest.approx(1)
-    for result in (first, second):
-        assert isinstance(result, Scored)
-        assert result.score == 2
+    assert isinstance(second, Scored)
     assert [one.endpoint for one in second.votes] == ["b", "c"]
-
-
-@virtually
-async def test_without_a_quorum_the_panel_waits_for_one() -> None:
-    def from_ten_minutes() -> int | Exception:
-        return 5 if now() > 600 else DOWN
-
-    voters = [Voter("a", DOWN), Voter("b", from_ten_minutes), Voter("c", 4)]
-    async with stack(*voters) as judging:
-        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
-        result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
-    assert isinstance(result, Scored)
-    assert [(one.endpoint, one.score) for one in result.votes] == [("b", 5), ("c", 4)]
-    assert now() > 600
 
 
 @virtually
 async def test_a_blank_answer_needs_no_call() -> None:
     voters = [Voter("a", 5), Voter("b", 2)]
-    async with stack(*voters) as judging:
-        result = await judging.panel(TONE, endpoints=["a", "b"]).judge(make_task("tone", answer=" "))
+    result = await judged(*voters, answer=" ")
     assert isinstance(result, Unscored)
-    assert (result.reason, result.judge, result.cost_usd, result.agreement) == (
-        "missing_input",
-        None,
-        0,
-        None,
-    )
+    assert (result.reason, result.cost_usd) == ("missing_input", 0)
+    assert result.judge is None
+    assert result.agreement is None
     assert [one.requests for one in voters] == [[], []]
 
 
-@virtually
-async def test_a_member_with_a_wrong_key_is_as_one_that_is_down() -> None:
-    """A misconfigured member counts as down; the others decide."""
-    wrong = JudgeConfigurationError("401: wrong key")
-    async with stack(Voter("a", wrong), Voter("b", 2), Voter("c", 4)) as judging:
-        panel = judging.panel(TONE, endpoints=["a", "b", "c"])
-        result = await asyncio.wait_for(panel.judge(make_task("tone")), 3600)
-    assert isinstance(result, Scored)
-    assert [one.endpoint for one in result.votes] == ["b", "c"]
-
-
-def test_another_panel_is_another_evaluator() -> None:
+async def test_another_panel_is_another_evaluator() -> None:
     """The fingerprint depends on members, order and samples."""
-    judging = stack(Voter("a", 1), Voter("b", 2), Voter("c", 3))
-    panels = [
-        judging.panel(TONE, endpoints=["a", "b"]),
-        judging.panel(TONE, endpoints=["b", "a"]),
-        judging.panel(TONE, endpoints=["a", "c"]),
-        judging.panel(TONE, endpoints=["a", "b"], samples=2),
-    ]
-    assert len({one.evaluator.fingerprint for one in panels}) == len(panels)
-    again = judging.panel(TONE, endpoints=["a", "b"])
-    assert again.evaluator == panels[0].evaluator
+    pool = opened(Voter("a", 1), Voter("b", 2), Voter("c", 3))
+    members = [(["a", "b"], 1), (["b", "a"], 1), (["a", "c"], 1), (["a", "b"], 2)]
+    prints = [pool.panel(TONE, endpoints=names, samples=many).evaluator for names, many in members * 2]
+    assert prints[:4] == prints[4:]
+    assert len({one.fingerprint for one in prints}) == 4

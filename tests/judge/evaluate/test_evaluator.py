@@ -6,19 +6,29 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import ChatMessage, ChatReply, ChatRequest
 from judge.endpoints.clients import Line, ScriptedChat
 from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
-from judge.evaluate.evaluator import MAX_DETAIL_CHARS, Evaluator
+from judge.evaluate.evaluator import (
+    MAX_DETAIL_CHARS,
+    MAX_KEPT_CHARS,
+    MAX_SHOWN_CHARS,
+    Evaluator,
+    repair_request,
+    unrepaired,
+)
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from schemas import RESULT, Correction, Failed, JudgeTask, Scored, Unscored, Usage
+from schemas import RESULT, Correction, Failed, JudgeTask, Result, Scored, Unscored, Usage
 from tests.judge.built_tasks import OCCURRED, SAMPLED, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)
+PRICES = PriceTable({"m-1": ModelPrice(1.0, 4.0, 0.5)})
 
 
 def pack_metric(text: str = "{answer}", *, name: str = "tone", high: int = 5) -> PackMetric:
@@ -39,25 +49,25 @@ class Told(PackMetric):
         return self._outcome()
 
 
-def judge_with(metric: PackMetric, *lines: Line, **arguments: Any) -> tuple[Evaluator, ScriptedChat]:
+def said(text: str, *, read: int = 100, wrote: int = 10, seconds: float = 0.5) -> ChatReply:
+    usage = Usage(input_tokens=read, cached_tokens=read // 2, output_tokens=wrote)
+    return ChatReply(text=text, model="m-1-2026", usage=usage, seconds=seconds)
+
+
+async def judged(
+    *lines: Line, metric: PackMetric | None = None, answer: str = "An answer.", **arguments: Any
+) -> tuple[Result, ScriptedChat]:
     chat = ScriptedChat(lines, endpoint="primary", model="m-1")
-    return Evaluator(metric, chat, clock=lambda: NOW, **arguments), chat
+    judge = Evaluator(metric or pack_metric(), chat, clock=lambda: NOW, prices=PRICES, **arguments)
+    result = await judge.judge(task_for(judge.metric, answer=answer))
+    assert RESULT.validate_json(result.model_dump_json()) == result
+    return result, chat
 
 
 async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
-    reply = ChatReply(
-        text='{"score": 4}',
-        model="m-1-2026",
-        usage=Usage(input_tokens=100, cached_tokens=50, output_tokens=10),
-        seconds=0.75,
-    )
-    # 50 * 1 + 50 * 0.5 + 10 * 4 = 115 micro-USD.
-    prices = PriceTable({"m-1": ModelPrice(1.0, 4.0, 0.5)})
-    judge, chat = judge_with(
-        pack_metric(), reply, prices=prices, parameters={"temperature": 0}, max_output_tokens=99
-    )
-    task = task_for(judge.metric)
-    result = await judge.judge(task)
+    parameters = {"temperature": 0}
+    result, chat = await judged(said('{"score": 4}'), parameters=parameters, max_output_tokens=99)
+    task = task_for(pack_metric())
     assert isinstance(result, Scored)
     assert (result.score, result.verdict, result.score_exact) == (4, {"score": 4}, None)
     assert (result.result_id, result.event_id, result.metric) == (task.result_id, "e-1", "tone")
@@ -71,128 +81,109 @@ async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
         "cached": False,
         "tries": 1,
     }
-    assert result.usage == reply.usage
+    assert result.usage == Usage(input_tokens=100, cached_tokens=50, output_tokens=10)
+    # 50 * 1 + 50 * 0.5 + 10 * 4 = 115 micro-USD.
     assert result.cost_usd == pytest.approx(115e-6)
     times = result.times
-    assert (times.occurred_at, times.sampled_at, times.judged_at, times.judge_seconds) == (
-        OCCURRED,
-        SAMPLED,
-        NOW,
-        0.75,
-    )
-    assert result.evaluator == judge.evaluator
-    assert chat.requests[0].parameters == {"temperature": 0}
-    assert chat.requests[0].max_output_tokens == 99
-    assert RESULT.validate_json(result.model_dump_json()) == result
+    told = (times.occurred_at, times.sampled_at, times.judged_at, times.judge_seconds)
+    assert told == (OCCURRED, SAMPLED, NOW, 0.5)
+    assert (result.evaluator.model, result.evaluator.parameters) == ("m-1", parameters)
+    assert (chat.requests[0].parameters, chat.requests[0].max_output_tokens) == (parameters, 99)
 
 
 async def test_nothing_to_judge_costs_no_call() -> None:
-    judge, chat = judge_with(pack_metric())
-    result = await judge.judge(task_for(judge.metric, answer=" "))
+    result, chat = await judged(answer=" ")
     assert isinstance(result, Unscored)
-    assert (result.reason, result.judge, result.cost_usd, result.times.judge_seconds) == (
-        "missing_input",
-        None,
-        0.0,
-        None,
-    )
+    assert (result.reason, result.cost_usd, result.times.judge_seconds) == ("missing_input", 0.0, None)
+    assert result.judge is None
     assert not chat.requests
 
 
 async def test_evidence_and_corrections_reach_the_result() -> None:
     correction = Correction(kind="span_missing", detail="x")
-    judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (correction,))), "x")
-    scored = await judge.judge(task_for(judge.metric))
+    scored, _ = await judged(
+        "x", metric=Told(lambda: ScoredOutcome({"score": 2}, 2, "2.1", {"a": [1]}, (correction,)))
+    )
     assert isinstance(scored, Scored)
     assert (scored.score_exact, scored.evidence, scored.corrections) == ("2.1", {"a": [1]}, (correction,))
-    judge, _ = judge_with(Told(lambda: UnscoredOutcome("no_claims", {"score": 0}, [1], (correction,))), "x")
-    unscored = await judge.judge(task_for(judge.metric))
+    unscored, _ = await judged(
+        "x", metric=Told(lambda: UnscoredOutcome("no_claims", {"score": 0}, [1], (correction,)))
+    )
     assert isinstance(unscored, Unscored)
     assert (unscored.verdict, unscored.evidence, unscored.corrections) == ({"score": 0}, [1], (correction,))
     assert unscored.judge is not None
 
 
-async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
-    reply = ChatReply(text="x" * 9000, model="m-1", usage=Usage(output_tokens=7), seconds=0.5)
-    judge, _ = judge_with(pack_metric(), reply, repair_attempts=0)
-    result = await judge.judge(task_for(judge.metric))
-    assert isinstance(result, Failed)
-    assert result.error_type == "invalid_verdict"
-    assert len(result.detail) <= MAX_DETAIL_CHARS
-    assert (result.usage.output_tokens, result.times.judge_seconds, result.cost_usd) == (7, 0.5, None)
+CUT = EventError("reply_cut", "at its limit", reply=said('{"sc', read=150, wrote=20, seconds=2.0))
+LONG = EventError("context_too_long", "too long")
+REFUSED = EventError("content_refused", "no " * 2000)
+BAD = said("bad")
 
 
 @pytest.mark.parametrize(
-    ("error", "error_type", "detail"),
+    ("lines", "kind", "detail", "calls", "tokens"),
     [
-        (EventError("content_refused", "no " * 2000), "content_refused", "no no"),
-        (EventError("reply_cut", "at its limit"), "reply_cut", "at its limit"),
-        (KeyError("oops"), "internal_error", "KeyError: 'oops'"),
+        ([REFUSED], "content_refused", "no no", 1, 0),
+        ([EventError("reply_cut", "at its limit")], "reply_cut", "at its limit", 1, 0),
+        ([KeyError("oops")], "internal_error", "KeyError: 'oops'", 1, 0),
+        ([LONG], "context_too_long", "too long", 1, 0),
+        ([BAD] * 3, "invalid_verdict", "(after 2 repair attempts); the reply: bad", 3, 300),
+        # Only the repair turn is too long.
+        ([BAD, LONG], "invalid_verdict", "the reply: bad", 2, 100),
+        # Other errors of a repair turn keep their kind, and a cut reply is paid for.
+        ([BAD, REFUSED], "content_refused", "no no", 2, 100),
+        ([BAD, CUT], "reply_cut", "at its limit", 2, 250),
     ],
 )
 async def test_an_error_of_one_event_becomes_its_result(
-    error: Exception, error_type: str, detail: str
+    lines: list[Line], kind: str, detail: str, calls: int, tokens: int
 ) -> None:
-    judge, _ = judge_with(pack_metric(), error)
-    result = await judge.judge(task_for(judge.metric))
+    result, chat = await judged(*lines)
     assert isinstance(result, Failed)
-    assert result.error_type == error_type
-    assert result.detail.startswith(detail)
+    assert result.error_type == kind
+    assert detail in result.detail
     assert len(result.detail) <= MAX_DETAIL_CHARS
+    assert len(chat.requests) == calls
     assert result.judge is not None
-    assert result.cost_usd is None
-
-
-async def test_a_reply_that_is_cut_is_paid_for() -> None:
-    """An invalid reply and a cut one are added up: 10 + 20 output tokens and 1 + 2 seconds."""
-    prices = PriceTable({"m-1": ModelPrice(1.0, 4.0)})
-    first = ChatReply("?", "m-1", Usage(input_tokens=100, output_tokens=10), 1.0)
-    cut = ChatReply('{"sc', "m-1", Usage(input_tokens=150, output_tokens=20), 2.0)
-    judge, _ = judge_with(pack_metric(), first, EventError("reply_cut", "cut", reply=cut), prices=prices)
-    result = await judge.judge(task_for(judge.metric))
-    assert isinstance(result, Failed)
-    assert result.error_type == "reply_cut"
-    assert result.usage == Usage(input_tokens=250, output_tokens=30)
-    # 250 * 1 + 30 * 4 = 370 micro-USD.
-    assert result.cost_usd == pytest.approx(370e-6)
-    assert result.times.judge_seconds == 3.0
-    assert result.judge is not None
-    assert result.judge.tries == 2
+    assert result.usage.input_tokens == tokens
+    assert (result.cost_usd is None) == (tokens == 0)
+    if lines[-1] is CUT:
+        # 50 + 75 fresh at 1, 50 + 75 cached at 0.5 and 30 output tokens at 4 USD a million.
+        assert result.cost_usd == pytest.approx(307.5e-6)
+        assert (result.times.judge_seconds, result.judge.tries) == (2.5, 2)
 
 
 async def test_an_invalid_outcome_is_an_internal_error() -> None:
-    judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": float("nan")}, 2)), "x")
-    result = await judge.judge(task_for(judge.metric))
+    result, _ = await judged("x", metric=Told(lambda: ScoredOutcome({"score": float("nan")}, 2)))
     assert isinstance(result, Failed)
     assert result.error_type == "internal_error"
 
 
 @pytest.mark.parametrize("error", [JudgeUnavailableError("down"), JudgeConfigurationError("no key")])
-async def test_outages_and_configuration_errors_are_raised(error: JudgeError) -> None:
-    judge, _ = judge_with(pack_metric(), error)
+@pytest.mark.parametrize("before", [[], [BAD]])
+async def test_outages_and_configuration_errors_are_raised(error: JudgeError, before: list[Line]) -> None:
     with pytest.raises(type(error)):
-        await judge.judge(task_for(judge.metric))
+        await judged(*before, error)
 
 
 async def test_cancellation_passes_through() -> None:
+    asked: list[ChatRequest] = []
 
-    class Hanging(ScriptedChat):
-        async def complete(self, request: ChatRequest) -> ChatReply:
-            self.requests.append(request)
-            return await asyncio.Future()
+    async def hang(request: ChatRequest) -> ChatReply:
+        asked.append(request)
+        return await asyncio.Future()
 
-    chat = Hanging([])
-    judge = Evaluator(pack_metric(), chat)
-    call = asyncio.create_task(judge.judge(task_for(judge.metric)))
+    judge = Evaluator(pack_metric(), ScriptedChat([]))
+    call = asyncio.create_task(judge.judge(task_for(judge.metric), hang))
     await asyncio.sleep(0)
-    assert chat.requests
+    assert asked
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
 
 
 async def test_a_task_of_another_metric_is_refused() -> None:
-    judge, _ = judge_with(pack_metric())
+    judge = Evaluator(pack_metric(), ScriptedChat([]))
     with pytest.raises(ValueError, match="task of told"):
         await judge.judge(task_for(Told(lambda: UnscoredOutcome("no_claims"))))
 
@@ -214,3 +205,55 @@ def test_the_fingerprint_depends_on_the_evaluator_only() -> None:
     ]
     assert len(set(prints)) == len(prints)
     assert fingerprint(pack_metric(), a=1, b=2) == fingerprint(pack_metric(), b=2, a=1)
+
+
+# Repair turns
+
+
+@pytest.mark.parametrize("wrong_replies", [1, 2])
+async def test_a_repaired_reply_counts_all_its_calls(wrong_replies: int) -> None:
+    result, chat = await judged(*[said('{"score": 9}')] * wrong_replies, said('{"score": 4}'))
+    assert isinstance(result, Scored)
+    calls = wrong_replies + 1
+    assert result.score == 4
+    assert result.judge is not None
+    assert len(chat.requests) == result.judge.tries == calls
+    assert result.usage == Usage(input_tokens=100 * calls, cached_tokens=50 * calls, output_tokens=10 * calls)
+    assert result.times.judge_seconds == 0.5 * calls
+    assert result.cost_usd == pytest.approx(115e-6 * calls)
+
+
+async def test_a_repair_turn_appends_the_reply_and_its_defect() -> None:
+    _, chat = await judged('{"score": 9}', "nonsense", '{"score": 4}')
+    first, second, third = (request.messages for request in chat.requests)
+    assert second[: len(first)] == third[: len(first)] == first
+    assert [message.role for message in second[len(first) :]] == ["assistant", "user"]
+    assert second[-2].content == '{"score": 9}'
+    assert '"score" must be a whole number from 1 to 5, got 9' in second[-1].content
+    assert [message.content for message in third[len(first) : -1]] == ["nonsense"]
+    assert chat.requests[1].response_schema == chat.requests[0].response_schema
+    assert chat.requests[1].parameters == chat.requests[0].parameters
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+async def test_the_repair_attempts_are_bounded(attempts: int) -> None:
+    result, chat = await judged(*[said("x" * 5000 + "the end")] * 3, repair_attempts=attempts)
+    assert isinstance(result, Failed)
+    assert len(chat.requests) == attempts + 1
+    assert ("(after 1 repair attempt)" in result.detail) == (attempts == 1)
+    assert result.detail.endswith("the end")
+
+
+@pytest.mark.parametrize("reply", ["", " \n", "{" * 100_000, "\x00", "short"])
+def test_the_quoted_reply_is_bounded_and_never_empty(reply: str) -> None:
+    repair = repair_request(ChatRequest((ChatMessage("user", "judge"),)), reply, "wrong " * 1000)
+    assert repair.messages[1].content.strip()
+    assert len(repair.messages[1].content) <= MAX_SHOWN_CHARS
+    assert len(repair.messages[2].content) < 1500
+
+
+@given(st.text(max_size=3000), st.text(max_size=3000), st.integers(0, 5))
+def test_a_failure_keeps_the_replys_end_whole(problem: str, reply: str, attempts: int) -> None:
+    detail = unrepaired(problem, reply, attempts).detail
+    assert detail.endswith(reply[-(MAX_KEPT_CHARS - 1) :])
+    assert len(detail) <= MAX_DETAIL_CHARS

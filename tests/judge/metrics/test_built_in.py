@@ -15,21 +15,21 @@ from pydantic import BaseModel
 
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
-from judge.errors import InvalidVerdictError, JudgeConfigurationError
+from judge.errors import JudgeConfigurationError
 from judge.evaluate.evaluator import Evaluator
 from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage import Coverage
-from judge.metrics.library import library_prompt
-from judge.metrics.packs.pack import PromptPack, parse_pack
+from judge.metrics.library import LibraryMetric, library_prompt
+from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import load_prompt, parse_fenced
-from judge.metrics.registry import BUILT_IN, build_metric, metric_names
+from judge.metrics.registry import BUILT_IN, build_metric, metric_class, metric_names
 from judge.metrics.relevance import Relevance
 from schemas import CoverageVerdict, JudgeTask, QAEvent, RelevanceVerdict, Scored
 from tests.judge.built_tasks import task_for
 from tests.judge.replies import coverage_reply, listed_claim, listed_item, relevance_reply
 from tests.judge.tasks import make_task
 
-LIBRARY = metric_names()[len(BUILT_IN) :]
+LIBRARY = [name for name in metric_names() if metric_class(name) is LibraryMetric]
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 BUILT = "The Eiffel Tower, built in 1889, is located in Paris, France."
 ANSWER = (
@@ -41,17 +41,6 @@ PAGES = {
     "Page-1": "At 330 metres the tower is the tallest structure of the city.",
     "Page-2": "The tower stands in Paris, on the Champ de Mars.",
     "Page-3": "It was built by the company of Gustave Eiffel.",
-}
-PACKS: dict[str, PromptPack | None] = {
-    "coverage": parse_pack(
-        b'[{role: user, content: "{question}|{reference}|{answer}"}]', dialect="yaml", origin="p"
-    ),
-    "relevance": parse_pack(
-        b"response_schema: {properties: {score: {}}}\n"
-        b'messages: [{role: user, content: "{question}|{answer}|{context}"}]',
-        dialect="yaml",
-        origin="p",
-    ),
 }
 
 
@@ -141,43 +130,6 @@ def test_only_cited_pages_travel(
 def test_a_citation_pattern_that_re2_cannot_read_is_refused(pattern: str) -> None:
     with pytest.raises(JudgeConfigurationError, match="citation_pattern"):
         Relevance(citation_pattern=pattern)
-
-
-REPLIES = st.text() | st.sampled_from(
-    [
-        "",
-        "{}",
-        "[]",
-        '{"facts": ' + "[" * 100_000,
-        '{"facts": ' + "9" * 10_000 + "}",
-        '{"facts": NaN, "score": NaN}',
-        '{"claims": [',
-        '{"claims": []}',
-        '{"score": 1e999}',
-        '{"score": ' + "9" * 5_000 + "}",
-        '{"score": true, "rationale": []}',
-        '{"score": 5, "rationale": [1, 2, 3, 4, 5]}',
-        '{"score": 5, "rationale": {"a": 1}}',
-        '{"score": 5, "rationale": ["\\ud800"]}',
-        '{"score": null, "justification": "none"}',
-        '{"score": 3, "justification": 4}',
-    ]
-)
-
-
-@given(REPLIES, st.sampled_from(BUILT_IN), st.booleans())
-def test_no_reply_breaks_anything(reply: str, name: str, has_pack: bool) -> None:
-    metric = build_metric(name, pack=PACKS[name] if has_pack else None)
-    with pytest.raises(InvalidVerdictError):
-        metric.interpret(coverage_task() if name == "coverage" else relevance_task(), reply)
-
-
-@given(st.text(), st.text(), st.text(), st.booleans())
-def test_no_span_breaks_anything(name: str, reference_span: str, answer_span: str, matched: bool) -> None:
-    listed = [listed_item(reference_span, answer_span, name=name, matched=matched)]
-    for reference in (REFERENCE, reference_span + " x", "\ud800 half a pair"):
-        task = coverage_task(reference=reference.encode("utf-8", "replace").decode())
-        scored(Coverage(), task, coverage_reply(listed, listed, listed))
 
 
 ITEMS = [

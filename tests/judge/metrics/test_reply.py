@@ -60,7 +60,7 @@ def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int
         ('{"score": 1, "x": ' + "[" * 100 + "]" * 100 + "}", "nested"),
         ('{"score": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "cannot be read"),
         ('{"score": 1, "x": ' + "[" * 40 + "]" * 40 + ",}", "nested deeper"),
-        ('{"score": ' + "1" * 10_000 + "}x", "cannot be read"),
+        ('{"score": ' + "1" * 10_000 + "}x", "64 bits"),
         ('{"score": 4', "cannot be read"),
         ('At first {"score": 1}, but on reflection:\n{"score": 2}', "2 JSON objects .* that differ"),
         ('I write {"score": NaN} or rather {"score": 2}', "NaN"),

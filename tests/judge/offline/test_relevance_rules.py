@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.metrics.relevance import RELEVANCE_SCHEMA
-from judge.metrics.relevance_checks import RelevanceChecks, RelevanceReply
+from judge.metrics.relevance_checks import RelevanceChecks, RelevanceReply, is_upheld
 from judge.offline.rules import MAX_CLAIMS, judge_claims, relevance_evidence
 
 QUESTION = "How tall is the Eiffel Tower, and where is it?"
@@ -126,6 +126,6 @@ def test_the_offline_list_passes_verification(answer: str) -> None:
     checks = RelevanceChecks(answer, PAGES)
     claims = checks.verify(listed.claims)
     assert {correction.kind for correction in checks.findings.corrections} <= {"claim_not_listed"}
-    assert [claim.upheld for claim in claims if not claim.added] == [
+    assert [is_upheld(claim) for claim in claims if "added" not in claim] == [
         one.supported and one.relevant for one in listed.claims
     ]

@@ -32,26 +32,18 @@ def said_to(*contents: str, schema: ResponseSchema | None = None, system: str = 
     return judge_messages(messages, schema=schema)
 
 
-def test_evidence_is_given_for_its_schema() -> None:
+def test_evidence_is_given_for_its_schema_and_else_the_published_verdict() -> None:
+    """Without a schema the verdict follows the metrics' rules: 2 of 2 facts and terms score 5; 1 of 2 claims
+    scores 3; an answer that claims nothing has no score.
+    """
     said = json.loads(said_to(COVERAGE, schema=COVERAGE_SCHEMA) or "")
     assert list(said) == ["facts", "conclusions", "terms", "organization"]
     said = json.loads(said_to(RELEVANCE, schema=RELEVANCE_SCHEMA) or "")
     assert [claim["supported"] for claim in said["claims"]] == [True, False]
-
-
-def test_the_published_verdict_is_given_without_a_schema() -> None:
-    """Without a schema the verdict follows the metrics' rules: 2 of 2 facts and terms score 5; 1 of 2 claims
-    scores 3.
-    """
     said = json.loads(said_to(COVERAGE) or "")
-    assert said["score"] == 5
-    assert said["rationale"][0] == "Fact: 2 of 2 facts correctly matched."
+    assert (said["score"], said["rationale"][0]) == (5, "Fact: 2 of 2 facts correctly matched.")
     said = json.loads(said_to(RELEVANCE) or "")
-    assert list(said) == ["score", "justification"]
-    assert said["score"] == 3
-
-
-def test_an_answer_that_claims_nothing_has_no_score() -> None:
+    assert (list(said), said["score"]) == (["score", "justification"], 3)
     said = json.loads(said_to(fence({"question": "q", "answer": "I cannot say."})) or "")
     assert said["score"] is None
 
@@ -104,29 +96,6 @@ Rate how friendly the answer is, from 0 to 10.
 """  # noqa: E501
 
 
-@pytest.mark.parametrize(
-    ("name", "dialect", "text", "score"),
-    [
-        # Any other prompt gets the middle of its range.
-        ("tone", "markdown", TONE_PACK, 5),
-        # Only the settings and the repair turn state the range.
-        ("mood", "markdown", "Rate {{ item.output_text }}", 15),
-    ],
-)
-def test_packs_are_read(name: str, dialect: Any, text: str, score: int) -> None:
-    """The range is read from prompt, schema or repair turn."""
-    pack = parse_pack(text.encode(), dialect=dialect, origin="p")
-    metric = build_metric(name, pack=pack, score_range=(10, 20) if name == "mood" else pack.score_range)
-    chat = ScriptedChat(
-        lambda request: judge_messages(request.messages, schema=request.response_schema) or ""
-    )
-    result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
-    assert isinstance(result, Scored), result
-    assert result.score == score
-    assert len(chat.requests) == (2 if name == "mood" else 1)
-    assert "rules, not by a language model" in json.dumps(result.verdict)
-
-
 LABELS = """---
 result: [polite, neutral, curt]
 ---
@@ -138,31 +107,31 @@ result: [polite, neutral, curt]
 ## Answer
 {{{{ item.output_text }}}}
 """
+YES_NO = LABELS.replace("[polite, neutral, curt]", "boolean")
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "calls"),
+    ("text", "score_range", "value", "calls"),
     [
-        (LABELS.format(told='Reply {"score": "polite" | "neutral" | "curt"}.'), "polite", 1),
-        (LABELS.format(told="How polite is it?"), "polite", 2),
-        (
-            LABELS.format(told='Reply {"score": true or false}.').replace(
-                "[polite, neutral, curt]", "boolean"
-            ),
-            True,
-            1,
-        ),
-        (LABELS.format(told="Is it kind?").replace("[polite, neutral, curt]", "boolean"), True, 2),
+        # Any other prompt gets the middle of its range, or the first choice.
+        (TONE_PACK, None, 5, 1),
+        (LABELS.format(told='Reply {"score": "polite" | "neutral" | "curt"}.'), None, "polite", 1),
+        (YES_NO.format(told='Reply {"score": true or false}.'), None, True, 1),
+        # Only the settings and the repair turn state them.
+        ("# User\nRate {{ item.output_text }}", (10, 20), 15, 2),
+        (LABELS.format(told="How polite is it?"), None, "polite", 2),
+        (YES_NO.format(told="Is it kind?"), None, True, 2),
     ],
-    ids=["labels told", "labels of the repair turn", "boolean told", "boolean of the repair turn"],
 )
-def test_a_pack_s_choices_are_read(text: str, value: str | bool, calls: int) -> None:
+def test_packs_are_read(text: str, score_range: Any, value: object, calls: int) -> None:
+    """The range and the choices are read from prompt, schema or repair turn."""
     pack = parse_pack(text.encode(), dialect="markdown", origin="p")
-    metric = build_metric("tone", pack=pack)
+    metric = build_metric("tone", pack=pack, score_range=score_range or pack.score_range)
     chat = ScriptedChat(
         lambda request: judge_messages(request.messages, schema=request.response_schema) or ""
     )
     result = asyncio.run(Evaluator(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
     assert isinstance(result, Scored), result
-    assert result.value == value
+    assert (result.score if result.value is None else result.value) == value
     assert len(chat.requests) == calls
+    assert "rules, not by a language model" in json.dumps(result.verdict)

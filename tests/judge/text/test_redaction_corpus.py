@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from judge.text.normal import neutralize
-from judge.text.redaction import KINDS, Kind, Redactor
-from tests.judge.text import redaction_innocent as innocent
+from judge.text.redaction import KINDS, Redactor
 from tests.judge.text.redaction_corpus import NEGATIVES, POSITIVES
 
 REDACTOR = Redactor(KINDS)
@@ -59,35 +58,10 @@ def _missed(texts: Iterable[str]) -> list[str]:
 def test_texts_of_others_are_redacted_as_documented(name: str, size: int, most: int) -> None:
     """The shares that docs/robustness.md states hold for texts that the rules were not tuned on."""
     texts = yaml.safe_load((Path(__file__).parent / f"redaction_{name}.yaml").read_text("utf-8"))
-    none = texts.pop("none", innocent.TEXTS)
+    none = texts.pop("none")
     assert [text for text in none if REDACTOR.redact(text) != neutralize(text)] == []
     assert sum(map(len, texts.values())) == size
     assert len(_missed(itertools.chain(*texts.values()))) <= most
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "redacted"),
-    [
-        ("emails", "john\u200b@example.com", "[email]"),
-        ("emails", "j\u00ado\u2060hn@exam\ufeffple.com", "[email]"),
-        ("emails", "\uff4a\uff4f\uff48\uff4e\uff20example.com", "[email]"),
-        ("cards", "4111\u00a01111\u202f1111\u20071111", "[card]"),
-        ("cards", "\uff14\uff11\uff11\uff11\u200b1111 1111 1111", "[card]"),
-        ("phones", "020\u00a07946\u00a00958", "[phone]"),
-        ("phones", "1\u2011800\u2011555\u20110199", "[phone]"),
-        ("ip", "192.168\u200b.0.1", "[ip]"),
-        ("secrets", "AKIA\u200bIOSFODNN7EXAMPLE", "[secret]"),
-        ("secrets", "redis://:pw@cache", "redis://[secret]@cache"),
-        ("secrets", "redis://:p@ss@cache", "redis://[secret]@cache"),
-        ("ibans", "GB82\u00a0WEST 1234 5698 7654 32", "[iban]"),
-        ("ibans", "GB82.WEST.1234  5698\n7654.32", "[iban]"),
-        ("phones", "+44  20 7946  0958", "[phone]"),
-        ("emails", "john@example\uff61com", "[email]"),
-    ],
-)
-def test_a_text_is_normalised_before_it_is_redacted(kind: Kind, text: str, redacted: str) -> None:
-    """Invisible and lookalike characters do not hide data from redaction."""
-    assert Redactor([kind]).redact(text) == redacted
 
 
 def test_names_need_an_engine() -> None:

@@ -1,58 +1,75 @@
-"""The estimate of a replay."""
+"""The estimate of a replay and of `config check`."""
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import Any
 
 import pytest
 
-from streams.batch.estimate import CALL_SECONDS, REPLY_TOKENS, Mean, Scan, estimate
-from streams.settings import EndpointSettings
+from judge.evaluate.evaluator import request_tokens
+from schemas import Times
+from streams.batch.estimate import REPLY_TOKENS, Estimate, MeanReply, request_of
+from streams.judging.endpoints import judge_endpoints
+from streams.judging.metrics import build_metrics
+from streams.settings.tree import Settings
+from tests.judge.built_tasks import task_for
+from tests.streams.results import START, scored
 
-PRICED = EndpointSettings.model_validate(
-    {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1.0, "output": 10.0}}
-)
-UNPRICED = EndpointSettings(name="b", base_url="http://judge.example/v1", model="unknown")
+PRICED = {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1.0, "output": 10.0}}
 
 
-def scan(count: int = 10, tokens: int = 950) -> Scan:
-    return Scan(left=Counter(tone=count), input_tokens=Counter(tone=tokens))
+def estimated(
+    metric: dict[str, Any], *, count: int = 10, reply: MeanReply | None = None, **endpoint: Any
+) -> tuple[Estimate, int]:
+    """Return the estimate of so many tasks of a metric, and the input tokens of one."""
+    judge = {"endpoints": [PRICED | endpoint]}
+    name = "own" if metric else "tone"
+    settings = Settings.model_validate({"metrics": {name: metric}, "judge": judge})
+    metrics = build_metrics(settings)
+    endpoints = judge_endpoints(settings.judge, {}, settings.metrics)
+    found = Estimate(metrics, settings.metrics, endpoints, {} if reply is None else {name: reply})
+    task = task_for(metrics[name])
+    for _ in range(count):
+        found.add(task)
+    request = request_of(metrics[name], task)
+    return found, 0 if request is None else request_tokens(request)
+
+
+def live(tokens: int, seconds: float | None) -> Any:
+    result = scored(1, 3)
+    usage = result.usage.model_copy(update={"output_tokens": tokens})
+    times = Times(**dict(result.times) | {"judge_seconds": seconds, "judged_at": START})
+    return result.model_copy(update={"usage": usage, "times": times})
 
 
 def test_live_results_tell_replies_and_seconds() -> None:
-    """Ten answers of 950 input tokens together; live replies had 10 tokens and took 2 s on average.
-
-    950 * 1e-6 + 100 * 10e-6 = 0.00195 USD; four at once take 10 * 2 / 4 = 5 s.
-    """
-    live = Mean()
-    live.add(5, 1.0)
-    live.add(15, 3.0)
-    live.add(99, None)  # without a call
-    found = estimate(scan(), {"tone": live}, {"tone": [PRICED]}, in_flight=4)
-    assert (found.results, found.input_tokens, found.output_tokens, found.seconds) == (10, 950, 100, 5.0)
-    assert found.cost_usd == pytest.approx(0.00195)
+    """Live replies had 10 tokens and took 2 s on average: ten answers have 100; four at once take 5 s."""
+    reply = MeanReply()
+    for tokens, seconds in ((5, 1.0), (15, 3.0), (99, None)):  # the last without a call
+        reply.add(live(tokens, seconds))
+    found, tokens = estimated({}, reply=reply)
+    assert (found.total.calls, found.total.input_tokens, found.total.output_tokens) == (10, 10 * tokens, 100)
+    assert found.seconds(4) == 5.0
+    assert found.cost_usd == pytest.approx(10 * tokens * 1e-6 + 100 * 10e-6)
 
 
-def test_votes_count_each_and_code_costs_nothing() -> None:
-    """Two votes double tokens and cost; code has no calls; without live results replies are assumed."""
-    found = estimate(scan(), {}, {"tone": [PRICED, PRICED]}, in_flight=10)
-    assert (found.input_tokens, found.output_tokens) == (1_900, 2 * 10 * REPLY_TOKENS)
-    assert found.seconds == 2 * CALL_SECONDS
-    free = estimate(scan(tokens=0), {}, {"tone": []}, in_flight=10)
-    assert (free.input_tokens, free.output_tokens, free.cost_usd, free.seconds) == (0, 0, 0.0, 0.0)
+def test_code_costs_nothing() -> None:
+    found, tokens = estimated({"code": "latency"})
+    assert (found.total.calls, tokens, found.cost_usd, found.seconds(10)) == (0, 0, 0.0, 0.0)
 
 
-def test_the_slowest_limit_says_how_long_it_takes() -> None:
-    """At one a second 10 s, at 20 requests a minute 30 s; at 600 tokens a minute 4,950 tokens take 495 s."""
-    tasks, voters = scan(), {"tone": [PRICED]}
-    assert estimate(tasks, {}, voters, in_flight=4).seconds == 5.0
-    assert estimate(tasks, {}, voters, in_flight=4, per_second=1).seconds == 10.0
-    assert estimate(tasks, {}, voters, in_flight=4, requests_per_minute=20).seconds == 30.0
-    assert estimate(tasks, {}, voters, in_flight=4, tokens_per_minute=600).seconds == 495.0
-
-
-def test_an_unknown_price_is_not_a_price_of_nothing() -> None:
-    """One endpoint without a price makes the whole cost unknown."""
-    found = estimate(scan(), {}, {"tone": [PRICED, UNPRICED]}, in_flight=1)
-    assert found.cost_usd is None
-    assert "price not known" in found.text()
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ({}, 5.0),
+        ({"max_in_flight": 2}, 10.0),
+        ({"requests_per_minute": 20}, 30.0),
+        ({"tokens_per_minute": 600}, None),
+    ],
+)
+def test_the_slowest_limit_says_how_long_it_takes(limits: dict[str, Any], seconds: float | None) -> None:
+    """Ten calls of 2 s: four at once, two at once, at 20 requests a minute; at 600 tokens a minute."""
+    found, tokens = estimated({}, **limits)
+    if seconds is None:
+        seconds = (tokens + REPLY_TOKENS) * 10 / 600 * 60
+    assert found.seconds(4) == pytest.approx(seconds)

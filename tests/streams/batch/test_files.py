@@ -5,105 +5,96 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
 
 from judge.chat import ChatRequest
 from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.retrying import RetryingJudge
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluate.prices import ModelPrice, PriceTable
 from judge.metric import unsampled_task
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from schemas import JudgeTask, QAEvent, Scored, Usage
-from streams.batch.engine import Batch, Checks, Limits, outage
-from streams.batch.files import FileWork
-from streams.batch.sources import InvalidLine, Line
+from streams.batch.engine import Batch, Checks, outage
+from streams.batch.selection import FileWork
+from streams.batch.sources import Line
 from streams.intake.reading.decode import JsonReader
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.selector import Route, Selector
-from streams.judging.endpoints import metric_judges, open_stack
-from streams.settings import JudgeSettings
+from streams.judging.endpoints import metric_judges, open_pool
+from streams.settings.judge import JudgeSettings
 from tests.judge.endpoints.servers import DOWN, Server, judge_all, now, pooled, until
-from tests.judge.virtual_time import run_virtually
+from tests.judge.virtual_time import virtually
 from tests.streams.results import scored
 
+REFUSAL = JudgeConfigurationError("answered 401")
 
-def test_endpoints_that_stay_down_are_given_up() -> None:
+
+@asynccontextmanager
+async def waiting(judge: RetryingJudge) -> AsyncIterator[asyncio.Task[object]]:
+    """Judge twenty answers meanwhile."""
+    judging: asyncio.Task[object] = asyncio.create_task(judge_all(judge, ["a"] * 20))
+    yield judging
+    judging.cancel()
+    await asyncio.gather(judging, return_exceptions=True)
+
+
+@virtually
+async def test_endpoints_that_stay_down_are_given_up() -> None:
     """The run ends with the reason 5 s after the breaker opened, not during intermittent failures."""
-
-    async def scenario() -> None:
-        server = Server(lambda *_: DOWN if now() % 10 < 3 else 0.1)
-        judge, pool, _ = pooled(server, longest_breaker_seconds=1)
-        giving_up = asyncio.create_task(outage(pool, seconds=5))
-        await judge_all(judge, [str(number) for number in range(100)])
-        assert not giving_up.done()
-        server.behaviour = lambda *_: DOWN
-        judging = asyncio.create_task(judge_all(judge, ["a"] * 20))
+    server = Server(lambda *_: DOWN if now() % 10 < 3 else 0.1)
+    judge, pool, _ = pooled(server, longest_breaker_seconds=1)
+    giving_up = asyncio.create_task(outage(pool, seconds=5))
+    await judge_all(judge, [str(number) for number in range(100)])
+    assert not giving_up.done()
+    server.behaviour = lambda *_: DOWN
+    async with waiting(judge):
         began = now()
         assert (await giving_up).startswith("connection refused. ")
         assert 5 <= now() - began <= 12
-        judging.cancel()
-        await asyncio.gather(judging, return_exceptions=True)
-
-    run_virtually(scenario())
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 5, 60])
-def test_a_refused_key_is_bad_configuration_at_any_patience(seconds: float) -> None:
-    """A refused key is bad configuration, not an outage, at any patience.
-
-    Probes are sent after 1 and 3 s; with jitter, a refusal of 2 s may be confirmed only after 7 s.
-    """
-
-    async def scenario() -> None:
-        refusal = JudgeConfigurationError("answered 401")
-        judge, pool, _ = pooled(Server(lambda *_: refusal), confirm_seconds=2)
+@virtually
+async def test_a_refused_key_is_bad_configuration_at_any_patience(seconds: float) -> None:
+    """Probes are sent after 1 and 3 s; with jitter, a refusal of 2 s may be confirmed only after 7 s."""
+    judge, pool, _ = pooled(Server(lambda *_: REFUSAL), confirm_seconds=2)
+    async with waiting(judge) as judging:
         giving_up = asyncio.create_task(outage(pool, seconds=seconds))
-        judging = asyncio.create_task(judge_all(judge, ["a"]))
-        ended, running = await asyncio.wait({giving_up, judging}, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait({giving_up, judging}, return_when=asyncio.FIRST_COMPLETED)
         with pytest.raises(JudgeConfigurationError, match="401"):
             await ended.pop()
-        for one in running:
-            one.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        pool.stop()
-
-    run_virtually(scenario())
-
-
-def test_a_key_refused_after_answers_is_an_outage() -> None:
-    """A key refused after a verdict is an outage, because the configuration has worked."""
-
-    async def scenario() -> None:
-        refusal = JudgeConfigurationError("answered 401")
-        server = Server(lambda *_: 0.1)
-        judge, pool, _ = pooled(server, confirm_seconds=2)
-        await judge_all(judge, ["a"])
-        server.behaviour = lambda *_: refusal
-        judging = asyncio.create_task(judge_all(judge, ["a"]))
-        assert (await outage(pool, seconds=5)).startswith("answered 401. ")
-        judging.cancel()
-        await asyncio.gather(judging, return_exceptions=True)
-        pool.stop()
-
-    run_virtually(scenario())
-
-
-def test_a_pause_that_an_endpoint_asks_for_is_waited_for() -> None:
-    """A Retry-After of 600 s is waited for and is no outage, although the patience is 5 s."""
-
-    async def scenario() -> None:
-        busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
-        judge, pool, _ = pooled(Server(until(now() + 600, busy)))
-        giving_up = asyncio.create_task(outage(pool, seconds=5))
-        await judge_all(judge, ["a"])
-        assert not giving_up.done()
         giving_up.cancel()
         await asyncio.gather(giving_up, return_exceptions=True)
+    await pool.close()
 
-    run_virtually(scenario())
+
+@virtually
+async def test_a_key_refused_after_answers_is_an_outage() -> None:
+    """A key refused after a verdict is an outage, because the configuration has worked."""
+    server = Server(lambda *_: 0.1)
+    judge, pool, _ = pooled(server, confirm_seconds=2)
+    await judge_all(judge, ["a"])
+    server.behaviour = lambda *_: REFUSAL
+    async with waiting(judge):
+        assert (await outage(pool, seconds=5)).startswith("answered 401. ")
+    await pool.close()
+
+
+@virtually
+async def test_a_pause_that_an_endpoint_asks_for_is_waited_for() -> None:
+    """A Retry-After of 600 s is waited for and is no outage, although the patience is 5 s."""
+    busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
+    judge, pool, _ = pooled(Server(until(now() + 600, busy)))
+    giving_up = asyncio.create_task(outage(pool, seconds=5))
+    await judge_all(judge, ["a"])
+    assert not giving_up.done()
+    giving_up.cancel()
+    await asyncio.gather(giving_up, return_exceptions=True)
 
 
 def test_what_checks_used_is_kept_with_its_price() -> None:
@@ -112,8 +103,9 @@ def test_what_checks_used_is_kept_with_its_price() -> None:
     usage = Usage(input_tokens=10)
     checks.used("primary", "m", usage, for_verdict=True)
     checks.used("primary", "m", usage, for_verdict=False)
+    assert checks.spent.cost_usd == pytest.approx(10e-6)
     checks.used("spare", "n", usage, for_verdict=False)
-    assert checks.used_up == [(usage, pytest.approx(10e-6)), (usage, None)]
+    assert (checks.spent.input_tokens, checks.spent.cost_usd) == (20, None)
 
 
 async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
@@ -137,7 +129,7 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
         return Line(number, json.dumps(event | {"conversation_id": conversation}).encode())
 
     lines = [line(1, "c-2"), Line(2, b"{"), line(3, "c-1"), line(4, "c-2"), line(5, None)]
-    async with open_stack(JudgeSettings(), [], chat=ScriptedChat(say)) as stack:
+    async with open_pool(JudgeSettings(), [], chat=ScriptedChat(say)) as stack:
         judges = metric_judges(stack, metrics, {})
 
         async def judged(*done: str) -> list[Scored]:
@@ -145,10 +137,10 @@ async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
             single, whole = (
                 Selector(SamplingPolicy(), [Route(name)], metrics) for name in ("single", "whole")
             )
-            work = FileWork(single, whole, ingest, source="f", done=done)
-            batch = Batch(judges, stack.pool, Limits(at_once=2))
+            work = FileWork(single=single, whole=whole, reader=ingest, source="f", done=done)
+            batch = Batch(judges, stack, 2)
             outcomes = [one async for one in batch.run(work.of(lines))]
-            assert [place for place, one in enumerate(outcomes) if isinstance(one, InvalidLine)] == [1]
+            assert [place for place, one in enumerate(outcomes) if isinstance(one, Line)] == [1]
             return [one for one in outcomes if isinstance(one, Scored)]
 
         results = await judged()
@@ -183,7 +175,7 @@ async def test_a_slow_verdict_holds_the_order_but_not_the_others() -> None:
             event = QAEvent(event_id=str(number), question="q", answer="a")
             yield unsampled_task(event, build_metric("tone"), source="f", now=datetime.now(UTC))
 
-    batch = Batch({"tone": Slow()}, None, Limits(at_once=2))
+    batch = Batch({"tone": Slow()}, None, 2)
     async with asyncio.timeout(10):
         outcomes = [one async for one in batch.run(work())]
     assert [one.event_id for one in outcomes if isinstance(one, Scored)] == [f"e{n}" for n in range(12)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from streams.batch.page import PageRow, page
 from streams.batch.results import Texts
 from streams.batch.tally import MetricTally, Tally
 from streams.judging.metrics import build_metrics
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from tests.streams.results import failed, scored, unscored
 from tests.streams.worker.test_page import PICTURES_VARIABLE
 from tests.toolbox import python_with, run, tool
@@ -118,22 +119,15 @@ def test_the_page_without_rows_has_no_script() -> None:
 
 
 def test_texts_of_the_file_are_never_markup() -> None:
-    """Hostile texts stand in the page escaped; unprintable characters are shown as escapes."""
+    """Hostile texts stand in the page as data, of which the script makes text nodes."""
     html = _report()
     assert "<img" not in html
-    assert html.count("<script") == 1
-    assert "src=" not in html.replace("&lt;img src=", "")
-    assert "http" not in html.replace("http-equiv", "")
+    assert html.count("<script") == html.count("</script>") == 2
+    assert set(re.findall(r"https?://[^\"]+", html)) == {"http://www.w3.org/2000/svg"}
     assert "\u202e" not in html
-    assert r"\u202egnorw\x00" in html
-
-
-def test_texts_that_are_not_kept_are_said_so() -> None:
-    """Where the settings keep no texts, each says so."""
-    result = scored(1, 4)
-    assert isinstance(result, Scored)
-    html = page("f", Tally([MetricTally("relevance", (1, 5))]), [PageRow(result, Texts("text not kept", ""))])
-    assert "text not kept" in html
+    assert r"\u202egnorw\u0000" in html
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*)</script>', html)
+    assert _EVIL in {row["answer"] for row in json.loads(data)}
 
 
 @pytest.mark.tools

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.batch.plan import Plan, begun_at, new_id, rates_of, settings_of
+from streams.batch.plan import Plan, begun_at, new_id, settings_of
 from streams.errors import SettingsError
-from streams.settings import Settings
+from streams.settings.tree import Settings
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENDPOINTS = [
@@ -44,7 +44,7 @@ def test_the_named_endpoint_judges_with_a_share_of_its_limits() -> None:
     assert found.metrics["coverage"].endpoints == ()
     assert list(found.metrics) == ["coverage"]
     first = settings_of(Plan(endpoint="first"), settings())
-    assert rates_of(first.judge, first.judge.endpoints)["requests_per_minute"] == pytest.approx(20)
+    assert first.judge.endpoints[0].requests_per_minute == pytest.approx(20)
 
 
 def test_a_pack_replaces_the_prompts_of_its_metric(tmp_path: Path) -> None:

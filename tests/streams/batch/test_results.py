@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams.batch.results import Texts, open_results, partial_of, read_results
+from streams.batch.sources import Format
 from streams.errors import SettingsError
 from tests.streams.results import failed, scored
 
@@ -49,14 +51,11 @@ def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
-    """A resumed run keeps the complete lines and drops the truncated last one."""
+    """The next run keeps the complete scores, not what failed nor a truncated last line."""
     out = tmp_path / "out.jsonl"
     first = open_results(out, "jsonl", source=None)
-    first.write(scored(1, 4))
-    first.write(scored(2, 5))
-    left = first.leave()
-    assert left is not None
-    assert "2 results are in" in left
+    first.write(scored(1, 4), scored(2, 5), failed(7))
+    assert "3 results are in" in (first.leave() or "")
     with partial_of(out).open("a") as handle:
         handle.write('{"result_id": "cut')
     assert open_results(out, "jsonl", source=None, overwrite=True).done == frozenset()
@@ -71,26 +70,18 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
     assert len(list(read_results(out))) == 3
 
 
-def test_what_failed_in_a_run_that_ended_early_is_judged_again(tmp_path: Path) -> None:
-    """The next run keeps scores of an unfinished run, not its failures."""
-    out = tmp_path / "out.jsonl"
-    first = open_results(out, "jsonl", source=None)
-    first.write(scored(1, 4))
-    first.write(failed(2))
-    first.leave()
-    assert open_results(out, "jsonl", source=None).done == {scored(1, 4).result_id}
-
-
 def test_tables_have_texts_and_labels(tmp_path: Path) -> None:
     """CSV has each answer's texts as given, a column for each label, and the reason of a score."""
-    results = open_results(tmp_path / "out.csv", "csv", source=None)
-    one, two = (
-        scored(1, 4, labels={"model": "a"}),
-        scored(2, 2, labels={"lang": "en"}, justification="Vague."),
-    )
-    results.write(one)
-    results.write(two)
-    results.finish({one.result_id: Texts("Where?", "=1+1", "In Paris.")})
+    from pyarrow import parquet
+
+    one = scored(1, 4, labels={"model": "a"})
+    two = scored(2, 2, labels={"lang": "en"}, justification="Vague.")
+    forms: tuple[Format, ...] = ("csv", "parquet")
+    for form in forms:
+        results = open_results(tmp_path / f"out.{form}", form, source=None)
+        results.write(one, two)
+        results.finish({one.result_id: Texts("Where?", "=1+1", "In Paris.")})
+    assert [row["score"] for row in parquet.read_table(tmp_path / "out.parquet").to_pylist()] == [4, 2]
     first, second = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline=""))
     assert (first["question"], first["answer"], first["reference"]) == ("Where?", "'=1+1", "In Paris.")
     assert (first["labels.model"], first["labels.lang"]) == ("a", "")
@@ -120,14 +111,15 @@ def test_tables_and_arrays(tmp_path: Path) -> None:
     assert statuses == ["scored", "failed", "scored", "scored"]
 
 
-def test_parquet_out(tmp_path: Path) -> None:
-    """Parquet has the columns of CSV."""
-    from pyarrow import parquet
-
-    results = open_results(tmp_path / "out.parquet", "parquet", source=None)
-    results.write(scored(1, 4))
-    results.finish()
-    assert parquet.read_table(tmp_path / "out.parquet").to_pylist()[0]["score"] == 4
+def test_a_full_disk_closes_the_file_and_names_it(tmp_path: Path) -> None:
+    """A write error is raised with the file's name, and nothing is left open (a warning is an error here)."""
+    out = tmp_path / "out.jsonl"
+    partial_of(out).symlink_to("/dev/full")
+    results = open_results(out, "jsonl", source=None, overwrite=True)
+    with pytest.raises(OSError, match=r"out\.jsonl\.partial"):
+        results.write(*(scored(number, 4) for number in range(100)))
+    del results
+    gc.collect()
 
 
 def test_a_file_that_cannot_be_resumed_is_named(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from schemas import JudgeTask
 from streams.batch.selection import PastSelection, RecordCounts
-from streams.intake.from_settings import sampling_policy
 from streams.intake.reader import open_reader
+from streams.intake.selector import sampling_policy
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from tests.streams.intake.reading.otlp.building import request, span
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}

@@ -59,8 +59,8 @@ def test_only_the_ten_lowest_are_kept() -> None:
     found = MetricTally("relevance", (1, 5))
     for number in range(30):
         found.add(scored(number, number % 3 + 1))
-    assert [bad.score for bad in found.worst_first()] == [1] * 10
-    assert [bad.event_id for bad in found.worst_first()][:2] == [scored(0, 1).event_id, scored(3, 1).event_id]
+    assert [bad.score for bad in found.worst] == [1] * 10
+    assert [bad.event_id for bad in found.worst][:2] == [scored(0, 1).event_id, scored(3, 1).event_id]
 
 
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
@@ -76,12 +76,11 @@ def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
 
 
 def test_all_failed() -> None:
-    """`all_failed` holds if there are results and each failed."""
-    assert not Tally([MetricTally("relevance", (1, 5))]).all_failed
-    assert not Tally([summary()]).all_failed
     broken = MetricTally("relevance", (1, 5))
+    assert not Tally([broken]).all_failed
     broken.add(failed(1))
     assert Tally([broken]).all_failed
+    assert not Tally([summary()]).all_failed
 
 
 def test_a_paired_difference_by_hand() -> None:

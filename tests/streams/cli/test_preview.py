@@ -12,10 +12,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streams.cli import preview as asking
-from streams.cli.preview import Day, ask_day, estimate
+from streams.cli.preview import ask_day, day_line, estimate_day
 from streams.intake.trial import raw_record
+from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
-from streams.settings import Settings, load_settings
+from streams.settings.load import load_settings
+from streams.settings.tree import Settings
 from tests.threaded_broker import broker_in_thread
 
 EVENT = {"event_id": "1", "question": "q", "answer": "a", "reference": "r"}
@@ -49,11 +51,13 @@ def test_rates_and_conditions_count() -> None:
     """
     sampling = {"default_rate": 0.1, "rules": [{"name": "gold", "when": {"tier": "gold"}, "rate": 1}]}
     gold = record(labels={"tier": "gold"})
-    day = estimate(settings(sampling=sampling), 1000, [gold, gold, record(), raw_record(b"nothing")])
-    assert day.calls == pytest.approx(262.5)
-    replies = round(262.5 * 400)
-    assert day.usd == pytest.approx((round(day.input_tokens) * 10 + replies * 100) / 1e6)
-    assert day.input_tokens / day.calls > 500, "the estimate leaves out the prompt's instructions"
+    latest = [gold, gold, record(), raw_record(b"nothing")]
+    effort = estimate_day(settings(sampling=sampling), 1000, latest)
+    assert effort.total.calls == pytest.approx(262.5)
+    assert effort.cost_usd == pytest.approx((effort.total.input_tokens * 10 + 262.5 * 400 * 100) / 1e6)
+    assert effort.total.input_tokens / effort.total.calls > 500, (
+        "the estimate leaves out the prompt's instructions"
+    )
 
 
 def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
@@ -63,14 +67,15 @@ def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
     reply of 400 tokens; the embedding of answer and reference, "a" and "r", has 9 tokens each: 10 * 18 = 180.
     """
     panel = {"coverage": {"panel": {"samples": 3}}}
-    day = estimate(settings(metrics=panel), 10, [record()])
-    once = estimate(settings(metrics={"coverage": {}}), 10, [record()])
-    assert (day.calls, once.calls) == (30, 10)
-    assert day.usd == pytest.approx(3 * (once.usd or 0))
+    effort = estimate_day(settings(metrics=panel), 10, [record()])
+    single = estimate_day(settings(metrics={"coverage": {}}), 10, [record()])
+    assert (effort.total.calls, single.total.calls) == (30, 10)
+    assert effort.cost_usd == pytest.approx(3 * (single.cost_usd or 0))
     near = {"near": {"code": {"similarity": "embeddings"}, "endpoints": ["a"]}}
-    vectors = estimate(settings(metrics=near), 10, [record()])
-    assert (vectors.calls, vectors.input_tokens) == (10, 180)
-    assert vectors.usd == pytest.approx(180 * 10 / 1e6)
+    assert build_metrics(settings(metrics=near))["near"].scoring_version == "embedding-cosine-1"
+    vectors = estimate_day(settings(metrics=near), 10, [record()])
+    assert (vectors.total.calls, vectors.total.input_tokens, vectors.total.output_tokens) == (10, 180, 0)
+    assert vectors.cost_usd == pytest.approx(180 * 10 / 1e6)
 
 
 def test_a_conversation_is_one_call() -> None:
@@ -78,27 +83,29 @@ def test_a_conversation_is_one_call() -> None:
     sampling = {"key": "record_key"}
     metrics = {"coverage": {}, "tone": {"unit": "conversation"}}
     talk = [record(event_id=str(number), conversation_id="c") for number in range(5)]
-    assert estimate(settings(metrics=metrics, sampling=sampling), 10, talk).calls == 12
+    assert estimate_day(settings(metrics=metrics, sampling=sampling), 10, talk).total.calls == 12
 
 
 def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
     """A metric's own model has its published price, not the price configured for the endpoint's model."""
     own = {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1e3, "output": 1e3}}
+    judge = {"endpoints": [own], "budget": "none"}
     metrics = {"coverage": {"model": "gpt-4.1-mini"}}
-    day = estimate(settings(judge={"endpoints": [own], "budget": "none"}, metrics=metrics), 10, [record()])
+    effort = estimate_day(settings(judge=judge, metrics=metrics), 10, [record()])
     # 0.4 and 1.6 USD a million tokens.
-    assert day.usd == pytest.approx((round(day.input_tokens) * 0.4 + 10 * 400 * 1.6) / 1e6)
+    assert effort.cost_usd == pytest.approx((effort.total.input_tokens * 0.4 + 10 * 400 * 1.6) / 1e6)
 
 
 def test_an_unknown_price_gives_no_cost() -> None:
     """Without a known price the cost is unknown, not 0. A cost above the budget gives a hint."""
     judge = {"endpoints": [{"name": "a", "base_url": "http://127.0.0.1:1/v1", "model": "m"}]}
-    assert estimate(settings(judge=judge), 10, [record()]).usd is None
-    assert str(Day(1, 1, 1, None)).endswith("1 tokens: no price is known (an estimate)")
-    hint = "judge.budget allows $5.00 per worker: sample less or raise it"
-    assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(hint)
-    assert "budget" not in str(Day(1, 1, 1, 4.0, 5.0))
-    assert estimate(settings(judge={**JUDGE, "budget": {"usd_per_day": 5}}), 10, [record()]).budget_usd == 5
+    effort = estimate_day(settings(judge=judge), 10, [record()])
+    assert day_line(1, effort, None).endswith(" tokens: no price is known (an estimate)")
+    dear = estimate_day(settings(), 1000, [record()])
+    usd = dear.cost_usd or 0
+    hint = f"judge.budget allows ${usd / 2:,.2f} per worker: sample less or raise it"
+    assert day_line(1, dear, usd / 2).endswith(hint)
+    assert "budget" not in day_line(1, dear, usd)
 
 
 async def _produce(servers: str, count: int) -> None:
@@ -123,10 +130,8 @@ def test_the_topic_is_asked(tmp_path: Path) -> None:
         assert ask_day(load_settings(file, {}), file) == "not known, qa.events has no records"
         asyncio.run(_produce(servers, 7))
         day = ask_day(load_settings(file, {}), file)
-        assert isinstance(day, Day)
-        assert day.records == 7
-        assert day.calls == pytest.approx(7)
-    assert str(ask_day(load_settings(file, {}), file)).startswith("not known, no Kafka broker answers at")
+        assert day.startswith("7 records in the last 24 hours, of which these settings make 7 calls with ")
+    assert ask_day(load_settings(file, {}), file).startswith("not known, no Kafka broker answers at")
 
 
 def test_a_broker_that_does_not_answer_is_not_waited_for(

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from schemas import Alert
 from streams.demo.accounting import Accounts, Incidents
-from streams.demo.screen import PlainDisplay, View, screen, sparkline
-from streams.demo.summary import as_tables, summary
-from streams.settings import StoreSettings, TopicSettings
+from streams.demo.screen import PlainDisplay, View, as_tables, screen, sparkline, summary
+from streams.settings.broker import TopicSettings
+from streams.settings.outputs import StoreSettings
 from tests.streams.results import alert, scored
 
 FOLDER = Path(__file__).parent / "screens"
@@ -64,10 +63,10 @@ def view(results: int = 300, *, alerts: int = 5, label: str = "support", **field
     """Return a view of results that fall half-way, and of the alerts of one incident."""
     accounts = Accounts(TopicSettings())
     for number in range(results):
-        accounts.add_result(scored(number, 5 if number < results / 2 else 1), seconds=number / 10)
+        accounts.add(scored(number, 5 if number < results / 2 else 1))
     for number in range(alerts):
         labels = {"app": f"app-{number}"} if number else {}
-        accounts.add_alert(alert(f"a{number}", labels=labels, summary=WORDS))
+        accounts.add(alert(f"a{number}", labels=labels, summary=WORDS))
     incidents = Incidents(accounts, StoreSettings(), "http://127.0.0.1:40001")
     made = View(
         accounts,
@@ -113,18 +112,9 @@ def stopped(width: int) -> str:
     balance = dict.fromkeys(("undecodable", "unroutable", "skipped", "lost"), 0)
     balance |= dict.fromkeys(("unscored", "failed", "task_dead_letters", "in_flight"), 0)
     balance |= dict.fromkeys(("read", "sampled", "scored", "tasks"), 300)
-    headline = "coverage and relevance fell: model=m1 is new"
-    values = summary(
-        view().accounts,
-        balance,
-        half_way=150,
-        ranges=RANGES,
-        judge="offline-rules-1",
-        seconds=30.0,
-        incidents=[{"incident_id": "20ec9d86ed3d", "headline": headline, "alerts": 5}],
-    )
     out = io.StringIO()
-    Console(file=out, width=width, color_system=None).print(as_tables(values, complete=False))
+    tables = as_tables(summary(view(), balance, half_way=150), complete=False)
+    Console(file=out, width=width, color_system=None).print(tables)
     return out.getvalue()
 
 
@@ -188,8 +178,7 @@ def test_fits_its_terminal(results: int, alerts: int, width: int, height: int) -
 
 def test_an_incident_that_is_over_says_so() -> None:
     shown = view(alerts=1)
-    over: Alert = alert("up", "recovered", seconds=50)
-    shown.accounts.add_alert(over)
+    shown.accounts.add(alert("up", "recovered", seconds=50))
     assert " OVER " in drawn(shown)
     assert "ALERT recovered, incident a0" in piped(shown)
 
@@ -210,7 +199,7 @@ def test_hostile_text_is_shown_and_does_nothing() -> None:
     shown = view(20, alerts=0, label=HOSTILE)
     one = shown.status["verdicts"][0]
     one |= {"status": "failed", "score": None, "reason": f"content_refused: {HOSTILE}"}
-    shown.accounts.add_alert(alert("a", summary=HOSTILE, labels={"app": HOSTILE}))
+    shown.accounts.add(alert("a", summary=HOSTILE, labels={"app": HOSTILE}))
     for text in (drawn(shown, width=120, height=40), piped(shown)):
         assert all(line.isprintable() for line in text.splitlines())
         assert r"\x1b[2J\x07[bold red]\u202eevil" in text

@@ -11,7 +11,8 @@ import pytest
 
 from streams.doctor.findings import Diagnosis, Finding, bad_settings, failed, not_tried, ok, warning
 from streams.doctor.own import examine_budget, examine_packs, examine_port, examine_process, examine_secrets
-from streams.settings import Settings, TelemetrySettings
+from streams.settings.outputs import TelemetrySettings
+from streams.settings.tree import Settings
 from tests.streams.certificates import Authority
 
 ENDPOINT = {"name": "main", "base_url": "https://judge.example/v1", "model": "m"}
@@ -115,7 +116,7 @@ def test_packs(tmp_path: Path) -> None:
     ("judge", "expected"),
     [
         ({}, {"price (main)": "warning", "limit": "warning"}),
-        ({"budget_usd_per_day": 5}, {"prices": "failed"}),
+        ({"budget": {"usd_per_day": 5}}, {"prices": "failed"}),
         ({"budget": {"calls_per_day": 9}}, {"price (main)": "warning", "limit": "ok"}),
     ],
 )
@@ -133,7 +134,7 @@ def test_judges_that_cost_nothing_need_no_budget() -> None:
         (found,) = examine_budget(settings(judge={"endpoints": [free]}), {})
         assert found.outcome == "ok"
     priced = {**ENDPOINT, "usd_per_million_tokens": {"input": 1, "output": 2}}
-    (found,) = examine_budget(settings(judge={"endpoints": [priced], "budget_usd_per_day": 5}), {})
+    (found,) = examine_budget(settings(judge={"endpoints": [priced], "budget": {"usd_per_day": 5}}), {})
     assert found.detail == "5 USD per day per worker"
 
 
@@ -197,3 +198,25 @@ def test_the_sum() -> None:
         assert (diagnosis.exit_code, diagnosis.may_pass) == (code, may_pass)
         assert diagnosis.as_json()["ok"] == (code == 0)
     assert Diagnosis(fine).counts() == {"ok": 1, "warning": 1, "failed": 0, "not tried": 1}
+
+
+def test_equal_findings_share_a_line() -> None:
+    """People read one line for five topics, with four names and a count; JSON has each finding."""
+    topics = [ok("topics", f"t{number}", "fine") for number in range(5)]
+    diagnosis = Diagnosis(
+        (*topics, warning("topics", "t9", "small", "set t9 higher"), ok("clock", "", "right"))
+    )
+    assert diagnosis.lines() == [
+        ("ok", "topics t0, t1, t2, t3 and 1 more: fine", ""),
+        ("warning", "topics t9: small", "set t9 higher"),
+        ("ok", "clock: right", ""),
+    ]
+    assert len(diagnosis.as_json()["findings"]) == 7
+
+
+def test_a_remedy_that_names_its_subject_is_shown_once() -> None:
+    """Remedies that differ in the subject alone are one, and say that the others need theirs."""
+    found = [warning("topics", name, "small", f"alter {name}") for name in ("qa.x", "qa.y")]
+    assert Diagnosis(tuple(found)).lines() == [
+        ("warning", "topics qa.x, qa.y: small", "alter qa.x (likewise for the others)")
+    ]

@@ -8,7 +8,8 @@ from streams.doctor.broker_checks import Expected, acl_command, check_topic, lar
 from streams.doctor.findings import split_problem
 from streams.doctor.probe import Partition, TopicView
 from streams.kafka.topics.table import TOPICS, TopicUse
-from streams.settings import KafkaSettings, Settings
+from streams.settings.broker import KafkaSettings
+from streams.settings.tree import Settings
 
 _EVENTS, _TASKS, _, _SCORES = TOPICS[:4]
 READ = TopicUse("qa.scores", _SCORES, reads=True, writes=False)
@@ -91,6 +92,9 @@ def test_irrelevant_settings_are_not_checked() -> None:
     """Consumption is not checked on a topic only written, nor write durability on a topic only read."""
     assert judged(topic(partitions=1), WRITTEN, retention_ms="1000", workers=9)[0][0] == "ok"
     assert judged(topic(in_sync=1), READ)[0][0] == "ok"
+    # Nobody can add a replica to a cluster of one broker.
+    (found,) = check_topic(topic(replicas=1), {}, WRITTEN, Expected(Settings(), 1, is_trial=True))
+    assert found.outcome == "ok"
     # Tasks need no larger records than the topic of events accepts.
     assert judged(topic(), TASKS, max_message_bytes="1048588", events_bytes=1_048_588)[0][0] == "ok"
 

@@ -97,7 +97,6 @@ def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: i
 @pytest.mark.parametrize("compression", [0, GZIP])
 @given(noise=st.binary(min_size=1, max_size=60))
 def test_unreadable_records_give_an_offset_of_the_batch(compression: int, noise: bytes) -> None:
-    """If the records are unreadable, `find_time` returns an offset of the batch or None."""
     good = record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=compression)
     data = good[:61] + (noise * 300)[: len(good) - 61]
     found = find_time(_stored(data, base_offset=5), 15)

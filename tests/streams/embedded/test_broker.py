@@ -11,19 +11,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.wire import ApiKey, EmbeddedBrokerError, ErrorCode, RefusedError, Writer
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
-from tests.threaded_broker import ThreadedBroker, broker_in_thread
+from tests.threaded_broker import broker_in_thread
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org", ""])  # noqa: S104 - must be refused
 def test_a_host_on_the_network_is_refused(host: str) -> None:
     with pytest.raises(ValueError, match=r"loopback address such as 127\.0\.0\.1.*use Apache Kafka"):
         EmbeddedBroker(host=host)
-
-
-@pytest.mark.parametrize("name", ["default_partitions", "max_message_bytes", "max_bytes_per_partition"])
-def test_numbers_out_of_range_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        ThreadedBroker(**{name: 0})
 
 
 def test_topics_are_checked_when_they_are_given() -> None:
@@ -75,7 +69,6 @@ def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
 
 
 def test_transactions_are_refused() -> None:
-    """Transactions are refused with an error that clients treat as final."""
     with broker_in_thread() as servers, WireClient(servers) as client:
         error, _ = init_producer_id(client, "my-transactions")
         assert error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -104,7 +97,6 @@ async def test_an_outage_loses_nothing() -> None:
 
 
 async def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
-    """A client that requests 8 MB and does not read them does not delay the stop."""
     broker = EmbeddedBroker(topics={"t": 1})
     await broker.start()
     async with AIOKafkaProducer(
@@ -140,25 +132,3 @@ async def test_a_long_run_stays_bounded() -> None:
             start = (await consumer.beginning_offsets([partition]))[partition]
             # 20,000 bytes hold at most 19 records of 1,000 bytes plus their framing.
             assert 81 <= start <= 99
-
-
-def test_two_brokers_share_no_state() -> None:
-    with broker_in_thread(topics={"only-here": 2}) as one, broker_in_thread() as other:
-        with WireClient(one) as client:
-            assert partition_leaders(client, "only-here") == (ErrorCode.NONE, [0, 0])
-        with WireClient(other) as client:
-            assert partition_leaders(client, "only-here")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_a_threaded_broker_can_be_stopped_and_started() -> None:
-    """A ThreadedBroker can be stopped and started again; a second close has no effect."""
-    broker = ThreadedBroker(topics={"t": 3})
-    with broker:
-        servers = broker.bootstrap_servers
-        broker.stop()
-        with pytest.raises(OSError, match="refused"):
-            WireClient(servers)
-        broker.start()
-        with WireClient(servers) as client:
-            assert partition_leaders(client, "t") == (ErrorCode.NONE, [0, 0, 0])
-    broker.close()

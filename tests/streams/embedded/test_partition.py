@@ -62,14 +62,6 @@ def test_a_read_stops_before_too_many_bytes() -> None:
     assert partition.read(0, 1, at_least_one=False) == []
 
 
-def test_reading_gives_the_stored_batches_themselves() -> None:
-    partition = PartitionLog()
-    _append(partition, _ONE)
-    (first,) = partition.read(0, _NO_LIMIT, at_least_one=True)
-    (second,) = partition.read(0, _NO_LIMIT, at_least_one=True)
-    assert first is second
-
-
 def test_retention_deletes_the_oldest_batches() -> None:
     """Retention deletes the oldest batches and always keeps the newest.
 
@@ -111,21 +103,6 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
     assert partition.size_bytes == 0
     with pytest.raises(RefusedError):
         partition.delete_before(7)
-
-
-def test_watchers_are_woken_by_an_append() -> None:
-    partition = PartitionLog()
-    calls: list[int] = []
-
-    def wake() -> None:
-        calls.append(partition.end_offset)
-
-    partition.watchers.add(wake)
-    _append(partition, _ONE)
-    _append(partition, _ONE)
-    partition.watchers.discard(wake)
-    _append(partition, _ONE)
-    assert calls == [1, 2]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60))

@@ -55,7 +55,6 @@ def test_a_topic_only_grows(topics: Topics, count: int) -> None:
 
 
 def test_validate_only_changes_nothing(topics: Topics) -> None:
-    """`validate_only` changes no state."""
     topics.create("new", validate_only=True)
     assert "new" not in topics
     topics.create("t", 2)
@@ -63,16 +62,6 @@ def test_validate_only_changes_nothing(topics: Topics) -> None:
     assert len(topics.get("t").partitions) == 2
     topics.get("t").configure({"max.message.bytes": "5"}, validate_only=True)
     assert topics.get("t").settings()["max.message.bytes"] == ("1000", True)
-
-
-def test_settings_are_shown_with_their_source(topics: Topics) -> None:
-    """Settings tell own values from defaults; unknown settings are kept."""
-    settings = topics.create("t", 1, {"retention.ms": "7", "retention.bytes": "50"}).settings()
-    assert settings == {
-        "max.message.bytes": ("1000", True),
-        "retention.bytes": ("50", False),
-        "retention.ms": ("7", False),
-    }
 
 
 @pytest.mark.parametrize(("name", "index"), [("t", 2), ("t", -1), ("unknown", 0)])

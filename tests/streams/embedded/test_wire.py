@@ -85,14 +85,6 @@ def test_a_count_beyond_the_request_is_refused_before_memory_is_taken() -> None:
         reader.array(reader.int8)
 
 
-def test_large_buffers_are_not_copied() -> None:
-    batch = bytearray(b"batch")
-    writer = Writer()
-    writer.int32(1)
-    writer.buffers([batch])
-    assert any(chunk is batch for chunk in writer.chunks())
-
-
 def test_a_string_longer_than_its_length_field_can_say() -> None:
     with pytest.raises(ValueError, match="32768"):
         Writer().string("x" * 32768)

@@ -121,23 +121,6 @@ def test_a_label_name_that_no_struct_can_have() -> None:
     assert not predicate(make_record(body(labels={'a"\n': "y"})))
 
 
-def test_envelopes_and_mappings_go_the_exact_way() -> None:
-    policy = SamplingPolicy(default_rate=0.01, rules=[GOLD])
-    structured = {"specversion": "1.0", "type": "t", "source": "s", "id": "e", "trace_id": HIGH}
-    inner = {"question": "q", "answer": "a", "trace_id": LOW}
-    wrapped = make_record(orjson.dumps(structured | {"data": inner}))
-    binary = make_record(orjson.dumps(inner), headers=[("ce_specversion", b"1.0"), ("ce_id", b"e")])
-    confluent = make_record(b"\x00\x00\x00\x00\x01" + body(trace_id=LOW))
-    for record in (wrapped, binary, confluent):
-        assert pushed(PushDown(policy, INGEST), record) == (False, "not_sampled")
-    mapped = make_record(
-        orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW, "who": {"tenant": "gold"}})
-    )
-    assert pushed(PushDown(policy, MAPPED), mapped) == (True, None)
-    plain = make_record(orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW}))
-    assert pushed(PushDown(policy, MAPPED), plain) == (False, "not_sampled")
-
-
 def test_a_mapped_lone_surrogate_is_delivered() -> None:
     ingest = JsonReader(max_event_bytes=1_000, mapping={"event_id": '`"\\ud800"`'})
     assert PushDown(SamplingPolicy(default_rate=0), ingest)(make_record(body()))

@@ -11,11 +11,19 @@ import pytest
 
 from judge.metrics.registry import build_metric
 from schemas import QAEvent
-from streams.intake.from_settings import reading_policy, sampling_policy
-from streams.intake.randomness import RANGE
-from streams.intake.sampling import SamplingPolicy
-from streams.intake.selector import EventCondition, EventSelection, Route, Selector
-from streams.settings import Settings
+from streams.errors import SettingsError
+from streams.intake.reader import EventReader, open_reader
+from streams.intake.sampling import RANGE, SamplingPolicy
+from streams.intake.selector import (
+    EventCondition,
+    EventSelection,
+    Route,
+    Selector,
+    metric_routes,
+    reading_policy,
+    sampling_policy,
+)
+from streams.settings.tree import Settings
 from tests.streams.intake.joining.test_traces import otlp_record
 
 ROUTES = (
@@ -41,6 +49,38 @@ def select(
 
 def probabilities(found: EventSelection) -> dict[str, Fraction]:
     return {metric: decision.probability for metric, decision in found.assignments}
+
+
+LABELLED = {"labels": {"tenant": ["gold", "silver"], "app": ["a"]}}
+
+
+@pytest.mark.parametrize(
+    ("when", "fields", "fits"),
+    [
+        ({}, {"question": "", "answer": ""}, True),
+        (LABELLED, {"labels": {"tenant": "gold", "app": "a"}}, True),
+        (LABELLED, {"labels": {"tenant": "silver", "app": "a", "more": "x"}}, True),
+        (LABELLED, {"labels": {"tenant": "bronze", "app": "a"}}, False),
+        (LABELLED, {"labels": {"tenant": "gold"}}, False),
+        (LABELLED, {"labels": {"tenant": "Gold", "app": "a"}}, False),
+        (LABELLED, {}, False),
+        # Blank fields are fields that an event has not.
+        ({"has": "reference"}, {}, False),
+        ({"has": "reference"}, {"reference": " \n\t\u00a0"}, False),
+        ({"has": "reference"}, {"reference": "r"}, True),
+        ({"has": "answer"}, {"answer": " "}, False),
+        ({"has": "question"}, {}, True),
+        ({"has": "context"}, {"context": {}}, False),
+        ({"has": "context"}, {"context": {"Page-1": " ", "Page-2": ""}}, False),
+        ({"has": "context"}, {"context": {"Page-1": " ", "Page-2": "x"}}, True),
+        (LABELLED | {"has": "reference"}, {"reference": "r", "labels": {"tenant": "gold", "app": "a"}}, True),
+        (LABELLED | {"has": "reference"}, {"labels": {"tenant": "gold", "app": "a"}}, False),
+    ],
+)
+def test_fields_and_labels_must_both_fit(when: dict[str, Any], fields: dict[str, Any], fits: bool) -> None:
+    settings = Settings.model_validate({"metrics": {"coverage": {"when": when}}})
+    event = QAEvent.model_validate({"event_id": "e", "question": "q", "answer": "a"} | fields)
+    assert metric_routes(settings)[0].when.fits(event) is fits
 
 
 def test_each_fitting_metric_has_its_own_probability() -> None:
@@ -100,7 +140,6 @@ async def test_a_time_that_cannot_be_is_that_of_the_record() -> None:
 
 
 def test_the_read_rate_is_the_highest_of_any_metric() -> None:
-    """The read rate is the highest rate of any metric, but 0 for a stratum at rate 0."""
     rates = {"gold": 1.0, "test": 0.0}
     rules = [{"name": name, "when": {"tenant": name}, "rate": rate} for name, rate in rates.items()]
     sampling = {"default_rate": 0.05, "rules": rules}
@@ -112,3 +151,13 @@ def test_the_read_rate_is_the_highest_of_any_metric() -> None:
     assert reading_policy(paid).name == sampling_policy(paid.sampling).name
     strata = [reading_policy(free).stratum({"tenant": tenant}) for tenant in ("other", "gold", "test")]
     assert [stratum.rate for stratum in strata] == [Fraction(1, 2), 1, 0]
+
+
+def test_conversations_are_for_readers_of_single_events() -> None:
+    tone = {"tone": {"prompt_pack": "p", "unit": "conversation"}}
+    document = {"ingest": {"format": "otlp"}, "sampling": {"key": "record_key"}, "metrics": tone}
+    settings = Settings.model_validate(document)
+    words = "metrics.tone.unit: conversation is not for ingest.format otlp, where a trace is one event"
+    with pytest.raises(SettingsError, match=words):
+        open_reader(settings, {})
+    assert isinstance(open_reader(settings, {}, format_="json"), EventReader)  # lines of a file

@@ -1,80 +1,100 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from streams.judging.budget import LOWEST_FACTOR, Budget, BudgetLimits
+from schemas import JudgeCall
+from streams.intake.sampling import SamplingPolicy
+from streams.judging.budget import LOWEST_FACTOR, Spending
+from streams.settings.judge import BudgetSettings
+from tests.integration.deadlines import until
+from tests.streams.results import scored
 
 NOON = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-def spend(budget: Budget, now: datetime, *, usd: float | None = 0.0, calls: int = 1) -> None:
-    assert budget.admit(now) is None
-    budget.settle(now, usd=usd, calls=calls)
+class Day:
+    """A worker's spending at a settable time."""
+
+    def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
+        self.now = NOON
+        limits = BudgetSettings(usd_per_day=usd, calls_per_day=calls)
+        self.spending = Spending(limits, now=lambda: self.now)
+
+    def admit(self, now: datetime = NOON) -> datetime | None:
+        self.now = now
+        return self.spending.admit()
+
+    def spend(self, now: datetime = NOON, *, usd: float | None = 0.0, calls: int = 1) -> None:
+        assert self.admit(now) is None
+        self.spending.settle(usd=usd, calls=calls)
+
+    async def judge(self, *, cost_usd: float | None = 0.1, cached: bool = False) -> None:
+        call = JudgeCall(endpoint="e", model_asked="m", model_answered="m", tries=1, cached=cached)
+        async with self.spending.admitted() as settle:
+            settle(scored(1, 3).model_copy(update={"judge": call, "cost_usd": cost_usd}))
+
+    @property
+    def deferring(self) -> str:
+        return self.spending.deferring or ""
 
 
-def test_without_limits_everything_is_admitted() -> None:
+async def test_without_limits_everything_is_admitted() -> None:
     """Without limits each verdict is admitted, and the spent ratio is 0."""
-    budget = Budget(BudgetLimits())
+    day = Day()
     for _ in range(100):
-        spend(budget, NOON, usd=1e9)
-    assert not BudgetLimits()
-    assert (budget.spent_ratio(NOON), float(budget.rate_factor(NOON))) == (0.0, 1.0)
+        await day.judge(cost_usd=1e9)
+    assert not day.spending.is_limited
+    assert not day.deferring
+    assert (day.spending.spent_ratio(), float(day.spending.rate_factor())) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    "limits", [BudgetLimits(calls=3), BudgetLimits(usd=0.3), BudgetLimits(usd=0.3, calls=3)]
-)
-def test_a_spent_budget_admits_again_when_its_day_ends(limits: BudgetLimits) -> None:
+@pytest.mark.parametrize(("usd", "calls"), [(None, 3), (0.3, None), (0.3, 3)])
+def test_a_spent_budget_admits_again_when_its_day_ends(usd: float | None, calls: int | None) -> None:
     """Three verdicts of 0.1000001 USD spend it; 0.1 is no binary fraction."""
-    budget = Budget(limits)
+    day = Day(usd=usd, calls=calls)
     for _ in range(3):
-        spend(budget, NOON, usd=0.1000001)
-    assert budget.admit(NOON + timedelta(minutes=1)) == MIDNIGHT
-    assert budget.admit(MIDNIGHT - timedelta(microseconds=1)) == MIDNIGHT
-    assert budget.admit(MIDNIGHT) is None
+        day.spend(usd=0.1000001)
+    assert day.admit(NOON + timedelta(minutes=1)) == MIDNIGHT
+    assert day.admit(MIDNIGHT - timedelta(microseconds=1)) == MIDNIGHT
+    assert day.admit(MIDNIGHT) is None
 
 
 def test_verdicts_under_way_count_before_they_end() -> None:
     """A verdict in flight counts as one call, and as the mean cost of finished verdicts."""
-    budget = Budget(BudgetLimits(calls=3))
-    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, MIDNIGHT]
-    # One needed no call.
-    budget.settle(NOON, usd=0.0, calls=0)
-    assert budget.admit(NOON) is None
-    budget = Budget(BudgetLimits(usd=1.0))
-    spend(budget, NOON, usd=0.25)
+    day = Day(calls=3)
+    assert [day.admit() for _ in range(4)] == [None, None, None, MIDNIGHT]
+    day.spending.settle(usd=0.0, calls=0)  # it needed no call
+    assert day.admit() is None
+    day = Day(usd=1.0)
+    day.spend(usd=0.25)
     # 0.25 spent, and 0.25 reserved for each: three in flight reserve the rest.
-    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, MIDNIGHT]
+    assert [day.admit() for _ in range(4)] == [None, None, None, MIDNIGHT]
 
 
 def test_a_verdict_above_the_budget_is_admitted_once_a_day() -> None:
-    """A verdict more expensive than the budget is admitted once a day."""
-    budget = Budget(BudgetLimits(usd=0.01))
-    spend(budget, NOON, usd=5.0)
-    assert budget.admit(NOON) == MIDNIGHT
-    spend(budget, MIDNIGHT, usd=5.0)
-
-
-def test_repair_turns_count_as_calls() -> None:
-    budget = Budget(BudgetLimits(calls=4))
-    spend(budget, NOON, calls=3)
-    assert budget.spent_ratio(NOON) == 0.75
+    day = Day(usd=0.01)
+    day.spend(usd=5.0)
+    assert day.admit() == MIDNIGHT
+    day.spend(MIDNIGHT, usd=5.0)
 
 
 def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
     """A clock that is set back neither resets the budget nor extends the wait."""
-    budget = Budget(BudgetLimits(calls=1))
-    spend(budget, NOON)
-    assert budget.admit(NOON - timedelta(days=3)) == MIDNIGHT - timedelta(days=3)
-    spend(budget, NOON + timedelta(hours=30))
-    assert budget.admit(NOON) == MIDNIGHT
-    assert budget.admit(MIDNIGHT) is None
+    day = Day(calls=1)
+    day.spend()
+    assert day.admit(NOON - timedelta(days=3)) == MIDNIGHT - timedelta(days=3)
+    day.spend(NOON + timedelta(hours=30))
+    assert day.admit() == MIDNIGHT
+    assert day.admit(MIDNIGHT) is None
 
 
 @pytest.mark.parametrize(
@@ -83,12 +103,12 @@ def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
         (96, Fraction(1, 8)), (100, LOWEST_FACTOR), (120, LOWEST_FACTOR)],
 )  # fmt: skip
 def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Fraction) -> None:
-    """The rate factor is 1/2 below 20% left, 1/4 below 10% and 1/8 below 5%."""
-    budget = Budget(BudgetLimits(calls=100))
-    if spent:
-        spend(budget, NOON, calls=spent)
-    assert budget.rate_factor(NOON) == factor
-    assert budget.rate_factor(MIDNIGHT) == 1
+    """The rate factor is 1/2 below 20% left, 1/4 below 10% and 1/8 below 5%; each call counts."""
+    day = Day(calls=100)
+    day.spend(calls=spent)
+    assert day.spending.rate_factor() == factor
+    day.now = MIDNIGHT
+    assert day.spending.rate_factor() == 1
 
 
 @given(
@@ -97,20 +117,126 @@ def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Frac
 )
 def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], most: int) -> None:
     """Calls finished and in flight never exceed the limit."""
-    budget = Budget(BudgetLimits(calls=most, usd=1.0))
-    now = NOON
-    under_way = 0
-    calls = 0
-    day = NOON.day
+    day = Day(calls=most, usd=1.0)
+    under_way = calls = 0
     for seconds, usd, settles in steps:
-        now += timedelta(seconds=seconds)
-        if now.day != day:
-            day, calls = now.day, 0
+        before, day.now = day.now, day.now + timedelta(seconds=seconds)
+        if day.now.day != before.day:
+            calls = 0
         if settles and under_way:
-            budget.settle(now, usd=usd, calls=1)
+            day.spending.settle(usd=usd, calls=1)
             under_way -= 1
             calls += 1
-        elif budget.admit(now) is None:
+        elif day.spending.admit() is None:
             under_way += 1
             assert calls + under_way <= most
-    assert budget.spent_ratio(now) >= 0
+    assert day.spending.spent_ratio() >= 0
+
+
+async def test_verdicts_wait_for_the_next_budget_period() -> None:
+    """Verdicts wait until the next period when the budget is spent, with a log line at start and end."""
+    day = Day(calls=2)
+    day.now = MIDNIGHT - timedelta(seconds=1)
+    with capture_logs() as lines:
+        await day.judge()
+        await day.judge()
+        assert not day.deferring
+        waiting = [asyncio.create_task(day.judge()) for _ in range(2)]
+        await until(lambda: "until 2026-11-22 00:00 UTC" in day.deferring, "the deferral")
+        assert day.spending.spent_ratio() == 1.0
+        assert not any(task.done() for task in waiting)
+        day.now += timedelta(seconds=2)
+        # The remaining wait is the last second of the day.
+        await asyncio.wait_for(asyncio.gather(*waiting), 60)
+    assert not day.deferring
+    assert [line["event"].split(",")[0] for line in lines] == [
+        "judging budget spent",
+        "judging budget available again",
+    ]
+
+
+async def test_unused_reservations_are_released_at_once() -> None:
+    """A cached verdict, one without a call and a failed one release their reservation at once."""
+    day = Day(calls=1)
+    await day.judge(cached=True)
+    with pytest.raises(RuntimeError):
+        async with day.spending.admitted():
+            raise RuntimeError
+    async with day.spending.admitted() as settle:
+        waiting = asyncio.create_task(day.judge())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert not day.deferring
+        settle(scored(1, 3).model_copy(update={"judge": None}))
+    await asyncio.wait_for(waiting, 60)
+    assert day.spending.spent_ratio() == 1.0
+
+
+async def test_a_cancelled_wait_reserves_no_budget() -> None:
+    """A cancelled wait ends the deferral and reserves no budget."""
+    day = Day(usd=0.05)
+    await day.judge()
+    waiting: asyncio.Task[Any] = asyncio.create_task(day.judge())
+    await until(lambda: day.deferring != "", "the deferral")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not day.deferring
+    day.now = MIDNIGHT
+    await day.judge()
+
+
+def test_calls_for_no_verdict_are_booked_too() -> None:
+    """Health checks are booked: 2 * 0.02 of 0.05 USD, and a check of unknown cost as a call."""
+    day = Day(usd=0.05, calls=4)
+    for usd, ratio in ((0.02, 0.4), (0.02, 0.8), (None, 0.8), (None, 1.0)):
+        day.spending.book(usd)
+        assert day.spending.spent_ratio() == pytest.approx(ratio)
+
+
+FACTORS = st.sampled_from([Fraction(1, 2**power) for power in range(11)])
+
+
+@given(st.text(min_size=1, max_size=20), st.floats(0.01, 1), FACTORS, FACTORS)
+def test_what_a_lower_rate_keeps_a_higher_one_keeps(
+    event_id: str, rate: float, one: Fraction, other: Fraction
+) -> None:
+    """An event kept at a lower factor is kept at each higher factor."""
+    decision = SamplingPolicy(default_rate=rate).decide(event_id=event_id, labels={})
+    low, high = sorted((one, other))
+    if decision.lowered(low).keep:
+        assert decision.lowered(high).keep
+        assert decision.keep
+    # The probability is rounded up to a multiple of 2^-56.
+    assert float(decision.lowered(low).probability) == pytest.approx(rate * float(low), rel=1e-9)
+    assert decision.lowered(Fraction(1)) is decision
+    assert decision.lowered(Fraction(1, 4)).policy == f"{decision.policy}*1/4"
+    assert decision.lowered(Fraction(1, 4)).stratum == decision.stratum
+
+
+def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
+    """The weighted count and mean are unbiased while the budget lowers the rate.
+
+    The factor depends only on earlier spending. 5,000 events, rate 1/2, 2,000 calls: the first 1,600 are
+    spent at 1/2 (3,200 events), 200 at 1/4 (800), 100 at 1/8 (800), and some 12 at 1/16 (200). The variance
+    of the estimated number, the sum of (1-p)/p^2 over kept events, is about 3,200 + 2,400 + 5,600 + 2,900 =
+    14,100: a standard error of 119, of which four are allowed.
+    """
+    policy = SamplingPolicy(default_rate=0.5)
+    budget = Day(calls=2000).spending
+    weights: list[float] = []
+    scores: list[int] = []
+    factors = set()
+    for number in range(5000):
+        factor = budget.rate_factor()
+        factors.add(factor)
+        decision = policy.decide(event_id=f"event {number}", labels={}).lowered(factor)
+        if decision.keep:
+            assert budget.admit() is None
+            budget.settle(usd=None, calls=1)
+            weights.append(1 / float(decision.probability))
+            scores.append(number % 2)
+    assert len(factors) > 2
+    assert sum(weights) == pytest.approx(5000, abs=4 * 119)
+    mean = sum(weight * score for weight, score in zip(weights, scores, strict=True)) / sum(weights)
+    assert mean == pytest.approx(0.5, abs=0.1)

@@ -8,10 +8,10 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from streams.kafka.batches import FetchedBatches, ReadableRecords, as_unpacked
+from tests.streams.embedded.record_batches import record_batch
 
 TP = TopicPartition("t", 0)
 _CRC_AT, _ATTRIBUTES_AT = 17, 21
@@ -29,27 +29,25 @@ def batch(
     key: bytes | None = b"k",
 ) -> bytes:
     """Return a batch with one record per value."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=codec,
-        is_transactional=transactional,
-        producer_id=producer,
-        producer_epoch=0 if producer >= 0 else -1,
-        base_sequence=-1,
-        batch_size=1_000_000_000,
+    return at(
+        record_batch(
+            *values,
+            compression=codec,
+            producer_id=producer,
+            epoch=0 if producer >= 0 else -1,
+            is_transactional=transactional,
+            key=key,
+            headers=headers,
+        ),
+        base,
     )
-    for number, value in enumerate(values):
-        builder.append(number, timestamp=1000, key=key, value=value, headers=list(headers))
-    return at(bytes(builder.build()), base)
 
 
 def at(raw: bytes, base: int) -> bytes:
-    """Return the batch with another base offset, which its checksum does not cover."""
     return struct.pack(">q", base) + raw[8:]
 
 
 def signed(raw: bytes | bytearray) -> bytes:
-    """Return the batch with a valid checksum."""
     return (
         bytes(raw[:_CRC_AT])
         + struct.pack(">I", calc_crc32c(bytes(raw[_ATTRIBUTES_AT:])))

@@ -107,17 +107,6 @@ def _end(base: int, raw: bytes) -> int:
     return base + int(struct.unpack_from(">i", raw, 23)[0]) + 1
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_header_name_that_is_not_utf8_costs_its_record(codec: int) -> None:
-    """The record is unreadable, and the others are read; aiokafka refuses the whole batch."""
-    body = batch([b"one", b"two", b"three"], headers=[("name", b"1")])[61:]
-    before, _, after = body.rpartition(b"two\x02\x08name")
-    found, following = taken(_holding(before + b"two\x02\x08\xffame" + after, codec=codec))
-    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
-    assert isinstance(found[1], Unreadable)
-    assert (found[1].offset, found[1].timestamp, following) == (1, 1000, 3)
-
-
 PACKERS = (bytes, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode)
 
 
@@ -130,16 +119,13 @@ def _holding(records: bytes, *, codec: int = 0, count: int = 3) -> bytes:
     return signed(bytes(head) + packed)
 
 
-def _with_middle(body: bytes, *, codec: int = 0) -> bytes:
-    """Return a batch of records "one", this body and "three"."""
-    bodies = (_body(0, b"one"), body, _body(2, b"three"))
-    return _holding(b"".join(_varint(len(one)) + one for one in bodies), codec=codec)
-
-
-def _body(delta: int, value: bytes, size: int | None = None) -> bytes:
-    """Return a record's body whose value states `size`, or its real size."""
+def _body(delta: int, value: bytes, *, size: int | None = None, headers: int = 0, name: bytes = b"") -> bytes:
+    """Return a record's body whose value states `size`, or its real size, with some equal headers."""
     stated = len(value) if size is None else size
-    return b"\0\0" + _varint(delta) + _varint(-1) + _varint(stated) + value + _varint(0)
+    header = _varint(len(name)) + name + b"\x01"
+    return (
+        b"\0\0" + _varint(delta) + _varint(-1) + _varint(stated) + value + _varint(headers) + header * headers
+    )
 
 
 def _varint(number: int) -> bytes:
@@ -148,14 +134,38 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-def test_a_record_that_contradicts_its_own_length_is_unreadable_alone() -> None:
-    """A record whose value states 100 bytes is unreadable with offset, size and hash; the others are read."""
-    body = _body(1, b"two", size=100)
-    found, following = taken(_with_middle(body))
+def _with_middle(body: bytes, *, codec: int = 0) -> bytes:
+    """Return a batch of records "one", this body and "three"."""
+    bodies = (_body(0, b"one"), body, _body(2, b"three"))
+    return _holding(b"".join(_varint(len(one)) + one for one in bodies), codec=codec)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("middle", "reason", "detail"),
+    [
+        (_body(1, b"two", headers=1, name=b"\xffame"), "undecodable", ""),  # aiokafka refuses the whole batch
+        (_body(1, b"two", size=100), "undecodable", ""),
+        (_body(1_000, b"two"), "undecodable", "its offset is 1000, and the batch ends at 2"),
+        (_body(1, b"two", headers=1_001), "oversized", "it has 1001 headers, and at most 1000 are read"),
+        # They would take 100 MB.
+        (
+            _body(1, b"two", headers=600_000, name=b"\xff"),
+            "oversized",
+            "it has 600000 headers, and at most 1000",
+        ),
+    ],
+    ids=["header that is no UTF-8", "length of 100", "offset of a later batch", "headers", "many headers"],
+)
+def test_a_record_that_cannot_be_read_is_unreadable_alone(
+    codec: int, middle: bytes, reason: str, detail: str
+) -> None:
+    found, following = taken(_with_middle(middle, codec=codec))
     assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
     assert isinstance(found[1], Unreadable)
-    assert (found[1].offset, found[1].size, found[1].sha256) == (1, len(body), sha256(body).hexdigest())
-    assert following == 3
+    assert (found[1].offset, found[1].reason, found[1].timestamp, following) == (1, reason, 1000, 3)
+    assert (found[1].size, found[1].sha256) == (len(middle), sha256(middle).hexdigest())
+    assert detail in found[1].detail
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
@@ -188,7 +198,6 @@ def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_give
 
 
 def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
-    """A batch damaged in transit is read with the second fetch."""
     good = batch([b"v"], 0)
     bad = bytearray(good)
     bad[-3] ^= 1
@@ -198,7 +207,6 @@ def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
 
 
 def test_a_damaged_batch_header_moves_on_by_one_offset() -> None:
-    """A damaged header moves on by one offset, although its last offset delta is 2 billion."""
     raw = bytearray(batch([b"v"] * 2, 0))
     raw[23:27] = struct.pack(">i", 2_000_000_000)
     for _ in range(CRC_TRIES - 1):
@@ -214,7 +222,6 @@ def test_a_fetch_from_the_middle_of_a_batch_skips_what_was_read() -> None:
 
 
 def test_the_bytes_of_the_batch_handed_out_last() -> None:
-    """`last` has the bytes of the latest batch, and is empty before the first."""
     one, two = batch([b"1"], 0), batch([b"2"], 1)
     found = FetchedBatches(one + two)
     assert bytes(found.last) == b""
@@ -226,27 +233,10 @@ def test_the_bytes_of_the_batch_handed_out_last() -> None:
 
 
 def test_a_batch_in_an_unknown_codec_is_unreadable() -> None:
-    """A batch with the unknown codec 7 is unreadable."""
     raw = bytearray(batch([b"v"]))
     raw[22] |= 7
     found, offset = taken(signed(raw), 0)
     assert (type(found[0]), offset) == (Unreadable, 1)
-
-
-@pytest.mark.parametrize("codec", [0, 1])
-@pytest.mark.parametrize("count", [1_001, 600_000])
-@pytest.mark.parametrize("name", [b"", b"\xff"])
-def test_a_record_with_too_many_headers_is_unreadable_alone(name: bytes, count: int, codec: int) -> None:
-    """A record with more than 1,000 headers is unreadable, without objects for its headers.
-
-    600,000 headers would take 100 MB.
-    """
-    header = _varint(len(name)) + name + b"\x01"
-    body = b"\0\0" + _varint(1) + b"\x01\x01" + _varint(count) + header * count
-    found, following = taken(_with_middle(body, codec=codec))
-    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
-    assert (found[1].offset, found[1].reason, following) == (1, "oversized", 3)
-    assert f"it has {count} headers, and at most 1000 are read" in found[1].detail
 
 
 def test_each_damaged_batch_is_set_aside_by_itself() -> None:
@@ -254,14 +244,6 @@ def test_each_damaged_batch_is_set_aside_by_itself() -> None:
     damaged = _holding(b"\x01" * 5, count=1)
     found, following = taken(b"".join(at(damaged, base) for base in range(3)))
     assert [(type(one), one.offset) for one in found] == [(Unreadable, base) for base in range(3)]
-    assert following == 3
-
-
-def test_a_record_that_claims_an_offset_of_a_later_batch_is_unreadable_alone() -> None:
-    """A record with an offset beyond its batch is unreadable, and does not move the position there."""
-    found, following = taken(_with_middle(_body(1_000, b"two")))
-    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
-    assert "its offset is 1000, and the batch ends at 2" in found[1].detail
     assert following == 3
 
 
@@ -281,7 +263,6 @@ SUMMED_FROM = 21
 
 
 def test_whole_batches_hold() -> None:
-    """Whole batches are vouched for, also with a truncated last one."""
     one, two = batch([b"a", b"b"]), batch([b"c" * 200_000])
     for records in (b"", one, one + two, one + two[:-1], one + two[:SUMMED_FROM], one + two[:5]):
         assert FetchedBatches(records).sums_hold()

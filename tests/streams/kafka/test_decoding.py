@@ -59,7 +59,6 @@ def test_gzip_in_several_members_is_corrupt() -> None:
 
 
 def test_a_snappy_block_of_negative_length_is_corrupt() -> None:
-    """A block of Xerial's framing with length -5 is corrupt."""
     packed = theirs.snappy_encode(b"text")[:16] + struct.pack(">i", -5) + b"x"
     with pytest.raises(CorruptRecordException):
         decoding.snappy_decode(packed)

@@ -7,19 +7,6 @@ from hypothesis import strategies as st
 from streams.kafka.delivery import OffsetBook
 
 
-def test_the_first_unfinished_offset_is_committable() -> None:
-    """Offsets 3, 4 and 5 finish as 5, 4, 3: the committable offset is 3 until the last."""
-    book = OffsetBook(3)
-    for offset in (3, 4, 5):
-        book.deliver(offset)
-    assert book.finish(5)
-    assert book.committable == 3
-    assert book.finish(4)
-    assert book.committable == 3
-    assert book.finish(3)
-    assert book.committable == 6
-
-
 def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
     """With 10 unfinished and all up to 500 skipped, 10 is committable."""
     book = OffsetBook(10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 
 import pytest
 from aiokafka import TopicPartition
@@ -12,8 +11,8 @@ from aiokafka.errors import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.offsets import CHECKS, Bounds, Move, confirmed_bounds, decide, first_offsets
-from streams.settings import TelemetrySettings
+from streams.kafka.offsets import CHECKS, Bounds, confirmed_bounds, decide, first_offsets
+from streams.settings.outputs import TelemetrySettings
 from streams.telemetry.logs import set_up_logs
 
 
@@ -43,43 +42,30 @@ def test_where_it_goes_on_is_in_the_log(offset: int, begin: int, length: int, co
     assert decide(offset, bounds) in bounds
 
 
-def test_only_a_move_forward_loses_offsets() -> None:
-    """Moving from 100 to 1638 loses 1538 offsets; moving back loses none."""
-    assert Move("t", 0, 100, 1638, "retention").lost == 1538
-    assert Move("t", 0, 1184, 0, "shorter").lost == 0
+SHORT, STALE = Bounds(0, 20), Bounds(0, 1000)
 
 
-class _Leader:
-    """Answers from a list."""
-
-    def __init__(self, *answers: Bounds | KafkaError) -> None:
-        self._answers: Iterator[Bounds | KafkaError] = iter(answers)
-        self.asked = 0
-
-    async def __call__(self) -> Bounds:
-        self.asked += 1
-        answer = next(self._answers)
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([STALE, STALE, Bounds(0, 2000)], Bounds(0, 2000)),  # in range once
+        ([SHORT, SHORT, KafkaError(), *[SHORT] * CHECKS], SHORT),  # an error resets the count
+    ],
+)
+async def test_an_offset_is_out_of_range_after_equal_answers(
+    answers: list[Bounds | KafkaError], expected: Bounds
+) -> None:
+    async def ask() -> Bounds:
+        answer = answers.pop(0)
         if isinstance(answer, KafkaError):
             raise answer
         return answer
 
+    async def at_once(_: float) -> None:
+        """Do not wait."""
 
-async def _at_once(_: float) -> None:
-    """Do not wait."""
-
-
-async def test_a_stale_answer_is_detected() -> None:
-    """Two stale answers followed by one in range give the latter."""
-    leader = _Leader(Bounds(0, 1000), Bounds(0, 1000), Bounds(0, 2000))
-    assert await confirmed_bounds(1184, leader, sleep=_at_once) == Bounds(0, 2000)
-
-
-async def test_an_offset_is_out_of_range_after_equal_answers() -> None:
-    """An offset is out of range after CHECKS equal answers in a row; an error resets the count."""
-    short = Bounds(0, 20)
-    leader = _Leader(short, short, KafkaError(), *[short] * CHECKS)
-    assert await confirmed_bounds(1184, leader, sleep=_at_once) == short
-    assert leader.asked == 3 + CHECKS
+    assert await confirmed_bounds(1184, ask, sleep=at_once) == expected
+    assert answers == []
 
 
 class _Group:

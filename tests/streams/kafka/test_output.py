@@ -22,7 +22,7 @@ from streams.kafka import output as module
 from streams.kafka.dead_letters import CUT_VALUE_BYTES
 from streams.kafka.output import Output
 from streams.kafka.record import moment
-from streams.settings import DeadLetterSettings, TopicSettings
+from streams.settings.broker import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
 from tests.streams.records import make_record
@@ -69,6 +69,14 @@ class _Silent(_Sender):
         return await super().send(*record) if self.failures else asyncio.get_running_loop().create_future()
 
 
+class _SmallTopic(_Sender):
+    """The topic of dead letters limits key and value together."""
+
+    async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
+        self.limit = self.limit if topic == "d" else 10**9
+        return await super().send(topic, key, (key or b"") + (value or b""), *rest)
+
+
 TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", tasks_prefix="t.")
 
 
@@ -99,7 +107,6 @@ async def test_a_failed_write_is_tried_until_it_works() -> None:
 
 
 async def test_trouble_has_the_latest_reason() -> None:
-    """`trouble` has the latest reason of a failing write."""
     output, _ = _output(_Silent(KafkaConnectionError(), TopicAuthorizationFailedError("s")))
     writing = asyncio.create_task(output.write("s", key=b"k", value=b"v"))
 
@@ -116,33 +123,37 @@ async def test_trouble_has_the_latest_reason() -> None:
 
 
 async def test_a_record_that_is_too_large_is_not_retried() -> None:
-    """A record that is too large is not retried; the error names size, topic and setting."""
     output, _ = _output(_Sender(limit=3))
     with pytest.raises(TooLargeError, match=r"4 bytes is too large for topic s .*max\.message\.bytes"):
         await output.write("s", key=None, value=b"1234")
 
 
-async def test_a_dead_letter_that_does_not_fit_is_cut() -> None:
-    """A value of 1 MB is truncated to 256 KiB with its original size, and the dead letter counts once."""
-    sender = _Sender(limit=600_000)
+HUGE_KEY, HUGE_VALUE, ODD = b"k" * 2_000_000, b"x" * 1_000_000, "d\ud800" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("limit", "record", "detail", "kept"),
+    [
+        (600_000, {"value": HUGE_VALUE}, "not JSON", {"key": b"k", "value": HUGE_VALUE[:CUT_VALUE_BYTES]}),
+        (5_000, {"headers": [("h", b"x" * 20_000)]}, ODD, {"key": b"k", "value": b"", "headers": ()}),
+        (1_000, {"key": HUGE_KEY}, "not JSON", {"key": None, "value": None, "headers": ()}),
+    ],
+    ids=["value", "headers", "key"],
+)
+async def test_a_dead_letter_that_does_not_fit_is_cut(
+    limit: int, record: dict[str, Any], detail: str, kept: dict[str, Any]
+) -> None:
+    sender = _SmallTopic(limit=limit)
     output, metrics = _output(sender)
-    await output.dead_letter(_record(value=b"x" * 1_000_000), "undecodable", "not JSON")
-    letter = DeadLetter.model_validate_json(sender.sent[0][2] or b"")
-    assert letter.truncated
-    assert letter.value == b"x" * CUT_VALUE_BYTES
-    assert letter.value_bytes == 1_000_000
-    count = metrics.registry.get_sample_value("judgestream_dead_letters_total", {"reason": "undecodable"})
-    assert count == 1
-
-
-async def test_a_dead_letter_with_huge_headers_goes_without_them() -> None:
-    """A dead letter that is too large with a truncated value is written without headers."""
-    sender = _Sender(limit=5_000)
-    output, _ = _output(sender)
-    await output.dead_letter(_record(headers=[("h", b"x" * 20_000)]), "oversized", "d\ud800" * 5_000)
-    letter = DeadLetter.model_validate_json(sender.sent[0][2] or b"")
-    assert (letter.topic, letter.partition, letter.offset, letter.headers) == ("t", 2, 5, ())
-    assert letter.detail.startswith("d?d?")
+    cut = _record(**record)
+    await output.dead_letter(cut, "undecodable", detail, event_id="e1")
+    ((_, key, value, _),) = sender.sent
+    letter = DeadLetter.model_validate_json((value or b"").removeprefix(key or b""))
+    assert (key, letter.truncated, letter.value_bytes) == (kept["key"], True, len(cut.value or b""))
+    assert (letter.topic, letter.partition, letter.offset, letter.event_id) == ("t", 2, 5, "e1")
+    assert {name: getattr(letter, name) for name in kept} == kept
+    assert letter.detail.startswith(detail[:2].replace("\ud800", "?"))
+    assert metrics.registry.get_sample_value("judgestream_dead_letters_total", {"reason": "undecodable"}) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,27 +171,7 @@ def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | 
     assert moment(timestamp) == expected
 
 
-class _SmallTopic(_Sender):
-    """The topic of dead letters limits key and value together."""
-
-    async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
-        self.limit = self.limit if topic == "d" else 10**9
-        return await super().send(topic, key, (key or b"") + (value or b""), *rest)
-
-
-async def test_a_record_with_a_huge_key_is_set_aside_in_the_smallest_form() -> None:
-    """A key of 2 MB on a topic of 1 KB records is left out of the dead letter."""
-    sender = _SmallTopic(limit=1_000)
-    output, metrics = _output(sender)
-    await output.dead_letter(_record(key=b"k" * 2_000_000), "undecodable", "not JSON", event_id="e1")
-    (_, key, value, _), *_ = sender.sent
-    letter = DeadLetter.model_validate_json(value or b"")
-    assert (key, letter.offset, letter.event_id, letter.reason) == (None, 5, "e1", "undecodable")
-    assert metrics.registry.get_sample_value("judgestream_dead_letters_total", {"reason": "undecodable"}) == 1
-
-
 async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settings_say_so() -> None:
-    """With when_refused=skip a dead letter that never fits is counted as skipped."""
     metrics = Metrics(CollectorRegistry())
     policy = DeadLetterSettings(when_refused="skip")
     output = Output(lambda: _Sender(limit=10), metrics, TOPICS, policy=policy)
@@ -207,20 +198,13 @@ async def test_a_dead_letter_waits_until_the_topic_accepts_it(monkeypatch: pytes
     assert output.trouble is None
 
 
-async def test_a_result_that_is_too_large_loses_evidence_and_labels(scored: Scored) -> None:
-    """A result that is too large loses its evidence, then its labels, and then raises TooLargeError."""
-    large = scored.model_copy(
-        update={"evidence": {"claims": ["c" * 5_000]}, "labels": {"app": "a" * 200, "tenant": "t" * 200}}
-    )
-    bare = len(scored.model_dump_json())
-    sender = _Sender(limit=bare + 900)
+async def test_a_result_that_is_too_large_loses_its_evidence(scored: Scored) -> None:
+    large = scored.model_copy(update={"evidence": {"claims": ["c" * 5_000]}})
+    sender = _Sender(limit=len(scored.model_dump_json()) + 500)
     output, _ = _output(sender)
     await output.result(large)
-    sender.limit = bare + 200
-    await output.result(large)
-    written = [RESULT.validate_json(value or b"") for _, _, value, _ in sender.sent]
-    assert [one.evidence for one in written if isinstance(one, Scored)] == [{"truncated": True}] * 2
-    assert [bool(one.labels) for one in written] == [True, False]
+    ((_, _, value, _),) = sender.sent
+    assert RESULT.validate_json(value or b"") == scored.model_copy(update={"evidence": {"truncated": True}})
     sender.limit = 100
     with pytest.raises(TooLargeError):
         await output.result(large)

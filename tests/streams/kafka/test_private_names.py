@@ -1,7 +1,8 @@
-"""The private names of aiokafka, Faust and mode that the project uses exist in the installed versions."""
+"""The private names of aiokafka, Faust, mode and ssl that the project uses exist in these versions."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -15,6 +16,7 @@ from streams.kafka import patches
 
 STREAMS = Path(patches.__file__).parents[1]
 NEEDED = {
+    "_ssl": {"_test_decode_cert"},
     "aiokafka.client": {"create_conn"},
     "aiokafka.client.AIOKafkaClient": {"fetch_all_metadata", "force_metadata_update"},
     "aiokafka.conn": {"READER_LIMIT"},
@@ -78,7 +80,6 @@ def _find(path: str) -> object:
 
 
 def test_every_private_name_is_in_the_list() -> None:
-    """Each private name on a line marked SLF001 is in the list."""
     used = set()
     for file in STREAMS.rglob("*.py"):
         for line in file.read_text().splitlines():
@@ -88,7 +89,6 @@ def test_every_private_name_is_in_the_list() -> None:
 
 
 def test_nothing_is_patched_at_import() -> None:
-    """Importing the project does not patch aiokafka; the first client does."""
     program = """
 import aiokafka.client, aiokafka.conn, aiokafka.consumer.fetcher as fetcher
 import aiokafka.record.default_records as records
@@ -100,8 +100,22 @@ before = looks()
 import streams.worker.run, streams.kafka.topics.admin, streams.cli.main
 assert looks() == before
 from streams.kafka.access.access import client_options
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 client_options(KafkaSettings())
 assert all(one is not other for one, other in zip(looks(), before))
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_every_consumer_reads_committed_records_only() -> None:
+    """Each AIOKafkaConsumer in the code is made with an isolation level."""
+    made = {
+        f"{file.relative_to(STREAMS)}": {keyword.arg for keyword in node.keywords}
+        for file in STREAMS.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "AIOKafkaConsumer"
+    }
+    assert made
+    assert [place for place, arguments in made.items() if "isolation_level" not in arguments] == []

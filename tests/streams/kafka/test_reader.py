@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.kafka.reader import TopicReader, stop_consumer
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 from tests.threaded_broker import broker_in_thread
 
 
@@ -33,7 +33,6 @@ async def test_a_reader_stops_while_it_gives_up_its_partitions() -> None:
 
 
 async def test_a_fetch_that_waits_after_an_error_leaves_no_connection_open() -> None:
-    """A stop cancels a waiting fetch and closes all connections."""
     with broker_in_thread() as servers:
         consumer = AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None)
         await consumer.start()
@@ -45,7 +44,6 @@ async def test_a_fetch_that_waits_after_an_error_leaves_no_connection_open() -> 
 
 
 async def test_a_consumer_that_did_not_start_is_stopped() -> None:
-    """A consumer that was not started can be stopped."""
     with broker_in_thread() as servers:
         await stop_consumer(AIOKafkaConsumer("events", bootstrap_servers=servers, group_id=None))
 

@@ -19,7 +19,8 @@ from streams.monitoring.config import (
     share_at_most,
 )
 from streams.monitoring.monitor import Monitor
-from streams.settings import MetricSettings, MonitorSettings
+from streams.settings.metrics import MetricSettings
+from streams.settings.outputs import MonitorSettings
 from tests.streams.results import scored
 
 METRICS = {name: build_metric(name) for name in ("relevance", "refusal")}

@@ -4,15 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import pytest
 
 from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.monitor import Monitor
-from streams.monitoring.snapshot import SILENT_SECONDS, SeriesSnapshot, gauges_of
+from streams.monitoring.monitor import SILENT_SECONDS, Monitor, MonitorSnapshot, gauges_of
+from streams.monitoring.series import Series
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, failed, numbered, scored, unscored
 
@@ -25,10 +24,13 @@ def feed(monitor: Monitor, results: Iterable[Scored | Unscored | Failed]) -> lis
     return [alert for result in results for alert in monitor.observe(result, result.times.occurred_at)]
 
 
-def only(monitor: Monitor, now: datetime | None = None, **labels: str) -> SeriesSnapshot:
-    """Return the one series with these labels."""
-    wanted = tuple(labels.items())
-    (series,) = (s for s in monitor.snapshot(now or at(0)).series if s.labels == wanted)
+def shown(monitor: Monitor, seconds: float = 0) -> MonitorSnapshot:
+    return MonitorSnapshot.of([monitor], at(seconds))
+
+
+def only(monitor: Monitor) -> Series:
+    """Return the one series of all answers."""
+    (series,) = (one for one in monitor.series.values() if not one.key.labels)
     return series
 
 
@@ -165,7 +167,7 @@ def test_each_label_value_is_watched_and_named() -> None:
     # The overall mean has a third of the allowed rate and its share a third; the last third is divided
     # among the 7 other tests of an answer: the mix of the whole, and mean, share and mix of two labels.
     assert support.threshold == 20_000 * 3 * 7
-    assert {series.labels for series in monitor.snapshot(at(0)).series} == {
+    assert {key.labels for key in monitor.series} == {
         (),
         *((("app", app),) for app in apps),
         (("model", "m"),),
@@ -177,11 +179,10 @@ def test_two_evaluators_are_never_blended() -> None:
     monitor = Monitor(PLAIN)
     assert feed(monitor, calm(100)) == []
     assert feed(monitor, [scored(n, 3, fingerprint="f2") for n in range(100, 200)]) == []
-    series = {s.fingerprint: s for s in monitor.snapshot(at(200)).series}
-    assert series["f1"].window is not None
-    assert series["f2"].window is not None
-    assert (series["f1"].window.count, series["f2"].window.count) == (100, 100)
-    assert series["f2"].window.mean == 3
+    first, second = (one.window(at(200)) for one in monitor.series.values())
+    assert first is not None
+    assert second is not None
+    assert (first.count, second.count, second.mean) == (100, 100, 3)
 
 
 def test_a_silent_series_makes_room() -> None:
@@ -193,21 +194,16 @@ def test_a_silent_series_makes_room() -> None:
         monitor,
         [scored(3, 5, labels={"app": "new"}, seconds=later), scored(4, 5, metric="coverage", seconds=later)],
     )
-    series = [(s.metric, s.labels) for s in monitor.snapshot(at(later)).series]
+    series = [(one.key.metric, one.key.labels) for one in shown(monitor).series]
     assert series == [("coverage", ()), ("relevance", ()), ("relevance", (("app", "new"),))]
 
 
-def test_last_verdicts_are_bounded_and_safe_to_show() -> None:
-    """The last 50 verdicts are kept, newest first, with control characters escaped."""
+def test_last_results_are_bounded() -> None:
+    """The last 50 results are kept, newest first."""
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(n, 5) for n in range(60)])
-    feed(monitor, [scored(60, 2, labels={"app": "a"}, justification="Bad\x1b[2J\nnews"), unscored(61)])
-    verdicts = monitor.snapshot(at(99)).last_verdicts
-    assert len(verdicts) == 50
-    assert (verdicts[0].event_id, verdicts[0].status, verdicts[0].score) == ("e61", "unscored", None)
-    assert verdicts[0].reason == "no_claims"
-    assert (verdicts[1].score, verdicts[1].reason) == (2, "Bad\\x1b[2J news")
-    assert verdicts[1].labels == {"app": "a"}
+    feed(monitor, [unscored(60)])
+    assert [one.event_id for one in shown(monitor).last_results] == [f"e{n}" for n in range(60, 10, -1)]
 
 
 def test_a_series_of_the_lowest_score_never_drops() -> None:
@@ -245,7 +241,7 @@ def test_every_measure_of_every_series_has_its_numbers() -> None:
     for number in range(60):
         score = 5 - number % 2 if number < 40 else 1
         monitor.observe(scored(number, score, labels={"app": "a"}), at(number))
-        gauges = {(one.name, *one.labels): one.value for one in gauges_of(monitor.snapshot(at(number)))}
+        gauges = {(one.name, *one.labels): one.value for one in gauges_of(shown(monitor, number))}
         states.append(gauges["state", "relevance", "f1", "all", "mean"])
     assert sorted(set(states)) == [0, 1, 2]
     assert states == sorted(states)
@@ -264,8 +260,8 @@ def test_a_silent_series_is_not_exported() -> None:
     """A series without results for a day is not exported."""
     monitor = Monitor(PLAIN)
     monitor.observe(scored(1, 5), at(1))
-    assert list(gauges_of(monitor.snapshot(at(SILENT_SECONDS + 1))))
-    assert {one.name for one in gauges_of(monitor.snapshot(at(SILENT_SECONDS + 2)))} == {"state_problems"}
+    assert list(gauges_of(shown(monitor, SILENT_SECONDS + 1)))
+    assert {one.name for one in gauges_of(shown(monitor, SILENT_SECONDS + 2))} == {"state_problems"}
 
 
 def test_the_same_results_give_the_same_alerts() -> None:
@@ -311,15 +307,12 @@ def test_estimates_of_a_series(
     monitor = Monitor(MonitorConfig(labels=(), score_ranges={"relevance": (1, 5), "fluency": (0.0, 1.0)}))
     for result in results:
         monitor.observe(result, at(now))
-    series = only(monitor, at(now))
-    for found, wanted in ((series.window, window), (series.recent, recent)):
+    series = only(monitor)
+    for found, wanted in ((series.window(at(now)), window), (series.recent, recent)):
         assert (found is None) == (wanted is None)
         if found is not None:
             assert (found.count, found.mean) == pytest.approx(wanted, abs=1e-4)
-    statuses: Counter[str] = Counter(result.status for result in results)
-    assert {"scored": series.scored, "unscored": series.unscored, "failed": series.failed} == {
-        status: statuses[status] for status in ("scored", "unscored", "failed")
-    }
+    assert series.statuses == Counter(result.status for result in results)
 
 
 @pytest.mark.parametrize(
@@ -342,9 +335,8 @@ def test_what_does_not_count_is_ignored_by_reason(
     monkeypatch.setattr("streams.monitoring.monitor.RECENT_RESULT_IDS", 3)
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=4))
     feed(monitor, results)
-    snapshot = monitor.snapshot(at(10))
-    assert snapshot.ignored == ignored
-    assert [one.scored for one in snapshot.series] == counted
+    assert monitor.ignored == ignored
+    assert [one.statuses["scored"] for one in shown(monitor).series] == counted
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zlib
-from collections.abc import AsyncIterator, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from judge.errors import DrainingError
-from schemas import Alert, Scored
+from schemas import Alert, Sampling, Scored
 from streams.errors import StreamsError, TooLargeError
 from streams.kafka.reader import Ranges
 from streams.kafka.record import Record
+from streams.monitoring import config, series, watch
 from streams.monitoring import partitions as module
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from streams.monitoring.partitions import Forwarder, PartitionMonitors
+from streams.monitoring.statistics import baseline, detectors, estimators, season, strata
 from tests.streams.randomness import seeded
 from tests.streams.results import at, scored
 
@@ -206,7 +210,7 @@ async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_ti
     await handle(monitors(broker), broker.logs[OBSERVATIONS])
     wanted = {alert.alert_id for alert in undisturbed(broker)}
     assert {alert.alert_id for alert in broker.alerts} == wanted
-    assert worker.snapshot(at(9)).series[0].scored == 10
+    assert worker.snapshot(at(9)).series[0].statuses["scored"] == 10
 
 
 async def test_each_metric_learns_from_what_was_left_of_it() -> None:
@@ -220,7 +224,10 @@ async def test_each_metric_learns_from_what_was_left_of_it() -> None:
         await broker.observation(scored(99, 4, metric=metric, labels={}))
         await worker.handle(broker.logs[OBSERVATIONS][-1])
     series = worker.snapshot(at(99)).series
-    assert [(one.metric, one.scored) for one in series] == [("coverage", 31), ("relevance", 31)]
+    assert [(one.key.metric, one.statuses["scored"]) for one in series] == [
+        ("coverage", 31),
+        ("relevance", 31),
+    ]
 
 
 async def test_series_of_other_partitions_are_not_shown() -> None:
@@ -228,14 +235,14 @@ async def test_series_of_other_partitions_are_not_shown() -> None:
     broker, owned = await observed(4, count=100), [0]
     worker = monitors(broker, owned)
     await handle(worker, broker.logs[OBSERVATIONS])
-    assert [one.scored for one in worker.snapshot(at(99)).series] == [100, 50, 50]
+    assert [one.statuses["scored"] for one in worker.snapshot(at(99)).series] == [100, 50, 50]
     await worker.save()
     owned.clear()
-    assert worker.snapshot(at(99)).series == ()
+    assert worker.snapshot(at(99)).series == []
     await worker.look()
     other = monitors(broker)
     await other.look()
-    assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
+    assert [one.statuses["scored"] for one in other.snapshot(at(99)).series] == [100, 50, 50]
 
 
 async def test_a_save_writes_what_changed_and_removes_what_it_replaced() -> None:
@@ -258,10 +265,10 @@ async def test_a_save_writes_what_changed_and_removes_what_it_replaced() -> None
 DAMAGED = {
     "lost": None,
     "garbled": b"not zlib",
-    "infinite": zlib.compress(b'{"version": 3, "next": Infinity, "heard": 0, "series": []}'),
+    "infinite": zlib.compress(b'{"version": 4, "next": Infinity, "heard": 0, "series": []}'),
     "deep": zlib.compress(b"[" * 100_000),
-    "another form": zlib.compress(b'{"version": 3, "next": 250, "state": {"model": 7}}'),
-    "another version": zlib.compress(b'{"version": 2, "next": 250}'),
+    "another form": zlib.compress(b'{"version": 4, "next": 250, "state": {"model": 7}}'),
+    "another version": zlib.compress(b'{"version": 3, "next": 250, "heard": 0, "series": []}'),
 }
 
 
@@ -286,6 +293,72 @@ async def test_a_state_that_is_not_sound_is_learned_again(how: str, of_mark: boo
     assert second.snapshot(at(0)).state_problems == problems
 
 
+FIRST_RELEASE = Path(__file__).parent / "state-0.1.json"
+"""The state that version 0.1 saved after 345 of the results below, with one drop called. It stays."""
+OBJECTS = [
+    {one.name for one in fields(kind)}
+    for part in (module, config, series, watch, baseline, detectors, estimators, season, strata)
+    for kind in vars(part).values()
+    if is_dataclass(kind)
+]
+
+
+def of_two_strata() -> list[Scored]:
+    """Return results of which a quarter is sampled by conversations, at half the rate."""
+    out = results(seeded(2))
+    for number in range(0, len(out), 4):
+        sampling = Sampling(probability=0.5, stratum="gold", policy="p", cluster=f"{number // 40:014x}")
+        out[number] = out[number].model_copy(update={"sampling": sampling})
+    return out
+
+
+def of_next_version(state: Any) -> Any:
+    """Return a state with a further field in each object."""
+    if isinstance(state, list):
+        return [of_next_version(one) for one in state]
+    if not isinstance(state, dict):
+        return state
+    is_object = any(names and state.keys() <= names for names in OBJECTS) and state
+    more = {"of_next_version": [1]} if is_object else {}
+    return {name: of_next_version(value) for name, value in state.items()} | more
+
+
+def field_names(state: Any, path: str = "") -> set[str]:
+    if isinstance(state, list):
+        return {name for one in state for name in field_names(one, path)}
+    inner = state.items() if isinstance(state, dict) else ()
+    return {path, *(name for key, one in inner for name in field_names(one, f"{path}.{key}"))}
+
+
+@pytest.mark.parametrize("change", [lambda state: state, of_next_version], ids=["first", "next"])
+async def test_a_state_of_another_release_is_continued(change: Callable[[Any], Any]) -> None:
+    """The first release's state is continued, and so is one to which the next release added fields."""
+    broker = Broker()
+    for result in of_two_strata():
+        await broker.observation(result)
+    saved = json.loads(FIRST_RELEASE.read_text(encoding="utf-8"))
+    for key, state in saved.items():
+        broker.add(STATES, key.encode(), zlib.compress(json.dumps(change(state)).encode()), 0.0)
+    worker, log = monitors(broker), broker.logs[OBSERVATIONS]
+    await worker.handle(log[345])
+    continued = worker.snapshot(at(345))
+    assert continued.state_problems == {}
+    assert [one.statuses["scored"] for one in continued.series] == [346, 173, 173]
+    await handle(worker, log[346:])
+    called, *later = undisturbed(broker)
+    assert called.raised_at < at(345)
+    assert broker.alerts == later
+
+
+def test_no_field_of_the_first_release_begins_at_its_default() -> None:
+    """A field that was renamed would be ignored, and its successor empty."""
+    for key, state in json.loads(FIRST_RELEASE.read_text(encoding="utf-8")).items():
+        if key != "[0]":
+            rules = CONFIG.rules("relevance", fixed_labels=len(state["key"][2]))
+            loaded = series.Series.load(rules, json.dumps(state).encode())
+            assert field_names(state) <= field_names(json.loads(loaded.dump()))
+
+
 async def test_a_series_too_large_to_save_learns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A series that could not be saved is not continued from an old record; the others are."""
     broker = await observed(5)
@@ -305,7 +378,7 @@ async def test_a_series_too_large_to_save_learns_anew(monkeypatch: pytest.Monkey
         await first.save()
     assert first.snapshot(at(0)).state_problems == {"too_large": 1}
     await handle(second, log[200:300])
-    assert [one.scored for one in second.snapshot(at(0)).series] == [300, 150, 50]
+    assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [300, 150, 50]
 
 
 @pytest.mark.parametrize("later", [0, 100, 600], ids=["empty", "shorter", "longer"])
@@ -326,7 +399,7 @@ async def test_a_state_ahead_of_its_topic_blinds_nothing(later: int) -> None:
     assert {alert.measure for alert in broker.alerts} >= {"mean", "share_at_most_2"}
     assert broker.alerts[0].raised_at < at(1100)
     assert second.snapshot(at(0)).state_problems == {"ahead": 1}
-    assert [one.scored for one in second.snapshot(at(0)).series] == [999, 850, 149]
+    assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [999, 850, 149]
 
 
 async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> None:
@@ -339,7 +412,7 @@ async def test_a_topic_restored_from_an_older_copy_counts_nothing_twice() -> Non
     for result in results(seeded(8))[200:260]:
         await broker.observation(result)
     await handle(second, broker.logs[OBSERVATIONS])
-    assert [one.scored for one in second.snapshot(at(0)).series] == [260, 130, 130]
+    assert [one.statuses["scored"] for one in second.snapshot(at(0)).series] == [260, 130, 130]
 
 
 async def test_an_error_of_the_broker_loses_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +454,7 @@ async def test_an_observation_that_always_fails_costs_itself_alone(monkeypatch: 
     worker = monitors(broker)
     await handle(worker, broker.logs[OBSERVATIONS])
     assert {one.kind for one in broker.alerts} == {"drop", "recovered"}
-    assert worker.snapshot(at(0)).series[0].scored == 899
+    assert worker.snapshot(at(0)).series[0].statuses["scored"] == 899
 
 
 async def test_what_is_not_live_is_not_forwarded() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from math import cos, pi
@@ -8,9 +7,9 @@ from random import Random
 
 import pytest
 
-from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.series import Series
+from streams.monitoring.monitor import build_alert
+from streams.monitoring.series import Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored
@@ -152,71 +151,69 @@ def test_a_restored_series_gives_the_same_alerts() -> None:
     undisturbed = run(series, draw, range(3000), seeded(6))
     random, after, changes = seeded(6), Series(RULES), []
     for stretch in (range(30), range(30, 700), range(700, 1200), range(1200, 3000)):
-        saved, after = json.loads(json.dumps(after.dump())), Series(RULES)
-        after.load(saved)
+        after = Series.load(RULES, after.dump())
         changes += run(after, draw, stretch, random)
     assert changes == undisturbed
     assert {change.kind for _, change in changes} == {"drop", "recovered"}
-    assert json.dumps(after.dump()) == json.dumps(series.dump())
+    assert after == series
 
 
 def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
     """A measure added by an upgrade starts learning; the others continue."""
     few = Series(MonitorConfig(labels=("app",), shares={"relevance": ()}).rules("relevance"))
     run(few, good, range(200), seeded(7))
-    more = Series(RULES)
-    more.load(few.dump())
+    more = Series.load(RULES, few.dump())
     assert more.mean.state == "watching"
     assert [watch.state for watch in more.watches if watch.measure.name == "share_at_most_2"] == ["learning"]
 
 
-def judged(random: Random, rate: float) -> tuple[float, float, str]:
-    """Return score, rate and stratum: an eighth of the answers are disliked and all judged."""
-    if random.random() < 1 / (1 + 7 * rate):
-        return random.choice((1, 2, 2, 3, 4)), 1.0, "disliked"
-    return random.choice((3, 4, 4, 5, 5, 5)), rate, "default"
+def level(*scores: int) -> Draw:
+    return lambda random, number: sample(number, random.choice(scores))
 
 
-def test_an_edited_sampling_rule_is_not_a_drop() -> None:
-    """The rest is judged at 0.05, then at 0.004: before its first answer only disliked ones are seen."""
-    for seed in range(6):
-        random, series = seeded(seed), Series(MonitorConfig(labels=()).rules("relevance"))
-        for number in range(2000):
-            policy, rate = ("before", 0.05) if number < 800 else ("after", 0.004)
-            score, rate, stratum = judged(random, rate)
-            series.add(Sample(f"e{number}", score, rate, START, policy, stratum), START)
-        assert series.mean.state == "watching"
+def edited(policy: str, rate: float) -> Draw:
+    """An eighth of the answers are disliked and all judged, the rest at a rate."""
+
+    def draw(random: Random, number: int) -> Sample:
+        if random.random() < 1 / (1 + 7 * rate):
+            return sample(number, random.choice((1, 2, 2, 3, 4)), policy=policy, stratum="disliked")
+        score = random.choice((3, 4, 4, 5, 5, 5))
+        return Sample(f"e{number}", score, rate, START, policy, "default")
+
+    return draw
 
 
-def test_one_answer_of_an_enormous_weight_does_not_silence_the_alarm_for_ever() -> None:
-    random, series = seeded(6), Series(RULES)
-    run(series, good, range(1000), random)
-    series.add(Sample("wrong", 5, 1 / 7.2e16, START), START)
-    changes = run(series, lambda r, n: sample(n, r.choice([1, 2, 3])), range(1000, 1300), random)
-    assert {change.measure.name for _, change in changes} >= {"mean"}
+def swinging(random: Random, number: int) -> Sample:
+    """Begin when a daily swing of 0.4 is at its highest."""
+    moment = START + timedelta(minutes=1.5 * number)
+    bad = random.random() < 0.16 - 0.4 / 2.6 * cos(2 * pi * number * 1.5 / 1440)
+    return Sample(f"e{number}", random.choice([1, 2, 3] if bad else [4, 5, 5, 5]), 1.0, moment)
 
 
-def test_a_start_in_a_good_morning_is_not_a_drop_in_the_evening() -> None:
-    """The first answers come when the daily swing of 0.4 is at its highest."""
-
-    def swinging(random: Random, number: int) -> Sample:
-        moment = START + timedelta(minutes=1.5 * number)
-        hours = (moment - START).total_seconds() / 3600
-        bad = random.random() < 0.16 - 0.4 / 2.6 * cos(2 * pi * hours / 24)
-        return Sample(f"e{number}", random.choice([1, 2, 3] if bad else [4, 5, 5, 5]), 1.0, moment)
-
-    for seed in range(4):
-        series = Series(MEAN_ALONE)
-        assert run(series, swinging, range(3000), seeded(seed)) == []
+def enormous(_: Random, number: int) -> Sample:
+    return Sample(f"e{number}", 5, 1 / 7.2e16, START)
 
 
-@pytest.mark.parametrize("after", [0, 300])
-def test_a_repaired_fall_has_soon_recovered(after: int) -> None:
-    """A fall of 1.5 is repaired at its alert, or 300 answers later: the mean is back within 400."""
-    series = Series(MEAN_ALONE)
-    random = seeded(7)
-    run(series, good, range(2000), random)
-    fallen = run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(2000, 2040 + after), random)
-    assert [change.kind for _, change in fallen] == ["drop"]
-    repaired = run(series, good, range(3000, 3400), random)
-    assert [change.kind for _, change in repaired] == ["recovered"]
+@pytest.mark.parametrize(
+    ("stretches", "changes"),
+    [
+        # The rest is judged at 0.05, then at 0.004: before its first answer only disliked ones are seen.
+        pytest.param(
+            [(800, edited("before", 0.05)), (1200, edited("after", 0.004))], [], id="an edited rule"
+        ),
+        pytest.param(
+            [(1000, good), (1, enormous), (300, level(1, 2, 3))], ["drop"], id="one enormous weight"
+        ),
+        pytest.param([(3000, swinging)], [], id="a start in a good morning"),
+        # A fall of 1.5 is repaired at its alert, or 300 answers later: the mean is back within 400.
+        pytest.param([(2000, good), (40, level(2, 3, 4)), (400, good)], ["drop", "recovered"], id="repaired"),
+        pytest.param([(2000, good), (340, level(2, 3, 4)), (400, good)], ["drop", "recovered"], id="later"),
+    ],
+)
+def test_what_the_mean_is_said_to_do(stretches: list[tuple[int, Draw]], changes: list[str]) -> None:
+    for seed in range(3):
+        random, series, begin, found = seeded(seed), Series(MEAN_ALONE), 0, []
+        for count, draw in stretches:
+            found += run(series, draw, range(begin, begin + count), random)
+            begin += count
+        assert [change.kind for _, change in found] == changes

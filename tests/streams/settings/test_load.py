@@ -10,20 +10,13 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
-import streams.settings
 from streams.errors import SettingsError
-from streams.intake.from_settings import metric_routes, sampling_policy
-from streams.settings import (
-    EndpointSettings,
-    SecuritySettings,
-    Settings,
-    TopicSettings,
-    default_endpoints,
-    load_settings,
-    mask,
-    settings_schema,
-)
+from streams.intake.selector import metric_routes, sampling_policy
 from streams.settings.addresses import sends_key_in_the_clear
+from streams.settings.broker import SecuritySettings, TopicSettings
+from streams.settings.judge import EndpointSettings, default_endpoints
+from streams.settings.load import load_settings, mask, settings_schema
+from streams.settings.tree import Settings
 
 
 def write(folder: Path, text: str) -> Path:
@@ -222,5 +215,16 @@ def test_what_is_shown_can_be_loaded_again_and_fits_the_schema() -> None:
         assert not checker.is_valid(yaml.safe_load(wrong))
 
 
-def test_exports() -> None:
-    assert all(hasattr(streams.settings, name) for name in streams.settings.__all__)
+def test_what_kubernetes_sets_for_a_service_is_no_setting() -> None:
+    """Variables of Services called judgestream and judgestream-store; a setting has a double underscore."""
+    links = {
+        "JUDGESTREAM_PORT": "tcp://10.0.0.1:8080",
+        "JUDGESTREAM_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "JUDGESTREAM_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "JUDGESTREAM_SERVICE_HOST": "10.0.0.1",
+        "JUDGESTREAM_STORE_SERVICE_PORT_HTTP": "8080",
+    }
+    settings = load_settings(env={**links, "JUDGESTREAM_TELEMETRY__PORT": "9000"})
+    assert settings.telemetry.port == 9000
+    with pytest.raises(SettingsError, match="JUDGESTREAM_PROT is not a setting"):
+        load_settings(env={"JUDGESTREAM_PROT": "1"})

@@ -11,7 +11,8 @@ import pytest
 
 from judge.metrics.registry import metric_names
 from streams.errors import SettingsError
-from streams.settings import SecuritySettings, load_settings
+from streams.settings.broker import SecuritySettings
+from streams.settings.load import load_settings
 
 SECRET = "sk-Very-Secret-1"
 
@@ -41,12 +42,12 @@ def test_each_problem_names_path_limit_value_and_remedy(tmp_path: Path, text: st
 def test_all_problems_of_file_and_environment_come_at_once(tmp_path: Path) -> None:
     found = problems(
         tmp_path,
-        "sampling: {default_rate: -1}\njudge: {max_in_flight: 0}\nkafka: {security: {protocol: SASL_SSL}}",
+        "sampling: {default_rate: -1}\njudge: {max_in_flight: 0}\n"
+        "kafka: {security: {protocol: SASL_SSL, mechanism: PLAIN}}",
         {"JUDGESTREAM_KAFKA__GROUPID": "x"},
     )
     assert [line.partition(" ")[0].rstrip(":") for line in found] == [
         "JUDGESTREAM_KAFKA__GROUPID",
-        "kafka.security.mechanism",
         "kafka.security.username",
         "kafka.security.password_env",
         "sampling.default_rate",
@@ -179,7 +180,6 @@ def test_no_message_shows_a_secret(tmp_path: Path, text: str, env: dict[str, str
     ],
 )
 def test_an_address_with_a_secret_is_refused_and_not_repeated(tmp_path: Path, address: str) -> None:
-    """Commands print addresses."""
     (problem,) = problems(tmp_path, endpoint(base_url=address))
     assert problem.startswith("judge.endpoints.0.base_url: ")
 
@@ -212,7 +212,11 @@ def test_addresses_of_other_services_hold_no_secret_either(tmp_path: Path, addre
     ],
 )
 def test_a_parameter_that_is_a_secret_is_refused(tmp_path: Path, parameters: dict[str, Any]) -> None:
-    """Each result repeats the parameters."""
     (problem,) = problems(tmp_path, endpoint(parameters=parameters))
     assert "published in every result" in problem
     assert "sk-proj" not in problem
+
+
+def test_a_variable_below_a_list_in_place_of_a_section(tmp_path: Path) -> None:
+    found = problems(tmp_path, "kafka: [text]", {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
+    assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent in the file is not a mapping" in found[0]

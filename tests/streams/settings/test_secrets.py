@@ -16,16 +16,11 @@ import structlog
 from pydantic import SecretStr
 
 from streams.errors import SettingsError
-from streams.settings import (
-    EndpointSettings,
-    Secret,
-    Settings,
-    TelemetrySettings,
-    load_settings,
-    mask,
-    read_secret,
-    secrets_of,
-)
+from streams.settings.base import Secret, read_secret
+from streams.settings.judge import EndpointSettings
+from streams.settings.load import load_settings, mask, secrets_of
+from streams.settings.outputs import TelemetrySettings
+from streams.settings.tree import Settings
 from streams.settings.walk import section_of, unwrap
 from streams.telemetry.logs import set_up_logs, settings_masker
 

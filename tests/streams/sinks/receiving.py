@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from judge.extensions import load
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.sinks.base import Opening, Sink
 from streams.sinks.delivery import Delivery
 from tests.loopback import on_loopback

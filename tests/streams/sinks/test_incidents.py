@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas import Alert, Scored
 from streams.kafka.reader import Ranges
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, inert
 from tests.streams.results import alert, at, scored
 from tests.streams.sinks.receiving import Outbox, Server, way

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from schemas import JudgeTask
 from streams.errors import BadFilterError, StoreDamagedError, StoreError, StoreFullError, TooSlowError
 from streams.store import charts, verdicts
-from streams.store.database import StoreReader, file_bytes, open_writer, set_aside
+from streams.store.database import Snapshot, StoreReader, file_bytes, open_writer, set_aside
 from streams.store.query import Filter, parse
 from streams.store.records import DAY_MS, Decoder, milliseconds, text_row, unpacked
 from streams.store.writer import MAX_LABEL_VALUES, StoreWriter
@@ -23,8 +25,14 @@ from tests.streams.results import START, at, failed, numbered, scored, task_of, 
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record, task_record
 
 
+def _drawn(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the distribution of the scores of relevance."""
+    scores: dict[str, Any] = charts.charts(snapshot, Filter(), lambda _: (1, 5))["scores"]["relevance"]
+    return scores
+
+
 def _count(path: Path, table: str = "results") -> int:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
@@ -33,7 +41,7 @@ def test_a_repeated_result_is_stored_once_as_the_first(store: StoreFile) -> None
     assert store.write(result_record(first, 0), result_record(again, 1)) == 1
     assert store.write(result_record(again, 2)) == 0
     with store.snapshot() as snapshot:
-        rows = verdicts.page(snapshot, Filter(), order="newest", limit=10).rows
+        rows = verdicts.page(snapshot, Filter(), order="newest", limit=10)["rows"]
     assert [(row["event_id"], row["score"]) for row in rows] == [("e1", 4)]
     assert store.count() == 1
 
@@ -74,14 +82,14 @@ def test_a_damaged_file_is_set_aside(store: StoreFile, content: bytes) -> None:
 
 def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alone(store: StoreFile) -> None:
     store.write()
-    with sqlite3.connect(store.path) as db:
+    with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("PRAGMA user_version = 999")
     with pytest.raises(StoreDamagedError, match="version 999"):
         StoreWriter(store.path)
     with pytest.raises(StoreError, match="version 999"):
         store.count()
     other = store.path.with_name("other.db")
-    with sqlite3.connect(other) as db:
+    with closing(sqlite3.connect(other)) as db, db:
         db.execute("CREATE TABLE mine (x)")
     with pytest.raises(StoreError, match="another program's"):
         open_writer(other)
@@ -186,7 +194,7 @@ def test_retention_deletes_verdicts_texts_and_sums(store: StoreFile) -> None:
     writer = StoreWriter(store.path)
     assert writer.delete_before(start + 5 * charts.HOUR_MS) == 1
     with store.snapshot() as snapshot:
-        assert charts.charts(snapshot, Filter(), DAY_MS).scores == {"relevance": {(5, 1.0): 1}}
+        assert _drawn(snapshot)["scores"] == {5: 1}
         assert verdicts.one(snapshot, old.result_id) is None
     assert (store.count(), store.count(correction="x")) == (1, 0)
     # Texts are deleted by their sampling time, which is START in these tests.
@@ -246,17 +254,17 @@ def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(store: StoreFile) 
     """0.23456 counts as 0.235."""
     store.write(result_record(numbered(1, 0.23456), 0), result_record(numbered(2, 0.2351), 1))
     with store.snapshot() as snapshot:
-        rows = verdicts.page(snapshot, Filter(), order="worst", limit=10).rows
+        rows = verdicts.page(snapshot, Filter(), order="worst", limit=10)["rows"]
         assert {row["score"] for row in rows} == {0.23456, 0.2351}
-        assert charts.charts(snapshot, Filter(), DAY_MS).scores["relevance"] == {(0.235, 1.0): 2}
+        assert _drawn(snapshot)["scores"] == {0.235: 2}
 
 
 def test_unscored_and_failed_results_are_counted_and_in_no_mean(store: StoreFile) -> None:
     store.write(result_record(scored(1, 4), 0), result_record(unscored(2), 1), result_record(failed(3), 2))
     with store.snapshot() as snapshot:
-        found = charts.charts(snapshot, Filter(), DAY_MS)
-    assert found.statuses["relevance"] == {"scored": 1, "unscored": 1, "failed": 1}
-    assert found.scores["relevance"] == {(4, 1.0): 1}
+        found = _drawn(snapshot)
+    assert found["statuses"] == {"scored": 1, "unscored": 1, "failed": 1}
+    assert found["scores"] == {4: 1}
 
 
 def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:

@@ -31,7 +31,7 @@ _NAMES = {
         judge_in_flight judge_breaker_open judge_budget_spent_ratio consumer_lag_records
         oldest_unfinished_seconds joins_open joins_late_records monitor_state monitor_evidence
         monitor_threshold monitor_baseline monitor_tolerated monitor_missing_strata objective_share
-        score_range evaluator_info
+        score_range evaluator_info worker_info consumer_finished_records judge_timeout_seconds
     """,
 }
 _TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -97,8 +97,8 @@ def _counted(metrics: Metrics) -> None:
 
 def _partitions(metrics: Metrics) -> None:
     states = [
-        PartitionState(topic="t", partition=0, lag_records=5, oldest_timestamp=90.0, unfinished=2),
-        PartitionState(topic="t", partition=1, lag_records=None, oldest_timestamp=None, unfinished=0),
+        PartitionState("t", 0, lag_records=5, oldest_timestamp=90.0, unfinished=2, finished=7),
+        PartitionState("t", 1, lag_records=None, oldest_timestamp=None, unfinished=0, finished=0),
     ]
     metrics.watch_partitions(lambda: states, lambda: 100.0)
 
@@ -184,11 +184,12 @@ _PRIMARY = 'endpoint="primary"'
             _partitions,
             {
                 'consumer_lag_records{partition="0",topic="t"}': 5,
+                'consumer_finished_records{partition="0",topic="t"}': 7,
                 'oldest_unfinished_seconds{partition="0",topic="t"}': 10,
                 'consumer_lag_records{partition="1",topic="t"}': None,
                 'oldest_unfinished_seconds{partition="1",topic="t"}': 0,
             },
-            id="lag and age",
+            id="lag, progress and age",
         ),
     ],
 )

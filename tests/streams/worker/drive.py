@@ -22,7 +22,6 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("tbody th, td.number, thea
 
 
 def look(browser: Any, address: str, folder: str, name: str) -> dict[str, Any]:
-    """Load the page with one window size and colour scheme."""
     width, height, scheme = VIEWS[name]
     page = browser.new_page(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
@@ -84,7 +83,6 @@ def _refused(route: Any) -> None:
 
 
 def main(address: str, chromium: str, folder: str) -> None:
-    """Load the page with each window size and colour scheme."""
     from playwright.sync_api import sync_playwright  # type: ignore[import-not-found] # a tool, not a dependency
 
     with sync_playwright() as playwright:

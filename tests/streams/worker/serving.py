@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from streams.settings import TelemetrySettings
+from streams.settings.outputs import TelemetrySettings
+from streams.settings.tree import Settings
 from streams.worker.health import Health
-from streams.worker.server import WebServer
+from streams.worker.server import serve
+
+
+def idle_worker(**parts: Any) -> Any:
+    """What `Health` asks of a worker, of one without agents by default."""
+    idle = {
+        "settings": Settings(),
+        "loop": lambda: None,
+        "pipelines": (),
+        "judge_trouble": None,
+        "endpoints": (),
+        "broker_troubles": list,
+        "spending": SimpleNamespace(deferring=None),
+        "store": None,
+        "citations": SimpleNamespace(note=None),
+    }
+    return SimpleNamespace(**idle | parts)
 
 
 @contextlib.asynccontextmanager
@@ -24,15 +42,14 @@ async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
     given = {name: access.pop(name) for name in ("port", "page", "allowed_hosts") if name in access}
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)
-    server = WebServer(
+    port = await serve(
         TelemetrySettings.model_validate({"host": host, "port": 0, **given}),
         registry=registry,
-        health=Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple),
+        health=Health(idle_worker()),
         status=lambda: {"a": 1},
         **access,
     )
-    await server.start()
     try:
-        yield server.url
+        yield port.url
     finally:
-        await server.stop()
+        await port.stop()

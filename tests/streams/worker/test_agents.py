@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -12,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from judge.endpoints.clients import ScriptedChat
 from streams.errors import SettingsError
 from streams.kafka.topics.table import AgentName
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.worker.agents import add_agents
 from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds
 from streams.worker.worker import KEEP_SECONDS, Worker
@@ -46,7 +48,6 @@ def wired(agents: Collection[AgentName], **sections: Any) -> Worker:
     ids=["intake", "judge", "monitor", "all"],
 )
 async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[str]) -> None:
-    """Each agent reads its topics with one pipeline per topic, in any order of agents."""
     worker = wired(agents)
     read = {name for agent in worker.app.agents.values() for name in agent.channel.topics}
     assert read == topics
@@ -62,7 +63,6 @@ def test_a_sink_needs_a_worker_of_its_own() -> None:
 
 
 def test_a_judge_without_an_endpoint_is_not_wired() -> None:
-    """A judge agent without an endpoint is refused; the same settings are valid without that agent."""
     both: list[AgentName] = ["intake", "judge"]
     with pytest.raises(SettingsError, match="names no endpoint"):
         add_agents(Worker(settings(), agents=both, registry=CollectorRegistry(), env={}))
@@ -72,7 +72,6 @@ def test_a_judge_without_an_endpoint_is_not_wired() -> None:
 async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The monitor's state is saved at the end, within a time limit."""
     worker = wired(["monitor"])
     assert worker.monitors is not None
     kept = []
@@ -87,6 +86,14 @@ async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
     assert KEEP_SECONDS > 0.05
     await asyncio.wait_for(worker.finish(0.05), 60)
     await worker.close()
+
+
+def test_a_start_imports_only_what_reading_needs() -> None:
+    code = (
+        "import sys, streams.worker.run; "
+        "print({'openai', 'streams.sinks.delivery', 'streams.store.views.report'} & set(sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
 
 
 @pytest.mark.parametrize(

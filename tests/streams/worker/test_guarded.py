@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from streams.settings import BasicAuthSettings, TlsSettings
+from streams.settings.outputs import BasicAuthSettings, TlsSettings
 from streams.web.access import BasicAuth, server_tls
 from tests.streams.certificates import Authority
 from tests.streams.worker.serving import served
@@ -35,7 +35,6 @@ with sync_playwright() as playwright:
 
 
 async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:
-    """With the password the browser loads the page, its script, style and data over TLS."""
     password = "pässwörd:1"
     python, chromium = python_with("playwright"), tool("chromium")
     files = Authority(tmp_path).issue("server")

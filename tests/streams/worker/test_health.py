@@ -3,12 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from judge.endpoints.options import EndpointState
 from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, TOLD_FOR, Health
+from tests.streams.worker.serving import idle_worker
 
 LATE = STUCK_AGENT_SECONDS + 1
 
@@ -37,19 +39,18 @@ def _health(
     deferred: str | None = None,
     endpoints: Sequence[EndpointState] = (),
 ) -> Health:
-    return Health(
+    worker = idle_worker(
         loop=lambda: loop,
-        agents=[] if agent is None else [agent],  # type: ignore[list-item]
-        judge_trouble=lambda: judge,
-        broker_trouble=lambda: broker,
-        deferred=lambda: deferred,
-        endpoints=lambda: endpoints,
-        now=lambda: now,
+        pipelines=[] if agent is None else [agent],
+        judge_trouble=judge,
+        broker_troubles=lambda: list(broker),
+        spending=SimpleNamespace(deferring=deferred),
+        endpoints=endpoints,
     )
+    return Health(worker, now=lambda: now)
 
 
 def test_an_unwell_endpoint_and_a_changed_model_are_notes() -> None:
-    """An endpoint that fails over a tenth of its events and a changed model leave the worker ready."""
     moment = datetime.now(UTC)
     changed = EndpointState("moved", up=True, model="m-2", earlier_model="m-1", model_changed_at=moment)
     endpoints = [

@@ -66,7 +66,6 @@ async def _worth_looking_at(one: Installation) -> None:
 
 
 async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
-    """The page shows its panels in each size and scheme, and executes no text of an event."""
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("axe_playwright_python"), tool("chromium")
     async with installation("page", rate=15.0, store=tmp_path / "store.sqlite3") as one:
@@ -87,7 +86,7 @@ async def test_the_page_works_and_executes_no_text(tmp_path: Path) -> None:
                 "status.js",
                 "status.json",
                 "explore/api/incidents",
-                "explore/api/charts",
+                "explore/api/labels",
             )
         } | {"data:,"} - ({"data:,"} - set(seen["asked"]))
         for words in ("ready, group judgestream-demo", "up to date", "of all answers fell from", "cause: ",

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import ssl
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from structlog.testing import capture_logs
 
 from judge.endpoints.options import is_loopback
 from streams.errors import PortError, SettingsError
-from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings
+from streams.settings.outputs import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.web.access import BasicAuth, open_access, server_tls
 from tests.streams.certificates import Authority
 from tests.streams.worker.serving import served
@@ -38,17 +39,7 @@ def sends(password: str) -> dict[str, str]:
     return {"Authorization": header(f"ops:{password}")}
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-async def test_nothing_can_be_changed(method: str) -> None:
-    """Each path refuses all methods but GET and HEAD."""
-    async with served() as url, ClientSession() as session:
-        for path in PATHS:
-            async with session.request(method, url + path) as answer:
-                assert answer.status == 405
-                assert set(answer.headers["Allow"].split(",")) == {"GET", "HEAD"}
-
-
-async def test_reading_works_and_is_kept_nowhere() -> None:
+async def test_the_port_is_only_read_and_kept_nowhere() -> None:
     """Each response has the security headers, is not cached, and does not name the server's software."""
     async with served() as url, ClientSession() as session:
         for path, status in {**dict.fromkeys(PATHS, 200), "/readyz": 503, "/none": 404}.items():
@@ -59,10 +50,13 @@ async def test_reading_works_and_is_kept_nowhere() -> None:
                     assert answer.headers["Cache-Control"] == "no-store"
                     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
                     assert "Server" not in answer.headers
+        for method, path in product(("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"), PATHS):
+            async with session.request(method, url + path) as answer:
+                assert answer.status == 405
+                assert set(answer.headers["Allow"].split(",")) == {"GET", "HEAD"}
 
 
 async def test_a_password_is_required_except_by_probes() -> None:
-    """All paths but /healthz and /readyz require the password."""
     async with served(auth=basic_auth()) as url, ClientSession() as session:
         for path in (*PATHS, "/none"):
             async with session.get(url + path) as answer:
@@ -101,13 +95,9 @@ def test_only_the_pair_itself_is_admitted(user: str, password: str) -> None:
         sent = header(f"{user}:{password}")
         assert basic_auth().admits(sent) == (f"{user}:{password}" == f"ops:{PASSWORD}")
     assert basic_auth().admits(header(f"ops:{PASSWORD}"))
-
-
-def test_passwords_of_any_script_and_with_colons() -> None:
-    """RFC 7617 with charset UTF-8: the first colon ends the user name."""
-    auth = basic_auth(password=SecretStr("pässwörd:日本"))
-    assert auth.admits(header("ops:pässwörd:日本"))
-    assert auth.admits(header("ops:pässwörd:日本").replace("Basic", "bAsIc"))
+    # RFC 7617 with charset UTF-8: the first colon ends the user name.
+    of_any_script = basic_auth(password=SecretStr("pässwörd:日本"))
+    assert of_any_script.admits(header("ops:pässwörd:日本").replace("Basic", "bAsIc"))
 
 
 def test_where_the_password_comes_from(tmp_path: Path) -> None:
@@ -138,7 +128,6 @@ def _trusting(authority: Authority) -> ssl.SSLContext:
 
 
 async def test_tls_and_a_renewed_certificate(tmp_path: Path) -> None:
-    """A renewed certificate applies to the next connection, and a broken one does not."""
     authority = Authority(tmp_path)
     files = authority.issue("server")
     tls = server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key))
@@ -202,7 +191,6 @@ async def test_client_certificates(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
-    """An unusable file is named with the reason and the remedy."""
     authority = Authority(tmp_path)
     one, two = authority.issue("one"), authority.issue("two")
     with pytest.raises(SettingsError, match=r"two\.key cannot be used \(KEY_VALUES_MISMATCH\)"):
@@ -213,21 +201,17 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         server_tls(TlsSettings(certificate_file=one.certificate, key_file=one.key, client_ca_file=one.key))
 
 
-def test_access_by_the_settings(tmp_path: Path) -> None:
-    """The settings choose password and TLS, or neither."""
+def test_the_settings_choose_password_and_tls(tmp_path: Path) -> None:
     assert open_access(TelemetrySettings()) == (None, None)
     files = Authority(tmp_path).issue("server")
     basic = {"username": "ops", "password_env": "PAGE"}
     tls_files = {"certificate_file": files.certificate, "key_file": files.key}
     telemetry = TelemetrySettings.model_validate({"basic_auth": basic, "tls": tls_files})
     auth, tls = open_access(telemetry, {"PAGE": "x"})
-    assert auth is not None
-    assert auth.admits(header("ops:x"))
-    assert tls is not None
+    assert (auth is not None and auth.admits(header("ops:x")), tls is not None) == (True, True)
 
 
 async def test_an_open_port_is_logged_at_start() -> None:
-    """A port open to other machines without a password is logged at start."""
     everywhere = "0.0.0.0"  # noqa: S104 - the tested address
     guarded = {"auth": basic_auth()}
     for host, access, lines in ((everywhere, {}, 1), ("127.0.0.1", {}, 0), (everywhere, guarded, 0)):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from streams.telemetry.instruments import Metrics
-from streams.worker.history import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point
-from streams.worker.status import totals_of
+from streams.worker.status import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point, totals_of
 
 
 def _point(at: float) -> Point:

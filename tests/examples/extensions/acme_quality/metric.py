@@ -17,8 +17,6 @@ INSTRUCTIONS = (
 class Courtesy(BaseMetric):
     """From 1, rude, to 5; an answer that asks back is unscored."""
 
-    needs = ("question",)
-
     def __init__(self, name: str) -> None:
         super().__init__(
             name=name,

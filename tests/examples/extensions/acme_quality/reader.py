@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from schemas import QAEvent
-from streams.errors import DecodeError
+from streams.errors import undecodable
 from streams.intake.reader import EventReader, Headers
+from streams.intake.reading.decode import event_of
 
 
 class PipeReader(EventReader):
@@ -16,5 +17,5 @@ class PipeReader(EventReader):
         del headers, timestamp_ms
         texts = (value or b"").decode("utf-8", "replace").split("|")
         if len(texts) != 3:
-            raise DecodeError("undecodable", f"value: must have three texts, got {len(texts)}")
-        return QAEvent(event_id=texts[0], question=texts[1], answer=texts[2])
+            raise undecodable(f"value: must have three texts, got {len(texts)}")
+        return event_of({"event_id": texts[0], "question": texts[1], "answer": texts[2]})

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from streams.settings import Secret, SinkSettings
-from streams.settings.base import FilePath
+from streams.settings.base import FilePath, Secret
+from streams.settings.outputs import SinkSettings
 from streams.sinks.base import Evaluation, Opening, Sink
 
 

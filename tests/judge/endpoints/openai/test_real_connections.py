@@ -17,9 +17,8 @@ import uvloop
 from judge.chat import ChatMessage, ChatRequest
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions
-from judge.endpoints.pool import EndpointPool, RetryingJudge
+from judge.endpoints.pool import EndpointPool
 from judge.errors import JudgeUnavailableError
-from judge.evaluate.evaluator import Evaluator
 from judge.metrics.registry import build_metric
 from schemas import Scored
 from tests.judge.fake_openai import completion
@@ -160,7 +159,7 @@ async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
         chat = OpenAIChat(endpoint="e", model="m", base_url=url, timeout_seconds=5)
         metric = build_metric("answer_relevance")
         pool = EndpointPool([EndpointOptions(chat)])
-        judge = RetryingJudge({"e": Evaluator(metric, chat)}, pool)
+        judge = pool.judge(metric)
         for answer in ANSWERS.values():
             result = await judge.judge(make_task("answer_relevance", question="How long?", answer=answer))
             assert isinstance(result, Scored)
@@ -171,7 +170,6 @@ async def test_a_late_second_reply_is_no_other_events(when: str) -> None:
                 late.clear()
             for _ in range(20):  # until the client has read it
                 await asyncio.sleep(0)
-        pool.stop()
-        await chat.close()
+        await pool.close()
     assert asked[0] == 1
     assert asked[-1] == 2

@@ -7,9 +7,8 @@ import asyncio
 import uvloop
 
 from judge.endpoints.clients import ScriptedChat
-from judge.endpoints.options import EndpointOptions, Patience
-from judge.endpoints.pool import EndpointPool, RetryingJudge
-from judge.evaluate.evaluator import Evaluator
+from judge.endpoints.options import EndpointOptions
+from judge.endpoints.pool import EndpointPool
 from tests.judge.tasks import TONE, make_task
 
 CALLS = 300
@@ -22,14 +21,14 @@ def test_waits_of_less_than_a_millisecond_end() -> None:
     async def judge_all() -> list[str]:
         chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
         endpoint = EndpointOptions(chat, requests_per_minute=120_000)
-        pool = EndpointPool([endpoint], patience=Patience(timeout_seconds=DEADLINE_SECONDS))
-        judge = RetryingJudge({chat.endpoint: Evaluator(TONE, chat)}, pool)
+        pool = EndpointPool([endpoint])
+        judge = pool.judge(TONE)
         tasks = [make_task("tone", answer=f"Answer {number}.") for number in range(CALLS)]
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 results = await asyncio.gather(*(judge.judge(task) for task in tasks))
         finally:
-            pool.stop()
+            await pool.close()
         return [result.status for result in results]
 
     assert uvloop.run(judge_all()) == ["scored"] * CALLS

@@ -8,7 +8,7 @@ import pytest
 
 from judge.endpoints.clients import ScriptedChat
 from judge.endpoints.options import EndpointOptions
-from judge.endpoints.stack import JudgingStack
+from judge.endpoints.pool import EndpointPool
 from judge.evaluate.guard import GuardedMetric, TextLimits
 from judge.metrics.base import Scale, read_scale
 from judge.metrics.code import CodeMetric
@@ -23,8 +23,8 @@ PATIENT = 60.0
 """A time limit in seconds that a sound function keeps on a busy machine."""
 
 
-def stack() -> JudgingStack:
-    return JudgingStack([EndpointOptions(ScriptedChat([]))])
+def stack() -> EndpointPool:
+    return EndpointPool([EndpointOptions(ScriptedChat([]))])
 
 
 def metric(
@@ -47,7 +47,7 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
         polite = await judging.judge(metric("polite", labels)).judge(task("polite"))
         judge = judging.judge(metric("process", wide))
         pids = [await judge.judge(task("process")) for _ in range(2)]
-        child = judge._process._process.popen  # type: ignore[union-attr]  # it has started
+        child = judge._process._process  # type: ignore[union-attr]  # it has started
         nothing = await judging.judge(metric("nothing", wide)).judge(task("nothing"))
     assert isinstance(words, Scored)
     assert (words.value, words.judge, words.cost_usd, words.evaluator.model) == (3.0, None, 0.0, "code")
@@ -57,7 +57,8 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
     assert [type(one) for one in pids] == [Scored, Scored]
     assert pids[0].value == pids[1].value != os.getpid()  # type: ignore[union-attr]  # both are scored
     assert isinstance(nothing, Unscored)
-    assert child.poll() is not None, "a closed stack leaves no process"
+    assert child is not None
+    assert child.poll() is not None, "a closed pool leaves no process"
 
 
 async def test_memory_of_the_parent_does_not_count_for_the_child() -> None:

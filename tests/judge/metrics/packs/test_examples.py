@@ -41,50 +41,11 @@ def test_the_examples_of_the_manual_are_packs(dialect: str, turns: int) -> None:
     assert all(json.loads(message.content)["score"] for message in messages if message.role == "assistant")
 
 
-def test_examples_go_between_instructions_and_event() -> None:
-    """Each example becomes a user turn from the template and an assistant turn with its reply."""
-    pack = _pack(
-        [
-            {"input": "x?", "output_text": "y", "reply": {"score": 2}},
-            {"question": "u?", "answer": "v", "reply": '{"score": 3}'},
-        ]
-    )
-    assert [(message.role, message.content) for message in pack.render(INPUTS)] == [
-        ("system", "Judge."),
-        ("user", "Q: x? A: y"),
-        ("assistant", '{"score": 2}'),
-        ("user", "Q: u? A: v"),
-        ("assistant", '{"score": 3}'),
-        ("user", "Q: why? A: because"),
-    ]
-
-
-def test_an_example_fills_in_nothing_else() -> None:
-    pack = _pack([{"question": "{answer}", "answer": "{question}", "reply": {"score": 1}}])
-    assert pack.render(INPUTS)[1].content == "Q: {answer} A: {question}"
-
-
 def test_examples_change_the_hash_and_only_they() -> None:
     one = _pack([{"question": "q", "answer": "a", "reply": {"score": 1}}])
     other = _pack([{"question": "q", "answer": "a", "reply": {"score": 2}}])
     assert len({one.hash, other.hash, _pack([]).hash}) == 3
     assert _pack([]).hash == _pack(None).hash
-
-
-def test_an_example_has_pages() -> None:
-    pack = _pack(
-        [
-            {"answer": "a", "context": {"Page-7": "seven"}, "reply": {"score": 1}},
-            {"answer": "a", "context": "one", "reply": {"score": 1}},
-        ],
-        user="{answer} {context}",
-    )
-    assert [message.content for message in pack.render(INPUTS)[1:4:2]] == [
-        'a {\n "Page-7": "seven"\n}',
-        'a {\n "Page-1": "one"\n}',
-    ]
-    with pytest.raises(PromptPackError, match="context: input should be a valid dictionary"):
-        _pack([{"answer": "a", "context": [1], "reply": {"score": 1}}], user="{answer} {context}")
 
 
 def test_an_examples_reply_keeps_to_the_schema() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -72,9 +72,12 @@ class JudgeServer:
             }
         )
 
-    async def list_models(self, _: web.Request) -> web.Response:
+    async def list_models(self, request: web.Request) -> web.Response:  # noqa: ARG002 - others look at it
         """List the models."""
         return web.json_response({"object": "list", "data": [{"id": name} for name in self.models]})
+
+
+AServer = TypeVar("AServer", bound=JudgeServer)
 
 
 @asynccontextmanager
@@ -82,7 +85,13 @@ async def judge_server(
     content: Callable[[dict[str, Any]], str], *, models: Sequence[str] = ("tower-judge",), status: int = 200
 ) -> AsyncIterator[JudgeServer]:
     """Run a server on a free loopback port."""
-    server = JudgeServer(content, models, status)
+    async with served(JudgeServer(content, models, status)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def served(server: AServer) -> AsyncIterator[AServer]:
+    """Run this server on a free loopback port."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/v1/models", server.list_models)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 import yaml
 
 from judge.metrics.registry import metric_names
+from streams.settings.load import settings_schema
+from streams.settings.problems import Renamed
 from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import Ended
 
@@ -22,12 +25,6 @@ judge:
   endpoints:
     - {name: primary, base_url: "http://judge:8000/v1", model: m1, max_in_flight: 8}
     - {name: spare, base_url: "http://b/v1", model: m-2, tokens_per_minute: 9000}
-"""
-BAD = """
-kafka: {bootstrap_servers: nonsense}
-samplin: {}
-metrics: {coverage: {}}
-judge: {endpoints: [{name: a, base_url: "http://127.0.0.1:1/v1", model: m}]}
 """
 
 
@@ -59,17 +56,62 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
     assert json.loads(command("config", "check", good, "--no-ask", "--json").out)["ok"] is True
 
 
-def test_check_lists_every_problem(tmp_path: Path, command: Command) -> None:
-    """`config check` lists both problems, suggests the correct name for a typo and exits with code 2."""
-    bad = tmp_path / "bad.yaml"
-    bad.write_text(BAD)
-    ended = command("config", "check", bad)
-    assert ended.code == 2
-    for text in ("2 problems", "kafka.bootstrap_servers", "did you mean sampling?"):
-        assert text in ended.err
-    ended = command("config", "check", bad, "--json")
-    outcome = json.loads(ended.out)
-    assert (ended.code, outcome["ok"], len(outcome["problems"])) == (2, False, 2)
+def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> None:
+    """One run reports every fault once: names, rates, sections, packs, secrets and budget."""
+    (tmp_path / "pack.md").write_text(
+        "# System\nJudge.\n# User\n{{ item.question }} {{ item.output_text }}\n"
+    )
+    many = tmp_path / "many.yaml"
+    many.write_text(
+        "sampling: {defult_rate: 0.1}\n"
+        "topics: {events: qa, scores: qa}\n"
+        "metrics: {tone: {prompt_pack: pack.md, score_range: [1, 5]}, mood: {}, rude: {prompt_pack: no.md}}\n"
+        "judge: {endpoints: [{name: a, model: gpt-5, base_url: 'https://api.openai.com/v1', "
+        "api_key_env: NOPE}]}\n"
+    )
+    ended = command("config", "check", many)
+    first, *problems = ended.err.splitlines()
+    assert (ended.code, first) == (2, f"error: 7 problems in the settings ({many}):")
+    for path, words in {
+        "sampling.defult_rate": "did you mean default_rate?",
+        "topics.scores": "",
+        "metrics.mood": "",
+        "metrics.tone.prompt_pack": "unknown (did you mean {{ item.input }}?)",
+        "metrics.rude.prompt_pack": "",
+        "judge.endpoints (a).api_key_env": "the environment variable NOPE is not set or empty",
+        "judge.budget": "is required, because gpt-5 at https://api.openai.com/v1 is paid",
+    }.items():
+        (line,) = [one for one in problems if one.startswith(f"  {path}")]
+        assert words in line
+    as_json = command("config", "check", many, "--json")
+    told = json.loads(as_json.out)
+    assert (as_json.code, told["ok"], len(told["problems"])) == (2, False, 7)
+
+
+def test_both_forms_of_when_are_taken_in_both_places(good: Path, command: Command) -> None:
+    """Rules and metrics accept labels flat and under `labels`; a single field needs no list."""
+    settings = yaml.safe_load(GOOD) | {
+        "sampling": {
+            "rules": [
+                {"name": "flat", "when": {"tier": "gold"}, "rate": 1},
+                {"name": "nested", "when": {"labels": {"tier": "free"}}, "rate": 1},
+            ]
+        },
+        "metrics": {
+            "coverage": {"when": {"has": "reference", "app": "support"}},
+            "relevance": {"when": {"labels": {"app": ["a", "b"]}}},
+        },
+    }
+    jsonschema.validate(settings, settings_schema())
+    good.write_text(yaml.safe_dump(settings))
+    out = command("config", "check", good, "--no-ask").out
+    for line in (
+        "100% of events with tier=gold (flat)",
+        "100% of events with tier=free (nested)",
+        "coverage: 100% of sampled events, with reference, with app=support",
+        "relevance: 100% of sampled events, with app=a|b",
+    ):
+        assert line in out
 
 
 def test_show_masks_secrets(written: Callable[..., Path], command: Command) -> None:
@@ -93,7 +135,7 @@ def test_schema_is_a_json_schema_that_takes_the_example(command: Command) -> Non
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(yaml.safe_load(GOOD), schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(BAD), schema)
+        jsonschema.validate({"samplin": {}}, schema)
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: Path, command: Command) -> None:
@@ -154,3 +196,25 @@ def test_check_fails_where_a_worker_would(written: Callable[..., Path], command:
     ended = check(endpoints=[paid], budget={"unlimited": True, "usd_per_day": 1})
     assert ended.code == 2
     assert "judge.budget.unlimited: must be false beside usd_per_day" in ended.err
+
+
+def test_old_names_are_told_by_check_by_commands_and_in_the_log(
+    good: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renamed setting is a line of `config check`, a field of its JSON, and a warning of what runs."""
+    ended = command("config", "check", good, "--no-ask", "--json")
+    assert json.loads(ended.out)["deprecated"] == []
+    rows = {"kafka.group": Renamed("kafka.group", "kafka.group_id", "1.1", "1000.0")}
+    monkeypatch.setattr("streams.settings.problems.former_settings", lambda: rows)
+    monkeypatch.setattr("streams.worker.run.run_worker", lambda *_, **__: asyncio.sleep(0))
+    good.write_text(
+        GOOD.replace("kafka: {", "kafka: {group: old, ").replace("http://judge", "http://127.0.0.1")
+    )
+    line = "DEPRECATED: kafka.group is called kafka.group_id since 1.1; rename it before 1000.0"
+    ended = command("config", "check", good, "--no-ask", "--json")
+    assert (ended.code, json.loads(ended.out)["deprecated"]) == (0, [line])
+    assert f"  deprecated {line}\n" in command("config", "check", good, "--no-ask").out
+    for words in (("worker", "--agents", "monitor"), ("show", "e1")):
+        ended = command(*words, "--config", good)
+        assert line in ended.err
+        assert line not in ended.out

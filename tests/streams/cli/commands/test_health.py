@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from streams.web.access import open_access
 from tests.loopback import in_thread, on_loopback
 from tests.streams.certificates import Authority

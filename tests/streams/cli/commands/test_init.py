@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from schemas import QAEvent
-from streams.settings import load_settings
+from streams.settings.load import load_settings
 from tests.places import ROOT
 from tests.streams.cli.processes import call
 from tests.toolbox import run, tool
@@ -40,11 +40,13 @@ def _yaml(file: Path) -> dict[str, Any]:
 def test_what_it_writes_passes_config_check(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The settings pass `config check`, and the sample event has the fields of each metric."""
+    """The settings pass `config check`, and their tests without a key; the event has each metric's fields."""
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
         monkeypatch.delenv(name)
     assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
     assert call("config", "check", "--no-ask", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert call("config", "test", str(tmp_path / "cases.yaml")) == 0, capsys.readouterr().out
     settings = load_settings(tmp_path / "settings.yaml", {})
     event = QAEvent.model_validate_json((tmp_path / "events.jsonl").read_text())
     for metric in settings.metrics.values():
@@ -92,7 +94,7 @@ def test_standard_input_that_ends_early_is_an_error(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl"])
+@pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl", "cases.yaml"])
 def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If one of the files exists, no file is written."""
     (tmp_path / name).write_text("mine")

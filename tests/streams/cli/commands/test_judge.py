@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from schemas import RESULT, Failed, Scored, Unscored
-from streams.cli.file_run import FileCall, FileRun
-from streams.settings import Settings
 from tests.loopback import in_thread
 from tests.streams.cli.commands.judge_server import (
     EIFFEL_ANSWER,
@@ -236,14 +234,6 @@ def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path, 
     assert ended.code == 1
     assert ended.err.splitlines()[-1] == "error: --fail-under relevance=1: nothing was scored"
     assert "coverage: +0.00 over 1 events scored in both runs" in ended.err
-
-
-def test_a_metric_by_vectors_is_one_of_the_settings(events: Path) -> None:
-    """A metric by embeddings is built from the settings without a prompt."""
-    near = {"code": {"similarity": "embeddings"}, "model": "e"}
-    settings = Settings.model_validate({"metrics": {"near": near}})
-    call = FileCall(file=events, form="jsonl", metrics=("near",), settings=settings)
-    assert FileRun(call).metrics["near"].scoring_version == "embedding-cosine-1"
 
 
 def test_metrics_of_code_need_no_judge(

@@ -20,7 +20,7 @@ from streams.cli.session import session
 from streams.kafka.dead_letters import Query
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 from tests.loopback import in_thread
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.conftest import Command
@@ -77,7 +77,7 @@ def test_originals_are_sent_again_as_they_were(command: Command) -> None:
         asked = command(*call)
         assert asked.code == 2
         assert "1 records of qa.events, set aside as unroutable" in asked.err
-        assert "2 records would be sent again; add --yes" in asked.err
+        assert "Send 2 records again? add --yes" in asked.err
         sent = command(*call, "--yes", "--json")
         assert sent.code == 0, sent.err
         assert json.loads(sent.out) == {

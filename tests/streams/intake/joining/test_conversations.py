@@ -213,16 +213,6 @@ async def test_a_conversation_is_sampled_as_a_whole() -> None:
     assert stage.outbox.tasks == []
 
 
-async def test_a_late_event_changes_nothing() -> None:
-    stage = Stage()
-    held = stage.started(record(1))
-    await eventually(lambda: stage.held() == 1)
-    stage.quiet = True
-    await ended(*held)
-    await ended(*stage.started(record(2)))
-    assert [len(stage.tasks(name)) for name in ("tone", "whole")] == [2, 1]
-
-
 async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
     stage = Stage(bounds=JoinBounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
     first = stage.started(record(1))

@@ -62,7 +62,6 @@ def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
 
 
 def test_the_oldest_traces_are_closed_above_the_limits() -> None:
-    """The oldest traces are closed above 3 traces or 1,000 bytes."""
     join = Join(BOUNDS, is_complete=READER.is_complete)
     for number, name in enumerate("abcd"):
         add(join, name, [span(number)], size=10, now=number)

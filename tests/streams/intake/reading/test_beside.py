@@ -50,7 +50,3 @@ async def test_what_takes_too_long_or_too_much_is_refused() -> None:
     with pytest.raises(DecodeError, match=r"too many parts to be read within 0\.001 s") as refused:
         await read_beside(200_000, INGEST.decode, value, seconds=0.001)
     assert refused.value.reason == "oversized"
-
-
-async def test_what_has_few_parts_is_read_here() -> None:
-    assert await read_beside(16_000, lambda: "read") == "read"

@@ -116,8 +116,6 @@ async def test_an_answer_that_takes_long_is_waited_for(answer: Answer, requests:
 
 
 async def test_an_idle_connection_stays_open() -> None:
-    """An idle connection without pending requests stays open."""
-
     async def same(writer: asyncio.StreamWriter, correlation: bytes) -> None:
         writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
 

@@ -15,7 +15,7 @@ from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import BrokerConnection
 from streams.kafka.reader import TopicReader, stop_consumer
 from streams.kafka.topics.admin import ensure_topics
-from streams.settings import KafkaSettings
+from streams.settings.broker import KafkaSettings
 
 TURNS = range(150)
 """Turns of the event loop before the cancellation; a start takes some 70, the stop after it the rest."""
@@ -29,7 +29,6 @@ async def kafka() -> AsyncIterator[KafkaSettings]:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BrokerConnection]]:
-    """The connections that were opened."""
     found: list[BrokerConnection] = []
     connect = BrokerConnection.connect
 

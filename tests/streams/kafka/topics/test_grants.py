@@ -16,7 +16,7 @@ from streams.kafka.topics.grants import (
     worker_grants,
 )
 from streams.kafka.topics.table import AGENTS, ALL_AGENTS, group_of, topic_uses
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from tests.places import ROOT
 
 DOCUMENT = ROOT / "docs" / "permissions.md"
@@ -54,7 +54,6 @@ def documented() -> dict[str, list[str]]:
 def test_the_documentation_shows_what_is_granted_in_the_tests(
     name: str, grants: list[Grant], principal: str
 ) -> None:
-    """The documentation shows the grants that the worker checks and the tests on Apache Kafka use."""
     assert documented()[name] == commands(grants, principal)
 
 

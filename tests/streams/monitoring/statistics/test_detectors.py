@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from math import inf, isfinite, log, log1p, sqrt
-from statistics import NormalDist, median
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
@@ -58,20 +58,6 @@ def test_false_alarms_stay_within_the_bound(population: Population, threshold: f
     allowed = samples / threshold
     # The bound (240 and 30 alarms) plus three standard deviations of a Poisson count.
     assert count <= allowed + 3 * allowed**0.5
-
-
-def test_a_tolerated_mean_that_follows_the_season_keeps_the_bound() -> None:
-    """The bound holds if the tolerated mean follows a true mean between 0.7 and 0.9."""
-    random = seeded(8)
-    detector = ShiryaevRobertsEDetector(threshold=100)
-    count = 0
-    for number in range(12_000):
-        mean = 0.8 + 0.1 * (1 if number // 200 % 2 else -1)
-        if detector.update(float(random.random() < mean), tolerated_mean=mean):
-            count += 1
-            detector.reset()
-    # 120 are allowed, plus three standard deviations of a Poisson count.
-    assert count <= 120 + 33
 
 
 def test_one_step_by_hand() -> None:
@@ -138,6 +124,8 @@ def test_weights_count() -> None:
     assert samples_since_shift([(2, 1), (5, 10), (2, 1)], normal_mean=4.5) == 1
     # Unweighted, the run of all three has (2.5 - 0.5 + 2.5)² / 3 = 6.75, more than 6.25.
     assert samples_since_shift([(2, 1), (5, 1), (2, 1)], normal_mean=4.5) == 3
+    # The 2 alone has 6.25; with a 3 of weight 3 (2.5 + 3 * 1.5)² / (1 + 9) = 4.9.
+    assert samples_since_shift([(2, 1), (3, 3)], normal_mean=4.5) == 1
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.floats(1, 100))), st.floats(1, 5), st.floats(0.1, 10))
@@ -152,16 +140,6 @@ def test_the_scale_of_the_weights_does_not_matter(
     since = samples_since_shift(samples, normal_mean=normal_mean)
     assert 0 <= since <= len(samples)
     assert since == samples_since_shift([(x, w * factor) for x, w in samples], normal_mean=normal_mean)
-
-
-def test_close_to_the_truth() -> None:
-    """Of 200 falls by 1.5 points, 40 samples ago, nine in ten are located within 6 samples."""
-    off = []
-    for seed in range(200):
-        random = seeded(seed)
-        scores = [*random.choices([5, 4, 3], [75, 20, 5], k=200), *random.choices([5, 4, 3, 2, 1], k=40)]
-        off.append(abs(samples_since_shift([(x, 1.0) for x in reversed(scores)], normal_mean=4.7) - 40))
-    assert sorted(off)[180] <= 6
 
 
 def test_the_margin_is_that_of_the_latest_look() -> None:
@@ -198,18 +176,3 @@ def test_half_of_the_traffic_at_1_and_half_at_a_hundredth() -> None:
     """The mean rate is 0.505 and the mean weight 50.5; their product has the inverse 0.0392."""
     assert evenness_of([(0.5, 1.0), (0.5, 0.01)]) == pytest.approx(1 / (0.505 * 50.5))
     assert evenness_of([(0.2, 0.1), (0.3, 0.1)]) == pytest.approx(1)
-
-
-@pytest.mark.parametrize(("fall", "bad"), [(0.15, 0.25), (0.3, 0.4)])
-def test_the_simulated_median_is_near(fall: float, bad: float) -> None:
-    """Scores of 1 and, for a share of them, 0: from 0.1 to 0.25 and 0.4."""
-    delays = []
-    for seed in range(30):
-        random, detector = seeded(seed), ShiryaevRobertsEDetector(threshold=20_000)
-        for _ in range(300):
-            detector.update(float(random.random() >= 0.1), tolerated_mean=0.86)
-        answers = (float(random.random() >= bad) for _ in range(5000))
-        delays.append(next(n for n, x in enumerate(answers, 1) if detector.update(x, tolerated_mean=0.86)))
-    spread = sqrt(bad * (1 - bad))
-    expected = expected_answers(fall, mean=0.9, spread=spread, margin=0.04, threshold=20_000)
-    assert 0.6 < median(delays) / expected < 1.4

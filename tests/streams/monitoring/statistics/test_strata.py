@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from streams.monitoring.statistics.strata import (
     FORGET_AFTER,
@@ -84,10 +83,9 @@ samples = st.tuples(
 
 @given(st.lists(samples, max_size=60))
 def test_shares_are_at_most_1_and_survive_a_restart(drawn: list[tuple[str, str, float]]) -> None:
-    one = RelativeWeights()
+    one, state = RelativeWeights(), TypeAdapter(RelativeWeights)
     for policy, stratum, weight in drawn:
-        two = RelativeWeights()
-        two.load(json.loads(json.dumps(one.dump())))
+        two = state.validate_json(state.dump_json(one))
         share = one.share(policy, stratum, weight)
         assert 0 <= share <= 1
         assert two.share(policy, stratum, weight) == share
@@ -98,4 +96,4 @@ def test_remembered_policies_are_bounded() -> None:
     weights = RelativeWeights()
     for number in range(MOST_POLICIES + 5):
         weights.share(f"p{number}", "rest", 3)
-    assert [name for name, *_ in weights.dump()] == [f"p{number}" for number in range(5, MOST_POLICIES + 5)]
+    assert list(weights.policies) == [f"p{number}" for number in range(5, MOST_POLICIES + 5)]

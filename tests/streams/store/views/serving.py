@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import ClientSession, web
 
@@ -14,7 +14,6 @@ from schemas import Alert, Label
 from streams.store.database import StoreReader
 from streams.store.views.evidence import Links
 from streams.store.views.explorer import Explorer
-from streams.store.views.labels import Scales
 from streams.store.views.review import Review
 from streams.web.access import BasicAuth
 from streams.web.port import Port
@@ -23,10 +22,19 @@ from tests.streams.results import START, at, failed, scored, unscored
 from tests.streams.store.records import TOPICS, Record, StoreFile, result_record, task_record
 
 NOW = START + timedelta(hours=2)
-SCALES = Scales(
-    {"relevance": (1, 5), "near": (0, 1)},
-    {"refusal": {"answered": 2, "partly": 1, "refused": 0}, "toxicity": {"true": 0, "false": 1}},
-)
+
+
+class Scale(NamedTuple):
+    score_range: tuple[float, float]
+    labels: dict[str, int]
+
+
+SCALES = {
+    "relevance": Scale((1, 5), {}),
+    "near": Scale((0, 1), {}),
+    "refusal": Scale((0, 2), {"answered": 2, "partly": 1, "refused": 0}),
+    "toxicity": Scale((0, 1), {"true": 0, "false": 1}),
+}
 TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
 RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
 
@@ -71,7 +79,11 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
 
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
-    Explorer(StoreReader(path), ranges=SCALES.ranges, links=Links(None, None, "qa.scores")).add_to(app)
+    Explorer(
+        StoreReader(path),
+        ranges={name: scale.score_range for name, scale in SCALES.items()},
+        links=Links(None, None, "qa.scores"),
+    ).add_to(app)
     Review(StoreReader(path), publish=publish, who="ann", scales=SCALES, now=lambda: NOW).add_to(app)
     async with _served(port, app) as (session, url):
         yield session, url, published

@@ -38,17 +38,7 @@ def span(
     trace_id: str = TRACE,
     tracestate: str = "",
 ) -> dict[str, Any]:
-    """Return a span; spans start and end in the order of their numbers, and a parent ends after its children.
-
-    Args:
-        number: Its id, and its order in time.
-        name: Its name.
-        attributes: Its attributes.
-        parent: Number of its parent.
-        events: Its events, by name and attributes.
-        trace_id: Its trace.
-        tracestate: Its tracestate.
-    """
+    """Return a span; spans start and end in the order of their numbers, a parent ends after its children."""
     return {
         "traceId": trace_id,
         "spanId": f"{number:016x}",
@@ -87,7 +77,6 @@ def log_request(*records: Mapping[str, Any], scope: str = "test") -> bytes:
 def log_record(
     name: str, attributes: Mapping[str, Any], body: Any = None, *, span_id: int = 1, trace_id: str = TRACE
 ) -> dict[str, Any]:
-    """Return a log record."""
     return {
         "traceId": trace_id,
         "spanId": f"{span_id:016x}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,6 @@ from streams.intake.reading.otlp.pages import open_prompt
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.text import result_text
 from tests.streams.intake.reading.otlp.building import TRACE, request, span
-from tests.streams.intake.reading.otlp.golden_files import SAMPLES
 
 QUESTION = "How long does the battery last?"
 ANSWER = "12 hours [Page 2]."
@@ -98,15 +96,6 @@ def test_the_result_of_a_tool_is_taken_out_of_its_envelope(value: Any, text: str
 
 
 READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
-SAMPLE = (SAMPLES / "traceloop-openai-0.62.4.pb").read_bytes()
-
-
-@given(st.binary(max_size=300) | st.integers(0, len(SAMPLE) - 1).map(lambda cut: SAMPLE[:cut]))
-def test_any_bytes_are_read_or_refused(value: bytes) -> None:
-    for call in (READER.heads, READER.parts):
-        with contextlib.suppress(DecodeError):
-            call(value)
-
 
 FORM_NAMES = (
     *("role", "content", "parts", "messages", "type", "text", "kwargs", "lc", "data", "args", "documents"),
@@ -154,7 +143,6 @@ def test_content_that_is_nested_without_end_is_left_alone(wrapped: str) -> None:
 
 
 def test_fields_of_json_may_be_null_and_ids_base64() -> None:
-    """JSON fields may be null, and ids base64, as in Protobuf's JSON."""
     written = json.loads(request(span(1, "call", said(ANSWER))))
     (of_resource,) = written["resourceSpans"]
     (of_scope,) = of_resource["scopeSpans"]

@@ -46,7 +46,6 @@ class FakeRegistry:
         self.schemas[place] = {"plain": found, "serialized": {**found, "schema": serialized}}
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Answer a request."""
         place = request.path.lstrip("/").removeprefix("schemas/")
         self.asked[place] += 1
         self.authorizations.add(request.headers.get("Authorization"))
@@ -62,7 +61,6 @@ class FakeRegistry:
 
 @asynccontextmanager
 async def fake_registry() -> AsyncIterator[FakeRegistry]:
-    """Run a registry on loopback."""
     registry = FakeRegistry()
     app = web.Application()
     app.router.add_get("/{path:.*}", registry.answer)

@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from streams.settings import BasicAuthSettings
-from streams.store.database import StoreReader
+from streams.settings.outputs import BasicAuthSettings
 from streams.store.records import milliseconds
 from streams.store.views.evidence import Links
-from streams.store.writer import StoreWriter
 from streams.web.access import BasicAuth
 from tests.streams.results import at, scored
-from tests.streams.store.records import StoreFile, batch_of, result_record, task_record
+from tests.streams.store.records import StoreFile, result_record, task_record
 from tests.streams.store.views.serving import TRACES, explorer, fill, get
 
 
@@ -56,15 +54,13 @@ async def test_filters(tmp_path: Path, query: str, count: int, first: int | None
 
 
 async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
-    writer = StoreWriter(tmp_path / "s")
     claim = {"claim_span": "It floats.", "supported": False, "relevant": True}
     first, second = scored(1, 1), scored(2, 2)
     records = [
         result_record(first, 1, evidence={"claims": [claim]}), result_record(second, 2),
         task_record(first, question="Does\nit float?", answer="Yes.\n\nIt floats. " + "x" * 500),
     ]  # fmt: skip
-    writer.write(batch_of(*records))
-    writer.close()
+    StoreFile(tmp_path / "s").write(*records)
     async with explorer(tmp_path / "s") as (session, url):
         rows = (await get(session, url, "/explore/api/verdicts"))["rows"]
     assert [row["question"] for row in rows] == ["Does it float?", None]
@@ -75,22 +71,20 @@ async def test_lists_have_question_and_answer(tmp_path: Path) -> None:
 
 async def test_a_new_value_of_a_product_label_is_marked(tmp_path: Path) -> None:
     """v8, which comes 60 minutes after v7, is marked; v7, an app, and what was there before are not."""
-    writer = StoreWriter(tmp_path / "s")
     labels = [{"prompt_version": f"v{7 + (number >= 60)}", "app": f"a{number}"} for number in range(90)]
     results = [scored(number, 3, labels=one, seconds=60.0 * number) for number, one in enumerate(labels)]
-    writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
-    writer.close()
+    StoreFile(tmp_path / "s").write(*(result_record(one, number) for number, one in enumerate(results)))
     marked = [{"at": milliseconds(at(3600)), "text": "prompt_version=v8"}]
     async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
         for query, changes in (
             ("", marked), ("since=2025-03-14T14:30:00Z", marked), ("since=2025-03-14T15:10:00Z", []),
         ):  # fmt: skip
-            assert (await get(session, url, f"/explore/api/charts?{query}"))["changes"] == changes
+            assert (await get(session, url, f"/explore/api/labels?{query}"))["changes"] == changes
     # A value that pauses and returns within the chart's time is not new.
     back = scored(99, 3, labels={"prompt_version": "v7", "app": "a"}, seconds=6_000.0)
     StoreFile(tmp_path / "s").write(result_record(back, 99))
     async with explorer(tmp_path / "s", product_labels=("prompt_version",)) as (session, url):
-        found = await get(session, url, "/explore/api/charts?since=2025-03-14T15:01:00Z")
+        found = await get(session, url, "/explore/api/labels?since=2025-03-14T15:01:00Z")
     assert found["changes"] == []
 
 
@@ -142,9 +136,9 @@ async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
 
 
 async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
-    StoreWriter(tmp_path / "s").close()
+    StoreFile(tmp_path / "s").write()
     async with explorer(tmp_path / "s") as (session, url):
-        for name in ("choices", "verdicts", "charts"):
+        for name in ("choices", "verdicts", "charts", "labels"):
             await get(session, url, f"/explore/api/{name}")
 
 
@@ -172,15 +166,3 @@ async def test_access_is_controlled(tmp_path: Path) -> None:
         session.get(f"{url}/explore/api/verdicts") as answer,
     ):
         assert (answer.status, await answer.text()) == (403, "set telemetry.basic_auth")
-
-
-def test_the_hour_before_a_start_is_in_the_store(tmp_path: Path) -> None:
-    """The chart before the worker's start is the mean of the latest 50 answers: of 1 to 5 in turn, 3."""
-    from streams.worker.history import earlier_points
-
-    fill(tmp_path / "s")
-    now = at(20 * 60).timestamp()
-    points = earlier_points(StoreReader(tmp_path / "s"), {"relevance": (1, 5)}, now)
-    assert points[-1].lines["relevance f1"][0] == pytest.approx(3.0, abs=0.25)
-    assert [point.at for point in points] == sorted(point.at for point in points)
-    assert earlier_points(StoreReader(tmp_path / "none"), {}, now) == []

@@ -21,10 +21,9 @@ from streams.store import verdicts
 from streams.store.database import StoreReader
 from streams.store.query import Filter
 from streams.store.views.export import COLUMNS, flat, sql, write_days, write_stream
-from streams.store.writer import StoreWriter
 from tests.streams.cli.processes import call
 from tests.streams.results import scored
-from tests.streams.store.records import batch_of, result_record
+from tests.streams.store.records import StoreFile, result_record
 from tests.streams.store.views.serving import fill
 from tests.toolbox import python_with, run
 
@@ -69,10 +68,9 @@ def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
-    writer = StoreWriter(tmp_path / "s")
-    for number in range(6):
-        writer.write(batch_of(result_record(scored(number, 3, seconds=number * 43_200.0), number)))
-    writer.close()
+    StoreFile(tmp_path / "s").write(
+        *(result_record(scored(number, 3, seconds=number * 43_200.0), number) for number in range(6))
+    )
     folder = tmp_path / "out"
     assert write_days(_rows(tmp_path / "s"), folder, form) == 6
     files = sorted(folder.glob("*/*"))
@@ -111,11 +109,9 @@ def test_the_commands_read_the_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("_no_settings")
 def test_hostile_texts_move_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writer = StoreWriter(tmp_path / "s")
     evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
     result = scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07")
-    writer.write(batch_of(result_record(result, evidence=evidence)))
-    writer.close()
+    StoreFile(tmp_path / "s").write(result_record(result, evidence=evidence))
     assert call("show", "e1", "--store", str(tmp_path / "s")) == 0
     assert re.search(r"[\x00-\x08\x0b-\x1f\u202e]", capsys.readouterr().out) is None
 
@@ -148,16 +144,16 @@ print(json.dumps({view: ask(view) for view in ("mean_by_day", "mean_by_label", "
 def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
     noise = random.Random(5)
     samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    writer = StoreWriter(tmp_path / "s")
+    records = []
     for number in range(400):
         score, probability = noise.randint(1, 5), noise.choice((0.05, 0.3, 1.0))
         app = "rare" if number == 7 else noise.choice(("few", *("many",) * 40))
         result = scored(number, score, probability=probability, labels={"app": app}, seconds=number * 600.0)
-        writer.write(batch_of(result_record(result, number)))
+        records.append(result_record(result, number))
         day = str(result.times.occurred_at.date())
         samples.setdefault(("day", day), []).append((score, probability))
         samples.setdefault(("app", app), []).append((score, probability))
-    writer.close()
+    StoreFile(tmp_path / "s").write(*records)
     python = python_with("duckdb")
     rows, folder = tmp_path / "rows.jsonl", tmp_path / "out"
     with rows.open("w") as stream:

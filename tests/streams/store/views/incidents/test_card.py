@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from schemas import Alert
 from streams.cli.records import RecordLines
-from streams.settings import TopicSettings
+from streams.settings.broker import TopicSettings
 from streams.store.views.causes import Cause, Fall
 from streams.store.views.incidents import Folding, group
 from streams.store.views.report import IncidentReport, MetricReport, card
@@ -31,7 +31,7 @@ RECOVERED = [
 def report() -> IncidentReport:
     """A report of a fall by 3.00, 2.40 of it by a new prompt."""
     cause = Cause(
-        kind="new", name="prompt_version", value="v8", contribution=2.4, low=2, high=3,
+        kind="new", where=(("prompt_version", "v8"),), contribution=2.4, error=0.2,
         before=None, after=1, share_before=0, share_after=0.8,
     )  # fmt: skip
     finding = Fall(before=4.47, after=1.47, fall=3, low=2, high=4, causes=(cause,), mix={})

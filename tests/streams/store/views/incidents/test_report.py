@@ -7,7 +7,7 @@ import pytest
 
 from streams.store.views import report as report_module
 from streams.store.views.incidents import known_incidents
-from streams.store.views.report import headline, markdown, plain, report_on, values_of
+from streams.store.views.report import IncidentReport, headline, markdown, plain, report_on, values_of
 from streams.store.writer import StoreWriter
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
@@ -44,13 +44,15 @@ def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
     writer.close()
 
 
-def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
+@pytest.fixture(name="report")
+def _report(tmp_path: Path) -> IncidentReport:
     fill(tmp_path / "s")
     with StoreFile(tmp_path / "s").snapshot() as snapshot:
         [incident] = known_incidents(snapshot)
-        report = report_on(
-            snapshot, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",)
-        )
+        return report_on(snapshot, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",))
+
+
+def test_an_incident_names_its_cause_and_shows_answers(report: IncidentReport) -> None:
     assert (
         headline(report)
         == "relevance fell, 2 parts affected: at the same time as prompt_version=v8 replaced all others"
@@ -97,12 +99,7 @@ def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
     assert report.metrics[0].judged == (100, 100)
 
 
-def test_a_report_for_a_terminal_has_no_markup_and_fits(tmp_path: Path) -> None:
-    fill(tmp_path / "s")
-    with StoreFile(tmp_path / "s").snapshot() as snapshot:
-        report = report_on(
-            snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
-        )
+def test_a_report_for_a_terminal_has_no_markup_and_fits(report: IncidentReport) -> None:
     told = plain(report, width=72)
     assert max(map(len, told.splitlines())) == 72
     assert told.startswith("relevance fell, 2 parts affected: at the same time as prompt_version=v8…\n")
@@ -111,12 +108,7 @@ def test_a_report_for_a_terminal_has_no_markup_and_fits(tmp_path: Path) -> None:
     assert "\\" not in told
 
 
-def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
-    fill(tmp_path / "s")
-    with StoreFile(tmp_path / "s").snapshot() as snapshot:
-        report = report_on(
-            snapshot, known_incidents(snapshot)[0], ranges={}, product_labels=("prompt_version",)
-        )
+def test_markdown_is_text_whatever_answers_say(report: IncidentReport) -> None:
     told = markdown(report, link="https://port.example/")
     assert "# relevance fell, 2 parts affected: at the same time as prompt\\_version=v8 replaced" in told
     assert "](https://port.example/explore/verdict/" in told

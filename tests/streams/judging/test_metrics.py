@@ -10,7 +10,8 @@ from streams.cli.preview import sample_prompts
 from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metric, build_metrics
-from streams.settings import MetricSettings, Settings
+from streams.settings.metrics import MetricSettings
+from streams.settings.tree import Settings
 
 WORDS = "tests.judge.metrics.code.functions:words"
 
@@ -45,15 +46,15 @@ def test_a_code_metric_needs_few_settings(given: dict[str, Any], scale: tuple[fl
         ({"code": "latencies"}, "latencies"),
         ({"code": "latency", "python": WORDS}, "python: excludes code"),
         ({"code": "latency", "endpoints": ["a"]}, "endpoints: is only for metrics with a judge"),
-        ({"code": "latency", "model": "m"}, "model: is only for metrics with a judge"),
         ({"python": "no_colon"}, "python.function"),
         ({"python": {"function": WORDS, "seconds": 0}}, "python.seconds"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(given: dict[str, Any], problem: str) -> None:
-    """Invalid settings of a code metric are named."""
     with pytest.raises(ValidationError, match=problem):
         Settings.model_validate({"metrics": {"own": given}})
+    with pytest.raises(ValidationError, match="is a built-in metric, which code cannot replace"):
+        Settings.model_validate({"metrics": {"relevance": {"code": "similarity"}}})
 
 
 @pytest.mark.parametrize(
@@ -99,9 +100,3 @@ def test_code_alone_needs_no_judge() -> None:
     both = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "tone": {}}})
     with pytest.raises(SettingsError, match="names no endpoint"):
         judge_endpoints(both.judge, {}, both.metrics)
-
-
-def test_a_built_in_name_keeps_its_meaning() -> None:
-    """Code cannot replace a built-in metric."""
-    with pytest.raises(ValidationError, match="is a built-in metric, which code cannot replace"):
-        Settings.model_validate({"metrics": {"relevance": {"code": "similarity"}}})

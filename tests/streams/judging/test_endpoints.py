@@ -1,33 +1,53 @@
+"""Which endpoints a metric asks and what they cost; each through real settings."""
+
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from judge import EmbeddingSimilarity, Judge
-from schemas import Scored, Unscored
+from judge.chat import OFFLINE_MODEL
+from judge.endpoints.clients import ScriptedChat
+from judge.endpoints.panel import PanelJudge
+from judge.endpoints.retrying import RetryingJudge
+from judge.errors import JudgeUnavailableError
+from judge.evaluate.evaluator import Evaluator
+from schemas import Scored, Unscored, Usage
 from streams.doctor.endpoints import EndpointExaminer
 from streams.errors import SettingsError
 from streams.judging.endpoints import (
     asked_by,
     build_prices,
     check_prices,
+    chosen_endpoint,
     judge_endpoints,
     metric_judges,
-    open_stack,
+    open_pool,
 )
-from streams.judging.metrics import build_metrics
-from streams.settings import Settings
+from streams.judging.metrics import build_metric, build_metrics
+from streams.settings.judge import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings
+from streams.settings.metrics import MetricSettings
+from streams.settings.tree import Settings
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, embeddings, fake_openai
 from tests.judge.replies import listed_claim, relevance_reply
+from tests.streams.cli.commands.judge_server import judge_server
 
+NOWHERE = "http://127.0.0.1:1/v1"
+MILLION = Usage(input_tokens=1_000_000)
 NEAR: Mapping[str, Any] = {"code": {"similarity": "embeddings"}}
 REPLY = relevance_reply([listed_claim("It is.", [1], "It is.")], score=3)
 VERDICT = Answer(body=completion(json.dumps(REPLY)))
+
+
+def endpoint(**values: Any) -> EndpointSettings:
+    return EndpointSettings.model_validate({"name": "primary", "model": "gpt-4.1-mini"} | values)
 
 
 def settings(url: str, metrics: Mapping[str, Any], **judge: Any) -> Settings:
@@ -44,9 +64,9 @@ def settings(url: str, metrics: Mapping[str, Any], **judge: Any) -> Settings:
 async def judged(wanted: Settings, name: str, **texts: Any) -> Any:
     metrics = build_metrics(wanted)
     endpoints = judge_endpoints(wanted.judge, {}, wanted.metrics)
-    async with open_stack(wanted.judge, endpoints, prices=build_prices(endpoints)) as stack:
+    async with open_pool(wanted.judge, endpoints, prices=build_prices(endpoints)) as pool:
         task = task_for(metrics[name], **texts)
-        return await metric_judges(stack, metrics, wanted.metrics)[name].judge(task)
+        return await metric_judges(pool, metrics, wanted.metrics)[name].judge(task)
 
 
 async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint() -> None:
@@ -145,7 +165,7 @@ async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None
 def test_several_models_of_one_endpoint_make_a_panel() -> None:
     """Each model of a panel votes at each endpoint, once per sample."""
     panel = {"endpoints": ["b"], "models": ["large", "m-b", "small"], "samples": 2}
-    wanted = settings("http://127.0.0.1:9/v1", {"relevance": {"panel": panel}})
+    wanted = settings(NOWHERE, {"relevance": {"panel": panel}})
     found = [(one.name, one.model) for one in judge_endpoints(wanted.judge, {}, wanted.metrics)]
     relevance = wanted.metrics["relevance"]
     assert asked_by(relevance, found) == ("b/large", "b", "b/small")
@@ -174,17 +194,147 @@ async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
         ({"prompt_pack": "p.md", "panel": {"models": ["x"]}}, "must result in 2 to 15 votes"),
         ({"code": "latency", "model": "e"}, "model: is only for metrics with a judge"),
         ({"code": {"similarity": "sounds"}, "model": "e"}, r"similarity\.by"),
+        ({"panel": ["a"]}, "must result in 2 to 15 votes"),
+        ({"panel": {"endpoints": ["a", "b"], "samples": 8}}, r"must result in 2 to 15 votes.*got 16"),
+        ({"panel": ["a", "b"], "endpoints": ["a"]}, "must have one entry with a panel without endpoints"),
+        ({"panel": ["a", "d"]}, r"must name judge\.endpoints \(those are a, b\), got 'd'"),
+        ({"panel": ["a", "a"]}, "names an endpoint twice"),
     ],
 )
 def test_what_cannot_be_asked_is_named(metric: Mapping[str, Any], problem: str) -> None:
     """An invalid combination of model, panel and code names its field."""
     with pytest.raises(ValidationError, match=problem):
-        settings("http://127.0.0.1:9/v1", {"near": metric})
+        settings(NOWHERE, {"near": metric})
 
 
-def test_a_budget_in_dollars_needs_the_price_of_a_metrics_own_model() -> None:
-    """A budget in USD requires a price for a metric's own model."""
+async def test_the_settings_of_a_metric_name_its_panel() -> None:
+    """A panel of two endpoints with two samples has four votes; other metrics have one judge or code."""
+    panel = {"panel": {"endpoints": ["b", "a"], "samples": 2}}
+    wanted = settings(NOWHERE, {"tone": panel, "refusal": {}, "speed": {"code": "latency"}})
+    async with open_pool(wanted.judge, wanted.judge.endpoints) as pool:
+        judges = metric_judges(pool, build_metrics(wanted), wanted.metrics)
+        votes, code = judges["tone"], judges["speed"]
+        assert isinstance(votes, PanelJudge)
+        assert votes.evaluator.model == "2 of m-b, 2 of m-a"
+        assert votes.evaluator.scoring.endswith("quorum 3 of 4")
+        assert isinstance(judges["refusal"], RetryingJudge)
+        assert isinstance(code, Evaluator)
+        assert code.evaluator.model == "code"
+
+
+def test_a_window_must_hold_the_reply() -> None:
+    """A context window must be larger than the reply's limit."""
+    values = {"endpoints": [endpoint(context_tokens=4096).model_dump(exclude_none=True)]}
+    with pytest.raises(
+        ValidationError, match=r"endpoints\.0\.context_tokens: must be more than max_output_tokens"
+    ):
+        JudgeSettings.model_validate(values)
+    assert JudgeSettings.model_validate(values | {"max_output_tokens": 1024})
+
+
+@pytest.mark.parametrize(("keeps", "calls"), [({}, 4), ({"max_entries": 9}, 2), ({"file": "verdicts"}, 1)])
+async def test_the_settings_choose_the_cache(keeps: dict[str, Any], calls: int, tmp_path: Path) -> None:
+    """Equal texts are asked each time, once a worker, or once: two workers judge two events each."""
+    if "file" in keeps:
+        keeps = {"max_entries": 9, "file": tmp_path / keeps["file"]}
+    judge = JudgeSettings(cache=CacheSettings.model_validate(keeps))
+    chat, metric = ScriptedChat(lambda _: json.dumps(REPLY)), build_metric("relevance", MetricSettings())
+    texts: dict[str, Any] = {"answer": "It is. [Page 1]", "context": {"Page-1": "It is."}}
+    for _ in range(2):
+        async with open_pool(judge, [], chat=chat) as pool:
+            asked = metric_judges(pool, {"relevance": metric}, {})["relevance"]
+            for _ in range(2):
+                assert (await asked.judge(task_for(metric, **texts))).status == "scored"
+    assert len(chat.requests) == calls
+
+
+def test_prices_are_those_of_the_settings_else_published_and_unknown_ones_are_logged() -> None:
+    """An unknown price is logged once, with the remedy, and is not free; the offline judge is, silently."""
+    cases: list[tuple[dict[str, Any], float | None, bool]] = [
+        ({"usd_per_million_tokens": {"input": 0.1, "output": 0.2}}, 0.1, False),
+        ({}, 0.4, False),
+        ({"base_url": NOWHERE}, None, True),
+        ({"base_url": NOWHERE, "model": OFFLINE_MODEL}, 0.0, False),
+    ]
+    for values, usd, is_logged in cases:
+        one = endpoint(**values)
+        with capture_logs() as lines:
+            prices = build_prices([one])
+        assert prices.cost_usd(one.model, MILLION, endpoint="primary") == pytest.approx(usd)
+        assert [(line["endpoint"], line["model"]) for line in lines] == [("primary", one.model)] * is_logged
+        assert all("usd_per_million_tokens" in line["event"] for line in lines)
+
+
+def test_a_budget_in_dollars_needs_known_prices() -> None:
+    """A budget in USD requires known prices; a budget in calls and the offline judge do not."""
+    unpriced, offline = endpoint(base_url=NOWHERE), endpoint(model=OFFLINE_MODEL, base_url=NOWHERE)
+    in_dollars = JudgeSettings(budget=BudgetSettings(usd_per_day=25))
+    with pytest.raises(SettingsError, match="usd_per_million_tokens: is required with a budget in dollars"):
+        check_prices(in_dollars, [endpoint(), unpriced])
+    check_prices(in_dollars, [endpoint(), offline])
+    check_prices(JudgeSettings(budget=BudgetSettings(calls_per_day=9)), [unpriced])
     metrics = {"near": {**NEAR, "model": "e", "endpoints": ["a"]}}
-    wanted = settings("http://127.0.0.1:9/v1", metrics, budget={"usd_per_day": 1})
+    own = settings(NOWHERE, metrics, budget={"usd_per_day": 1})
     with pytest.raises(SettingsError, match=r"metrics\.\*\.model \(a/e\): has no known price"):
-        check_prices(wanted.judge, judge_endpoints(wanted.judge, {}, wanted.metrics))
+        check_prices(own.judge, judge_endpoints(own.judge, {}, own.metrics))
+
+
+@pytest.mark.parametrize("values", [{}, {"usd_per_million_tokens": {"input": 1, "output": 1}}])
+def test_a_paid_endpoint_needs_a_budget(values: dict[str, Any]) -> None:
+    """Not if it is near or free, or if the settings say that no limit is wanted."""
+    with pytest.raises(SettingsError, match=r"judge\.budget: is required, because gpt-4\.1-mini at"):
+        check_prices(JudgeSettings(), [endpoint(**values)])
+    check_prices(JudgeSettings(), [endpoint(base_url=NOWHERE, **values)])
+    check_prices(JudgeSettings(), [endpoint(usd_per_million_tokens={"input": 0, "output": 0})])
+    check_prices(JudgeSettings(budget=BudgetSettings(unlimited=True)), [endpoint(**values)])
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "address", "model"),
+    [
+        ({}, {}, None, None),
+        ({"OPENAI_MODEL": "m"}, {}, None, None),
+        ({"OPENAI_API_KEY": "k"}, {"model": "m"}, "https://api.openai.com/v1", "m"),
+        (
+            {"OPENAI_BASE_URL": NOWHERE, "OPENAI_MODEL": "theirs"},
+            {"base_url": "http://127.0.0.1:2/v1", "model": "mine"},
+            "http://127.0.0.1:2/v1",
+            "mine",
+        ),
+    ],
+    ids=["nothing", "a model alone", "a key alone", "options over the environment"],
+)
+async def test_options_override_the_environment(
+    env: dict[str, str], options: dict[str, str], address: str | None, model: str | None
+) -> None:
+    """Options override address and model of the environment; a key alone means OpenAI's address."""
+    found = await chosen_endpoint(env, **options)
+    assert (found and (found.base_url, found.model)) == (address and (address, model))
+    key = None if found is None or found.api_key is None else found.api_key.env
+    assert key == ("OPENAI_API_KEY" if "OPENAI_API_KEY" in env else None)
+
+
+@pytest.mark.parametrize(
+    ("models", "problem"),
+    [(("only",), ""), ((), "0 models (none)"), (("a", "b\x1b"), r"2 models (a, b\x1b)")],
+)
+async def test_the_only_model_is_taken(models: tuple[str, ...], problem: str) -> None:
+    """Several models, or none, are an error that lists them with control characters escaped."""
+    async with judge_server(lambda _: "", models=models) as server:
+        env = {"OPENAI_BASE_URL": server.url}
+        if not problem:
+            found = await chosen_endpoint(env)
+            assert found is not None
+            assert found.model == "only"
+            return
+        with pytest.raises(SettingsError) as caught:
+            await chosen_endpoint(env)
+        assert problem in str(caught.value)
+        with pytest.raises(JudgeUnavailableError, match=r"status 404; set OPENAI_MODEL"):
+            await chosen_endpoint({"OPENAI_BASE_URL": f"{server.url}/elsewhere"})
+
+
+async def test_a_refused_connection_is_an_outage() -> None:
+    """Nothing listens on port 1."""
+    with pytest.raises(JudgeUnavailableError, match="does not answer"):
+        await chosen_endpoint({"OPENAI_BASE_URL": NOWHERE})

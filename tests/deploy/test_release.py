@@ -1,0 +1,129 @@
+"""Nothing is published by a step that no dry run has tried."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.places import ROOT
+from tests.toolbox import tool
+
+WORKFLOWS = ROOT / ".github/workflows"
+VERSIONED = ("pyproject.toml", "CHANGELOG.md", "helm/Chart.yaml")
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("release", ROOT / ".ci/release.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in VERSIONED:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_versions_agree(script: ModuleType) -> None:
+    script.Release().check()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "named"),
+    [
+        ("helm/Chart.yaml", "\nversion: ", "\nversion: 9", "helm/Chart.yaml: version is 9"),
+        ("helm/Chart.yaml", 'appVersion: "', 'appVersion: "9', "helm/Chart.yaml: appVersion is 9"),
+        (
+            "CHANGELOG.md",
+            "## [",
+            "## [9.9.9] - 2030-01-01\n\n## [",
+            "CHANGELOG.md: the first released version is 9.9.9",
+        ),
+        (
+            "CHANGELOG.md",
+            "## [Unreleased]\n",
+            "## [Unreleased]\n\n- More.\n",
+            "CHANGELOG.md has changes under Unreleased",
+        ),
+    ],
+)
+def test_a_version_that_differs_is_named(
+    script: ModuleType, tree: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, named: str
+) -> None:
+    monkeypatch.setenv("TAG", "v" + script.Release().version)
+    text = (tree / file).read_text(encoding="utf-8")
+    (tree / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    with pytest.raises(SystemExit, match=re.escape(named)):
+        script.Release(tree).check()
+
+
+def test_another_tag_is_refused(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAG", "v9.9.9")
+
+    with pytest.raises(SystemExit, match=r"TAG is 9\.9\.9"):
+        script.Release().check()
+
+
+def test_the_notes_are_one_version_of_the_changelog(script: ModuleType, tree: Path) -> None:
+    text = (tree / "CHANGELOG.md").read_text(encoding="utf-8")
+    earlier = "## [0.0.1] - 2020-01-01\n\nEarlier.\n\n[Unreleased]: "
+    (tree / "CHANGELOG.md").write_text(text.replace("[Unreleased]: ", earlier, 1), encoding="utf-8")
+
+    notes = script.Release(tree).notes_of_version()
+
+    assert notes.startswith("The first release")
+    assert "Earlier" not in notes
+    assert "[Unreleased]" not in notes
+
+
+def test_the_release_workflow_runs_each_step_of_the_script_and_nothing_else(script: ModuleType) -> None:
+    commands = [command for command in _commands("release.yaml") if "login" not in command]
+    steps = [re.fullmatch(r'make release STEPS="([a-z -]+)"', command) for command in commands]
+
+    assert all(steps), commands
+    assert {name for step in steps if step for name in step[1].split()} == set(script.STEPS)
+
+
+def test_a_dry_run_publishes_nothing(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    release = script.Release(dry_run=True)
+    release.root = Path("/nonexistent")  # a command that ran would fail here
+
+    for name, step in script.STEPS.items():
+        if name == "push-image" or ("publish" in name and name != "publish-release"):
+            step(release)
+
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) > 10
+    assert all(line.startswith("would run: ") for line in said)
+
+
+@pytest.mark.tools
+def test_the_workflows_are_valid() -> None:
+    subprocess.run([tool("actionlint")], cwd=ROOT, check=True)
+
+
+@pytest.mark.tools
+def test_the_workflows_have_no_known_weakness() -> None:
+    subprocess.run([tool("zizmor"), "--offline", "--quiet", WORKFLOWS], check=True)
+
+
+def _commands(workflow: str) -> list[str]:
+    jobs: dict[str, dict[str, Any]] = yaml.safe_load((WORKFLOWS / workflow).read_text(encoding="utf-8"))[
+        "jobs"
+    ]
+    return [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]

@@ -1,0 +1,385 @@
+"""Verdicts while endpoints are down, wrong or draining, and what is told and booked; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from judge.chat import ChatReply, ChatRequest
+from judge.endpoints.health import MOST_NEUTRAL_CALLS, Breaker
+from judge.endpoints.options import EndpointOptions
+from judge.errors import DrainingError, EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.evaluate.evaluator import Evaluator
+from judge.evaluate.prices import ModelPrice, PriceTable
+from schemas import Scored, Usage
+from tests.judge.endpoints.servers import (
+    DOWN,
+    HANG,
+    NEUTRAL,
+    Server,
+    judge_all,
+    judging,
+    kind_of,
+    now,
+    paced,
+    pooled,
+    task,
+    until,
+    waiting,
+)
+from tests.judge.tasks import TONE
+from tests.judge.virtual_time import virtually
+
+KEY = JudgeConfigurationError("answered 401", "Check the API key")
+
+
+@virtually
+async def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
+    judge, pool, notes = pooled(Server(lambda *_: 1.0))
+    result = await judge.judge(task())
+    assert isinstance(result, Scored)
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.tries, result.judge.fallback) == ("primary", 1, False)
+    assert pool.trouble is None
+    assert notes.outcomes == {("primary", "scored"): 1}
+    assert notes.downs == [("primary", False)]
+
+
+@virtually
+async def test_another_model_is_noticed_once() -> None:
+    """A model that answers for the first time, after another one, is told once; the state names both."""
+    server = Server(lambda *_: 0.1)
+    judge, pool, notes = pooled(server)
+    for model in ("m-1", "m-1", "m-2", "m-1", "m-2"):
+        server.model = model
+        await judge.judge(task())
+    assert notes.models == [("primary", "m-1", "m-2")]
+    (state,) = pool.states
+    assert (state.model, state.earlier_model) == ("m-2", "m-1")
+    assert state.model_changed_at is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (DOWN, "Check that it runs"),
+        (JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=600), "Raise its quota"),
+        (KEY, "Check the API key"),
+    ],
+)
+@virtually
+async def test_the_state_says_why_an_endpoint_is_down_and_what_to_do(error: Exception, remedy: str) -> None:
+    """Within 5 s the state has reason, remedy and time; the pool's trouble has both."""
+    async with judging(lambda *_: error) as (judge, pool, _), waiting(judge, 3):
+        await asyncio.sleep(5)
+        (state,) = pool.states
+        assert (state.up, state.reason) == (False, str(error))
+        assert remedy in state.remedy
+        assert state.since is not None
+        assert remedy in (pool.trouble or "")
+
+
+@virtually
+async def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
+    """500 events wait through an outage of an hour with few calls, and are scored within 17 s after it."""
+    back = now() + 3_600
+    server = Server(until(back, DOWN, then=1.0))
+    judge, pool, notes = pooled(server)
+    tasks = asyncio.create_task(judge_all(judge, [str(number) for number in range(500)]))
+    await asyncio.sleep(3_599)
+    assert (pool.trouble or "").startswith("connection refused. ")
+    # 64 at once (after the first 4), then at most a probe and a check each 2.5 s.
+    assert len(server.calls) <= 70 + 2 * 3_600 / 2.5
+    assert not tasks.done()
+    assert {kind_of(result) for result in await tasks} == {"scored"}
+    # A probe within 5 s, then 500 calls of 1 s, from 16 to 64 at a time: 16 + 32 + 64 * 7.1 = 500 in 10 s.
+    assert now() - back <= 5 + 1 + 11
+    assert next(moment for moment, _ in server.calls if moment >= back) - back <= 5
+    assert server.most_in_flight == 64
+    assert notes.downs == [("primary", False), ("primary", True), ("primary", False)]
+
+
+@pytest.mark.parametrize(("wrong", "tries", "seconds"), [(DOWN, 3, None), (HANG, 2, 10.1)])
+@virtually
+async def test_the_spare_takes_over_and_says_so(wrong: Any, tries: int, seconds: float | None) -> None:
+    """After two failures of the first endpoint, or one time-out, the spare judges: the result has its name,
+    model and fingerprint, and all tries.
+    """
+    first, spare = Server(lambda *_: wrong), Server(lambda *_: 0.1, endpoint="spare", model="m-2")
+    judge, pool, _ = pooled(EndpointOptions(first, call_seconds=10), spare)
+    began = now()
+    result = await judge.judge(task())
+    assert result.judge is not None
+    assert (result.judge.endpoint, result.judge.model_asked) == ("spare", "m-2")
+    assert (result.judge.fallback, result.judge.tries) == (True, tries)
+    assert result.evaluator.model == "m-2"
+    assert result.evaluator.fingerprint != Evaluator(TONE, first).evaluator.fingerprint
+    assert seconds is None or now() - began == pytest.approx(seconds)
+    assert pool.trouble is None
+
+
+@virtually
+async def test_the_preferred_endpoint_is_asked_again_when_it_is_back() -> None:
+    """A preferred endpoint that is down is probed after each pause; when it is back it gets every call."""
+    back = now() + 60
+    first = Server(until(back, DOWN, then=0.1))
+    spare = Server(lambda *_: 0.1, endpoint="spare", model="m-2")
+    judge, _, notes = pooled(first, spare)
+    for _ in range(70):
+        await judge_all(judge, ["a"] * 5)
+        await asyncio.sleep(1)
+    assert [moment for moment, _ in spare.calls if moment > back + 5.5] == []
+    # The breaker opens at the tenth failure; then a probe each 5 s.
+    assert len([moment for moment, _ in first.calls if moment < back]) <= 10 + 5 + 60 / 5
+    assert notes.downs[-1] == ("primary", False)
+
+
+@virtually
+async def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_asked() -> None:
+    """A `Retry-After` above the time limit is an outage; without a spare the pool reports it."""
+    busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
+    first, spare = Server(until(now() + 600, busy)), Server(lambda *_: 0.1, endpoint="spare")
+    judge, _, _ = pooled(first, spare)
+    (result,) = await judge_all(judge, ["a"])
+    assert result.judge is not None
+    assert result.judge.fallback
+    started = now()
+    async with judging(until(now() + 600, busy)) as (judge, pool, lonely):
+        alone = asyncio.create_task(judge.judge(task()))
+        await asyncio.sleep(300)
+        assert (pool.trouble or "").startswith("quota used up. ")
+        assert len(lonely.calls) == 1
+        await alone
+        assert 600 <= now() - started <= 602
+
+
+@virtually
+async def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> None:
+    """A misconfigured endpoint is left for the spare; if none ever answered, the error names each."""
+    first = Server(lambda *_: JudgeConfigurationError("401 from primary"))
+    spare = Server(lambda *_: 0.1, endpoint="spare")
+    judge, pool, notes = pooled(first, spare)
+    results = await judge_all(judge, ["a"] * 10)
+    assert {result.judge.endpoint for result in results if result.judge} == {"spare"}
+    # Including those that were sent before a neutral call was refused.
+    assert len([text for _, text in first.calls if text == "a"]) <= 20
+    assert ("primary", True) in notes.downs
+    await pool.close()
+    spare = Server(lambda *_: JudgeConfigurationError("404 from spare"), endpoint="spare")
+    judge, pool, _ = pooled(first, spare)
+    with pytest.raises(JudgeConfigurationError, match=r"401 from primary; 404 from spare"):
+        await judge.judge(task())
+    await pool.close()
+
+
+@virtually
+async def test_a_configuration_that_never_worked_ends_the_start_after_it_was_confirmed() -> None:
+    """Ten seconds of refused neutral calls end the start; a gateway that answers earlier does not."""
+    began = now()
+    async with judging(lambda *_: KEY) as (judge, _, server):
+        with pytest.raises(JudgeConfigurationError, match="401"):
+            await judge.judge(task())
+        # Probes at once and after pauses of 1, 2, 4 and 5 s.
+        assert 10 <= now() - began <= 13
+        assert len(server.calls) <= 2 + 5
+    began = now()
+    async with judging(lambda *_: KEY if now() - began < 8 else 0.1) as (judge, _, _):
+        assert kind_of(await judge.judge(task())) == "scored"
+
+
+@virtually
+async def test_a_refusal_of_everything_after_good_replies_is_an_outage() -> None:
+    """An hour of refused keys decides no event; every event is scored afterwards."""
+    began = now()
+    async with judging(lambda *_: KEY if 5 <= now() - began < 3_605 else 0.1) as (judge, pool, server):
+        tasks = (await paced(judge, ["a"] * 100, a_second=10))["a"]
+        await asyncio.sleep(1_000)
+        assert "401" in (pool.trouble or "")
+        # A neutral call each 5 s.
+        assert len(server.calls) <= 50 + 20 + 1_010 / 5
+        assert {kind_of(one) for one in await asyncio.gather(*tasks)} == {"scored"}
+        assert now() - began <= 3_605 + 10
+
+
+@virtually
+async def test_a_blank_answer_is_unscored_during_an_outage() -> None:
+    async with judging(lambda *_: DOWN, breaker_failures=1) as (judge, pool, _), waiting(judge, 1):
+        await asyncio.sleep(1)
+        assert pool.trouble is not None
+        assert kind_of(await asyncio.wait_for(judge.judge(task(" ")), 1)) == "unscored"
+
+
+@virtually
+async def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
+    """A verdict cancelled while it waits or calls releases its slot."""
+    async with judging(lambda _, text: HANG if text != "a" else 0.1, max_in_flight=2) as (
+        judge,
+        pool,
+        server,
+    ):
+        async with waiting(judge, 5):
+            await asyncio.sleep(3)
+            assert server.in_flight == 2
+        assert server.in_flight == 0
+        assert {kind_of(result) for result in await judge_all(judge, ["a"] * 10)} == {"scored"}
+        assert [len(one.limiter.waiting) for one in pool.endpoints] == [0]
+
+
+@virtually
+async def test_draining_abandons_unsent_events() -> None:
+    """Draining abandons the eight waiting events; the two in flight end with their verdicts, and later ones
+    are judged; a closed pool starts nothing.
+    """
+    async with judging(lambda *_: 5.0, max_in_flight=2) as (judge, pool, server):
+        tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(10)]
+        await asyncio.sleep(1)
+        pool.drain()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [isinstance(one, DrainingError) for one in ended] == [False] * 2 + [True] * 8
+        assert len(server.calls) == 2
+        under_way = asyncio.create_task(judge.judge(task("later")))
+        await asyncio.sleep(1)
+        pool.drain(close=True)
+        with pytest.raises(DrainingError):
+            await judge.judge(task("last"))
+        assert kind_of(await under_way) == "scored"
+        assert len(server.calls) == 3
+
+
+@pytest.mark.parametrize("close", [False, True])
+@virtually
+async def test_draining_abandons_tasks_that_wait_for_an_endpoint(close: bool) -> None:
+    async with judging(lambda *_: DOWN) as (judge, pool, _), waiting(judge, 20) as tasks:
+        await asyncio.sleep(30)
+        pool.drain(close=close)
+        if close:
+            tasks.append(asyncio.create_task(judge.judge(task("later"))))
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, DrainingError) for one in ended)
+
+
+# Accounts
+
+PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPrice(10.0, 0.0)})
+
+
+@dataclass
+class Paid:
+    """An endpoint that reports usage; it repeats the last line of its script."""
+
+    lines: list[Any]
+    endpoint: str = "primary"
+    model: str = "m"
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        await asyncio.sleep(0.1)
+        checked = request.messages[-1].content == NEUTRAL
+        line = '{"score": 4}' if checked else self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+        if isinstance(line, Exception):
+            raise line
+        return ChatReply(line, self.model, Usage(input_tokens=7 if checked else 100), 0.1)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def _empty(tokens: int) -> ChatReply:
+    return ChatReply("", "m", Usage(input_tokens=tokens), 0.1)
+
+
+EMPTY = JudgeUnavailableError("no choices", reply=_empty(5))
+CUT = EventError("reply_cut", "cut", reply=_empty(40))
+
+
+@pytest.mark.parametrize(
+    ("scripts", "kind", "tokens", "usd", "booked"),
+    [
+        # 100 + 100 tokens of failed tries at 1 USD, and 100 of the spare at 10 USD a million.
+        (
+            [["?", DOWN, "?", DOWN], ['{"score": 3}']],
+            "scored",
+            300,
+            1_200e-6,
+            {("primary", True): 200, ("primary", False): 7, ("spare", True): 100},
+        ),
+        # 5 tokens of an empty reply and twice 40 of a cut one.
+        (
+            [[EMPTY, CUT]],
+            "reply_cut",
+            85,
+            85e-6,
+            {("primary", True): 85, ("primary", False): 7 * MOST_NEUTRAL_CALLS},
+        ),
+        # Three tries of an invalid reply and an outage.
+        (
+            [["?", DOWN] * 50],
+            "no_answer",
+            300,
+            300e-6,
+            {("primary", True): 300, ("primary", False): 7 * MOST_NEUTRAL_CALLS},
+        ),
+    ],
+)
+@virtually
+async def test_the_result_has_the_usage_of_all_its_calls_once(
+    scripts: list[list[Any]], kind: str, tokens: int, usd: float, booked: dict[tuple[str, bool], int]
+) -> None:
+    """Neutral calls are counted apart."""
+    chats = [Paid(list(one), name) for one, name in zip(scripts, ("primary", "spare"), strict=False)]
+    judge, pool, notes = pooled(*chats, prices=PRICES)
+    async with pool:
+        result = await judge.judge(task())
+    assert kind_of(result) == kind
+    assert result.usage.input_tokens == tokens
+    assert result.cost_usd == pytest.approx(usd)
+    assert notes.tokens == booked
+
+
+@virtually
+async def test_draining_spares_a_verdict_with_a_call_already_sent() -> None:
+    """The repair turn of the first event waits behind the second event's call, and is sent."""
+    judge, pool, _ = pooled(Paid(["?", '{"score": 3}']), max_in_flight=1)
+    async with pool:
+        tasks = [asyncio.create_task(judge.judge(task(text))) for text in "ab"]
+        await asyncio.sleep(0.15)
+        assert [len(one.limiter.waiting) for one in pool.endpoints] == [1]
+        pool.drain()
+        assert [kind_of(one) for one in await asyncio.gather(*tasks)] == ["scored"] * 2
+
+
+# The breaker alone
+
+
+def breaker() -> Breaker:
+    """A breaker without jitter."""
+    return Breaker(failures=10, longest_pause_seconds=5, chance=lambda: 1.0)
+
+
+def test_many_failures_in_a_row_or_over_three_seconds_open_it() -> None:
+    one = breaker()
+    assert [one.failed(0.0) for _ in range(9)] == [False] * 9
+    one.answered()
+    assert [one.failed(0.0) for _ in range(10)] == [False] * 9 + [True]
+    one = breaker()
+    assert [one.failed(now) for now in (0.0, 1.0, 2.9, 3.0)] == [False] * 3 + [True]
+
+
+def test_probes_follow_doubling_pauses() -> None:
+    """Probes follow pauses of 1, 2, 4 and then always 5 s; after closing, of 1 s again, or a longer one that
+    was asked for.
+    """
+    one = breaker()
+    assert one.open(0.0)
+    for at in (1.0, 3.0, 7.0, 12.0, 17.0):
+        assert one.next_try_at == pytest.approx(at)
+        one.probed(at)
+        one.probe_failed(at)
+    one.close()
+    assert one.open(30.0)
+    assert one.next_try_at == pytest.approx(31.0)
+    assert not one.open(30.0, 300)
+    assert not one.open(30.0, 10)
+    assert one.next_try_at == 330.0

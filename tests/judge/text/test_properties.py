@@ -1,0 +1,289 @@
+"""Properties of texts, and what no line of `cases.jsonl` shows."""
+
+from __future__ import annotations
+
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from judge.text.citations import (
+    BEYOND_PAGES,
+    cited_pages,
+    page_key,
+    page_number,
+    read_sources,
+    tagged_claims,
+    untagged_segments,
+    without_tags,
+)
+from judge.text.normal import TextIndex, is_blank, neutralize, normalise, quoted
+from judge.text.printable import printable, reason_of
+from judge.text.quotations import Quotable
+from judge.text.tags import MAX_ANSWER_PAGES, MAX_PAGE, MAX_RANGE_PAGES, USUAL, Citing, normal_name
+from judge.text.words import sentences, words
+from tests.judge.messy import MESSY
+from tests.streams.results import failed, unscored
+
+
+def test_all_places_are_found_and_none_overlaps() -> None:
+    """Matches are in order and do not overlap."""
+    assert list(TextIndex("a a a a b").find_all("A A")) == [(0, 3), (4, 7)]
+
+
+@given(MESSY, MESSY, MESSY)
+def test_a_span_of_a_text_is_found_at_its_place(before: str, span: str, after: str) -> None:
+    """A span between spaces is found at a place with the same normal form."""
+    # A leading accent would combine with the space before it.
+    assume(not unicodedata.combining(normalise(span)[:1] or "x"))
+    text = f"{before} {span} {after}"
+    place = TextIndex(text).find(span)
+    if is_blank(span):
+        assert place is None
+    else:
+        assert place is not None
+        assert normalise(text[place[0] : place[1]]) == normalise(span)
+
+
+def _are_marks(pair: tuple[str, str]) -> bool:
+    return all(map(unicodedata.combining, pair))
+
+
+@given(MESSY | st.text())
+def test_texts_that_read_alike_have_one_form(text: str) -> None:
+    """Normalisation is idempotent and independent of Unicode composition and case."""
+    form = normalise(text)
+    assert normalise(form) == form
+    for changed in (unicodedata.normalize("NFC", text), unicodedata.normalize("NFKC", text), text.casefold()):
+        # Invisible characters prevent composition, and marks of one letter keep their order.
+        if neutralize(text) == text and not any(
+            map(_are_marks, pairwise(unicodedata.normalize("NFKD", text)))
+        ):
+            assert normalise(changed) == form
+
+
+@given(MESSY | st.text())
+def test_offsets_only_grow_and_stay_in_the_text(text: str) -> None:
+    """Original offsets stay in the text and increase, except among the marks of one character."""
+    index = TextIndex(text)
+    offsets = [index.original(position) for position in range(len(index.normal) + 1)]
+    assert all(0 <= offset <= len(text) for offset in offsets)
+    bases = [
+        offset for offset, char in zip(offsets, index.normal, strict=False) if not unicodedata.combining(char)
+    ]
+    assert bases == sorted(bases)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 100_000, "a " * 50_000, "1." * 50_000, "\u0301" * 100_000, "é" * 100_000, " \n" * 50_000,
+        "北" * 100_000],
+)  # fmt: skip
+def test_hostile_repetition_is_dealt_with_in_index(text: str) -> None:
+    """Long repetitions finish within the suite's time limit."""
+    index = TextIndex(text)
+    assert index.find(text[:50_000] + "x") is None
+    index.find(text[:50_001])
+    words(text)
+    sentences(text)
+
+
+@given(MESSY | st.text())
+def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
+    """`neutralize` is idempotent, gives encodable text and keeps the normal form."""
+    clean = neutralize(text)
+    assert neutralize(clean) == clean
+    clean.encode()
+    assert normalise(clean) == normalise(text)
+
+
+def test_a_quotation_is_short_and_on_one_line() -> None:
+    assert quoted("a\nb\x00\u202ec") == '"a b c"'
+    assert quoted("x" * 500) == '"' + "x" * 119 + '…"'
+
+
+@given(MESSY | st.text())
+def test_sentences_hold_every_letter_once(text: str) -> None:
+    places = sentences(text)
+    assert all(start < end for start, end in places)
+    assert all(one[1] <= other[0] for one, other in pairwise(places))
+    inside = "".join(text[start:end] for start, end in places)
+    assert [char for char in inside if char.isalnum()] == [char for char in text if char.isalnum()]
+
+
+TAGS_PIECES = st.lists(
+    st.sampled_from(
+        ["[Page 1]", "[Pages 2-4]", "[Page-7, Page-9]", "[page", "]", "Evidence: ", " and ", ", ", "\n", " ",
+            ".",
+         "A claim", "- b", "1. c", "(", ")", "【Page 3】", "[Pages 9-1]", "[Page 99999999999]", "é", "\r\n",
+         "**"]
+    ),
+    max_size=20,
+).map("".join)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tag", "first", "count"),
+    [
+        ("[Pages 1-999999999]", 1, MAX_RANGE_PAGES),
+        ("[Pages 999999999-1]", 1, MAX_RANGE_PAGES),
+        ("[Pages 5-" + "9" * 10_000 + "]", 5, MAX_RANGE_PAGES),
+        ("[Page " + "9" * 100_000 + "]", MAX_PAGE, 1),
+        ("[Pages 0-0]", 0, 1),
+    ],
+)
+def test_hostile_numbers_are_bounded(tag: str, first: int, count: int) -> None:
+    """Ranges are cut to their first pages; huge numbers become MAX_PAGE."""
+    (claim,) = tagged_claims(f"A. {tag}")
+    assert (claim.pages[0], len(claim.pages)) == (first, count)
+
+
+def test_all_ranges_of_an_answer_are_bounded_together() -> None:
+    """Above the limit of an answer each range counts as its first page."""
+    claims = tagged_claims("\n".join(f"A. [Pages {n}-{n + 998}]" for n in range(1000)))
+    assert len(claims) == 1000
+    assert sum(len(claim.pages) for claim in claims) <= MAX_ANSWER_PAGES + 1000
+    assert claims[-1].pages == (999,)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[" * 100_000,
+        "[Page 1" * 20_000,
+        "x [Page 1" + ",1" * 100_000 + "]",
+        "x" + "".join(f"[Page {n}]" for n in range(20_000)),
+        "x" + "".join(f"[Page {n}]\n" for n in range(20_000)),
+        "[Page 1]" + " and" * 30_000 + "x [Page 2]",
+        "evidence " * 20_000 + "[Page 1]",
+        " " * 100_000 + "[Page 1]",
+    ],
+)
+def test_hostile_repetition_is_dealt_with_in_tags(answer: str) -> None:
+    """Long repetitions finish within the suite's time limit."""
+    tagged_claims(answer)
+
+
+@given(TAGS_PIECES | st.text())
+def test_every_claim_has_its_offsets(answer: str) -> None:
+    """Claims are ordered, disjoint, verbatim and never blank; only tagged ones have pages."""
+    tagged, untagged = tagged_claims(answer), untagged_segments(answer)
+    both = sorted((*tagged, *untagged), key=lambda claim: claim.start)
+    end = 0
+    for claim in both:
+        assert end <= claim.start < claim.end
+        assert claim.text == answer[claim.start : claim.end]
+        assert any(char.isalnum() for char in claim.text)
+        end = claim.end
+    assert all(claim.pages for claim in tagged)
+    assert not any(claim.pages for claim in untagged)
+    assert all(0 <= page <= MAX_PAGE for claim in tagged for page in claim.pages)
+
+
+@given(st.integers(0, MAX_PAGE - 1))
+def test_the_canonical_name_is_read_back(page: int) -> None:
+    """`page_key` and `page_number` are inverse."""
+    assert page_number(page_key(page)) == page
+
+
+NAMED = Citing(names=(("doc-3", 3), ("handbook.pdf", 4), ("faq-returns", 5)))
+
+
+@pytest.mark.parametrize(
+    ("context", "numbers"),
+    [
+        ({"Page-7": "a", "page 9": "b"}, {7: "a", 9: "b"}),
+        ({"page 7": "a", "Page-7": "b"}, {7: "b"}),
+        ({"doc-3": "a", "doc-1": "b"}, {3: "a", 1: "b"}),
+        ({"handbook.pdf": "a", "faq": "b"}, {1: "a", 2: "b"}),
+        ({"a-1": "a", "b-1": "b"}, {1: "a", 2: "b"}),
+        ({"Page-1": "a", "Cover": "b"}, {1: "a", BEYOND_PAGES + 2: "b"}),
+    ],
+)
+def test_every_page_has_a_number(context: dict[str, str], numbers: dict[int, str]) -> None:
+    """A page has the number of its name, else of its position, and keeps it when it is selected alone."""
+    sources = read_sources(context)
+    assert sources.texts == numbers
+    for page, text in numbers.items():
+        assert read_sources({sources.key(page): text}).texts == {page: text}
+
+
+def test_names_are_compared_without_case_and_separators() -> None:
+    assert normal_name(" My_Doc 3 ") == normal_name("my-doc-3")
+    assert len(normal_name("x" * 10_000)) == 200
+
+
+@given(st.text(alphabet="[]()\u3010\u3011 1aP-,:^\n\u2020page.Source", max_size=60))
+def test_nothing_breaks_it_in_citations(answer: str) -> None:
+    """Claims have correct offsets, and removing citations keeps the length, for any text."""
+    for citing in (USUAL, NAMED, Citing(pattern=r"a(\d)")):
+        for claim in (*tagged_claims(answer, citing), *untagged_segments(answer, citing)):
+            assert answer[claim.start : claim.end] == claim.text
+        assert len(without_tags(answer, citing)) == len(answer)
+
+
+def test_a_pattern_of_any_shape_reads_in_linear_time() -> None:
+    """RE2 matches what would take exponential time elsewhere."""
+    citing = Citing(pattern=r"<<(?:(\d+)|(?:a+)+b)>>")
+    assert cited_pages(f"A is b <<7>>. C is d <<{'a' * 10_000}>>.", citing) == (7,)
+
+
+def test_an_exact_quotation_is_found_at_all_its_places() -> None:
+    places = [found.place for found in Quotable("A b. A b. A b.").find_all("A b.")]
+    assert places == [(0, 4), (5, 9), (10, 14)]
+
+
+def test_a_text_may_be_read_without_its_tags() -> None:
+    """A text with blanked tags gives offsets of the original."""
+    text = "It is tall. [Page 1] It is old."
+    found = Quotable(text, read=text.replace("[Page 1]", " " * 8)).find("It is tall. It is old.")
+    assert found is not None
+    assert found.words == text[:-1]
+
+
+QUOTATIONS_WORDS = st.lists(st.sampled_from(
+    ["alpha", "beta", "gamma", "not", "12", "1,200", "**", "[", "](x)", "...", "\u2026", "&amp;", "-\n", "\n",
+        "- ", "1. ", "|", "\u6771", "\u00e9", "[1]", "<b>", "'"]
+), max_size=25).map(" ".join)  # fmt: skip
+
+
+@given(QUOTATIONS_WORDS | st.text(max_size=60), QUOTATIONS_WORDS | st.text(max_size=60))
+def test_nothing_breaks_it_in_quotations(text: str, quotation: str) -> None:
+    """Every match of any two texts is a span of the text."""
+    for found in Quotable(text).find_all(quotation):
+        assert 0 <= found.start < found.end <= len(text)
+        assert found.kind == "joined" or found.words == text[found.start : found.end]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
+        ),
+        min_size=8,
+        max_size=40,
+    ),
+    st.data(),
+)
+def test_one_slip_in_a_long_quotation_is_forgiven(words: list[str], data: st.DataObject) -> None:
+    """A long quotation is found despite one lost or changed letter."""
+    text = " ".join(words)
+    place = data.draw(st.integers(0, len(text) - 1))
+    changed = text[:place] + data.draw(st.sampled_from(["", "x"])) + text[place + 1 :]
+    assert Quotable(f"Before it. {text}. And after it.").find(changed) is not None
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_is_always_one_printable_line_within_its_limit(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert shown.isprintable()
+    assert len(shown) <= limit
+    shown.encode()  # raises on a lone surrogate
+
+
+def test_other_results_say_their_reason() -> None:
+    """Unscored results show their reason, failed ones also the detail."""
+    assert reason_of(unscored(1)) == "no_claims"
+    assert reason_of(failed(1)) == "content_refused: the filter said no"

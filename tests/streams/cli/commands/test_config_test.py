@@ -1,0 +1,296 @@
+"""`judgestream config test`: cases that hold, what is said of those that do not, and invalid ones."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from streams.cli.main import app
+from tests.streams.cli.conftest import Command
+from tests.streams.cli.processes import Ended
+from tests.streams.intake.reading.otlp.building import request, span
+
+URL = "https://llm.example.com/v1"
+SETTINGS: dict[str, Any] = yaml.safe_load(f"""
+ingest:
+  mapping:
+    event_id: id
+    question: prompt
+    answer: reply
+    reference: gold
+    labels.tenant: tier
+    sampling_probability: share
+    conversation_id: thread
+sampling:
+  upstream: equalize
+  default_rate: 0.1
+  rules:
+    - {{name: gold, when: {{tenant: gold}}, rate: 1}}
+    - {{name: ours, when: {{tenant: internal}}, rate: 0}}
+metrics:
+  coverage: {{when: {{has: [reference]}}, rate: 0.5, panel: {{samples: 3}}}}
+  answer_relevance: {{endpoints: [small, large]}}
+  near: {{code: {{similarity: {{by: embeddings}}}}, endpoints: [large], when: {{has: [reference]}}}}
+  brief: {{code: {{length: {{unit: words}}}}, rate: 0.8}}
+judge:
+  endpoints:
+    - {{name: large, base_url: "{URL}", model: l, usd_per_million_tokens: {{input: 10, output: 100}}}}
+    - {{name: small, base_url: "{URL}", model: s}}
+  budget: none
+  redact: [emails]
+""")
+RECORD = {"id": "7", "prompt": "Who?", "reply": "Ada, ada@example.com.", "gold": "Ada.", "tier": "gold"}
+MODEL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "12 hours"}
+CHAIN = {"openinference.span.kind": "CHAIN", "input.value": "How long?"}
+
+
+@pytest.fixture
+def run(tmp_path: Path, command: Command) -> Any:
+    """A function that tests settings with cases, given as values."""
+
+    def run_cases(*cases: dict[str, Any], settings: dict[str, Any] = SETTINGS, more: str = "") -> Ended:
+        (tmp_path / "settings.yaml").write_text(json.dumps(settings))
+        document = {"settings": "settings.yaml", "tests": cases}
+        (tmp_path / "cases.yaml").write_text(json.dumps(document))
+        return command("config", "test", tmp_path / "cases.yaml", *more.split())
+
+    return run_cases
+
+
+HOLDS: dict[str, tuple[dict[str, Any], str]] = {
+    # Its stratum's rate is 1; a judged metric's own share of the sample is 0.5; code judges 0.8 of all.
+    "gold": (
+        RECORD,
+        """
+        event: {event_id: "7", question: "Who?", labels: {tenant: gold}, context: null}
+        stratum: gold
+        probability: 1
+        metrics:
+          coverage: {probability: 0.5, endpoints: [large], sent_contains: "Ada, [email]", sent_lacks: "@e"}
+          answer_relevance: {probability: 1, endpoints: [small, large]}
+          near: {endpoints: large, max_usd: 0.001}
+          brief: {probability: 0.8, endpoints: [], max_input_tokens: 0, max_usd: 0}
+        """,
+    ),
+    "default, without a reference": (
+        {"id": "7", "prompt": "q", "reply": "a"},
+        "{stratum: default, probability: 0.1, metrics: {answer_relevance: {probability: 0.1}, brief: {}}}",
+    ),
+    "a list of metrics": ({"id": "7", "prompt": "q", "reply": "a"}, "{metrics: [brief, answer_relevance]}"),
+    # Of a producer that keeps 5%, less than our 10%, all are judged: 0.05. It decided by another chance.
+    "sampled upstream": ({"id": "7", "prompt": "q", "reply": "a", "share": 0.05}, "{probability: 0.05}"),
+    "excluded": (RECORD | {"tier": "internal"}, "{stratum: ours, probability: 0, metrics: []}"),
+    "undecodable": ({"id": "7", "prompt": "q"}, "{problem: 'answer: must be text'}"),
+}
+
+
+def test_expectations_that_hold(run: Any) -> None:
+    """What is found follows from the settings."""
+    cases = [
+        {"name": name, "input": given, "expect": yaml.safe_load(expect)}
+        for name, (given, expect) in HOLDS.items()
+    ]
+    ended = run(*cases)
+    assert ended.code == 0, ended.out
+    assert [line.split()[0] for line in ended.out.splitlines()] == ["ok"] * len(HOLDS)
+    assert "excluded" in ended.out
+    assert "0% ours  no metric  $0.000000" in ended.out
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "event": ({"event": {"event_id": 7}}, 'event.event_id: expected 7, found "7"'),
+    "label": ({"event": {"labels": {"tenant": "x"}}}, 'event.labels.tenant: expected "x", found "gold"'),
+    "absent": ({"event": {"reference": None}}, 'event.reference: expected null, found "Ada."'),
+    "problem": ({"problem": "answer"}, 'problem: expected "answer", found null'),
+    "stratum": ({"stratum": "default"}, 'stratum: expected "default", found "gold"'),
+    "probability": ({"probability": 0.9999}, "probability: expected 0.9999, found 1"),
+    "metrics": (
+        {"metrics": ["coverage", "brief"]},
+        'metrics: expected ["brief", "coverage"], found ["answer_relevance", "brief", "coverage", "near"]',
+    ),
+    "order of endpoints": (
+        {"metrics": {"answer_relevance": {"endpoints": ["large", "small"]}}},
+        'metrics.answer_relevance.endpoints: expected ["large", "small"], found ["small", "large"]',
+    ),
+    "sent": (
+        {"metrics": {"coverage": {"sent_contains": ["Ada", "ada@"]}}},
+        'metrics.coverage.sent_contains: expected ["Ada", "ada@"], found ["Ada"]',
+    ),
+    "not redacted": (
+        {"metrics": {"coverage": {"sent_lacks": ["ada@", "Ada"]}}},
+        'metrics.coverage.sent_lacks: expected [], found ["Ada"]',
+    ),
+    "no known price": (
+        {"metrics": {"answer_relevance": {"max_usd": 100}}},
+        "metrics.answer_relevance.max_usd: expected at most 100, found null",
+    ),
+    "of the mean, too": ({"max_usd": 100}, "max_usd: expected at most 100, found null"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_failed_expectation_shows_expected_and_found(what: str, run: Any) -> None:
+    expect, line = WRONG[what]
+    ended = run(
+        {"name": "one", "input": RECORD, "expect": expect}, {"name": "other", "input": RECORD, "expect": {}}
+    )
+    assert (ended.code, ended.err) == (1, "error: 1 of 2 cases failed\n")
+    assert f"\n        {line}\n" in ended.out
+
+
+def test_the_output_of_a_failed_case(run: Any) -> None:
+    cases = (
+        {
+            "name": "gold",
+            "input": RECORD | {"gold": None, "tier": "x"},
+            "expect": {"stratum": "gold", "probability": 1},
+        },
+        {"name": "refused", "input": {"id": "7", "prompt": "q"}, "expect": {"stratum": "default"}},
+    )
+    asked = SETTINGS | {"metrics": {"brief": SETTINGS["metrics"]["brief"]}}
+    ended = run(*cases, settings=asked)
+    assert [" ".join(line.split()) for line in ended.out.splitlines()] == [
+        "FAILED gold 10% default brief $0.000000",
+        'stratum: expected "gold", found "default"',
+        "probability: expected 1, found 0.1",
+        "FAILED refused no task: answer: must be text (got nothing); write text",
+        'problem: expected null, found "answer: must be text (got nothing); write text"',
+    ]
+    found = json.loads(run(*cases, settings=asked, more="--json").out)
+    assert (found["ok"], [case["ok"] for case in found["cases"]]) == (False, [False, False])
+    assert found["cases"][0]["failures"][0] == {"what": "stratum", "expected": '"gold"', "found": '"default"'}
+    assert found["cases"][0]["found"][0]["metrics"]["brief"]["probability"] == 0.8
+
+
+def test_what_judging_costs(run: Any) -> None:
+    """The vectors of "a" and "r" are 9 tokens each at 10 USD per million: 0.00018 USD, a tenth for the mean.
+
+    Three votes of a panel are three times the tokens of one.
+    """
+    given = {"id": "7", "prompt": "q", "reply": "a", "gold": "r"}
+    near = SETTINGS | {"metrics": {"near": SETTINGS["metrics"]["near"]}}
+    exact = {"max_usd": 0.00018001, "max_input_tokens": 18}
+    fits = {"metrics": {"near": exact}, "max_usd": 0.000018001}
+    assert run({"name": "fits", "input": given, "expect": fits}, settings=near).code == 0
+    less = {"metrics": {"near": {"max_usd": 0.000179, "max_input_tokens": 17}}, "max_usd": 0.0000179}
+    ended = run({"name": "less", "input": given, "expect": less}, settings=near)
+    assert [line.split(":")[0].strip() for line in ended.out.splitlines()[1:]] == [
+        "metrics.near.max_input_tokens",
+        "metrics.near.max_usd",
+        "max_usd",
+    ]
+    tokens = {}
+    for votes in (1, 3):
+        panel = {"panel": {"samples": votes}} if votes > 1 else {"endpoints": ["large"]}
+        ended = run(
+            {"name": "votes", "input": given, "expect": {}},
+            settings=SETTINGS | {"metrics": {"coverage": panel}},
+            more="--json",
+        )
+        tokens[votes] = json.loads(ended.out)["cases"][0]["found"][0]["metrics"]["coverage"]["input_tokens"]
+    assert tokens[3] == 3 * tokens[1] > 1000
+
+
+def test_traces_are_joined_and_each_event_is_compared(run: Any, tmp_path: Path) -> None:
+    """The spans of a trace may be in several records; a trace without content says why it is no event."""
+    settings = {name: SETTINGS[name] for name in ("sampling", "judge")}
+    settings |= {"ingest": {"format": "otlp"}, "metrics": {"answer_relevance": {}}}
+    parts = [request(span(2, "call", MODEL, parent=1)), request(span(1, "ask", CHAIN))]
+    (tmp_path / "traces.jsonl").write_bytes(b"\n".join(parts))
+    expect = {"event": {"question": "How long?", "answer": "12 hours"}, "metrics": ["answer_relevance"]}
+    whole = {"name": "in a file", "file": "traces.jsonl", "expect": expect}
+    inline = {"name": "inline", "input": [json.loads(part) for part in parts], "expect": expect}
+    silent = json.loads(
+        request(span(1, "chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}))
+    )
+    none = {"name": "no content", "input": silent, "expect": {"problem": "no_content"}}
+    ended = run(whole, inline, none, settings=settings)
+    assert ended.code == 0, ended.out
+
+
+def test_no_record_is_no_pass(run: Any) -> None:
+    ended = run({"name": "nothing", "expect": {}})
+    assert ended.code == 1
+    assert 'problem: expected null, found "there is no record"' in ended.out
+
+
+def test_an_event_that_only_its_conversation_is_judged_with_is_no_dead_letter(run: Any) -> None:
+    settings = SETTINGS | {
+        "sampling": {"key": "record_key"},
+        "metrics": {
+            "coverage": {"unit": "conversation"},
+            "brief": SETTINGS["metrics"]["brief"] | {"when": {"x": "y"}},
+        },
+    }
+    alone = {"name": "alone", "input": RECORD, "expect": {"problem": "unroutable"}}
+    within = {"name": "within", "input": RECORD | {"thread": "t"}, "expect": {"metrics": []}}
+    assert run(alone, within, settings=settings).code == 0
+
+
+def test_an_event_that_is_not_judged_anyway_is_no_dead_letter(run: Any) -> None:
+    """Its stratum has rate 0, and no metric's conditions match it."""
+    settings = SETTINGS | {"metrics": {"coverage": SETTINGS["metrics"]["coverage"]}}
+    given = {"id": "7", "prompt": "q", "reply": "a"}
+    excluded = {"name": "excluded", "input": given | {"tier": "internal"}, "expect": {"metrics": []}}
+    lost = {"name": "lost", "input": given, "expect": {"problem": "unroutable"}}
+    assert run(excluded, lost, settings=settings).code == 0
+
+
+def test_a_judge_on_this_machine_costs_nothing(run: Any) -> None:
+    near = {"endpoints": [{"name": "near", "base_url": "http://127.0.0.1:8000/v1", "model": "m"}]}
+    case = {"name": "free", "input": RECORD, "expect": {"metrics": {"answer_relevance": {"max_usd": 0}}}}
+    assert run(case, settings=SETTINGS | {"judge": near, "metrics": {"answer_relevance": {}}}).code == 0
+
+
+def test_other_settings(run: Any, tmp_path: Path) -> None:
+    """--config names the settings to test instead of those that the cases name."""
+    (tmp_path / "other.yaml").write_text(json.dumps(SETTINGS | {"sampling": {"default_rate": 0.3}}))
+    case = {"name": "rate", "input": RECORD, "expect": {"probability": 0.3}}
+    assert run(case).code == 1
+    assert run(case, more=f"--config {tmp_path / 'other.yaml'}").code == 0
+
+
+INVALID = {
+    "{": "is not valid YAML",
+    "[]": "must be a mapping of sections (got a list); see docs/deploy.md",
+    "{settings: s.yaml}": "tests: is required (got nothing); add it",
+    "{tests: []}": "settings: is required (got nothing); add it",
+    "{settings: s.yaml, tests: []}": "tests is empty; add one",
+    "{settings: s.yaml, tests: [{name: a}]}": "tests.0.expect: is required",
+    "{settings: s.yaml, tests: [{nme: a, expect: {}}]}": "tests.0.nme is not known; did you mean name?",
+    "{settings: s.yaml, tests: [{name: a, expect: {strtum: x}}]}": "strtum is not known; did you mean",
+    "{settings: s.yaml, tests: [{name: a, expect: {metrics: {coverage: {max_us: 1}}}}]}": (
+        "expect.metrics.coverage.max_us is not known; did you mean max_usd?"
+    ),
+    "{settings: s.yaml, tests: [{name: a, expect: {event: {anwser: x}}}]}": (
+        "expect.event.anwser: is not a field of an event; did you mean answer?"
+    ),
+    "{settings: s.yaml, tests: [{name: a, expect: {probability: 5}}]}": "for 5% write 0.05",
+    "{settings: s.yaml, tests: [{name: a, file: no.jsonl, expect: {}}]}": "no.jsonl: No such file",
+    "{settings: no.yaml, tests: [{name: a, expect: {}}]}": "no.yaml: cannot be read (No such file",
+    "{settings: bad.yaml, tests: [{name: a, expect: {}}]}": "metrics.coverge: is not a built-in metric",
+}
+
+
+@pytest.mark.parametrize("text", INVALID)
+def test_invalid_cases_are_refused(text: str, tmp_path: Path, command: Command) -> None:
+    """They end with exit code 2 and the place, and nothing on standard output."""
+    (tmp_path / "s.yaml").write_text(json.dumps(SETTINGS))
+    (tmp_path / "bad.yaml").write_text(json.dumps(SETTINGS | {"metrics": {"coverge": {}}}))
+    (tmp_path / "cases.yaml").write_text(text)
+    ended = command("config", "test", tmp_path / "cases.yaml")
+    assert (ended.code, ended.out) == (2, ""), ended
+    assert INVALID[text] in ended.err
+
+
+def test_the_help_has_an_example_that_it_takes() -> None:
+    command = typer.main.get_command(app).commands["config"].commands["test"]  # type: ignore[attr-defined] # groups
+    words = shlex.split(command.epilog.removeprefix("Example: "))
+    assert words[:3] == ["judgestream", "config", "test"]
+    command.make_context("test", words[3:])

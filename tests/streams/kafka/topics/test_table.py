@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+from generate.message_schemas import MESSAGES
+from streams.kafka.topics.table import (
+    AGENTS,
+    OTLP_LOGS,
+    TOPICS,
+    FoundTopic,
+    WantedTopic,
+    differences,
+    group_of,
+    message_of,
+    plan_topics,
+    topic_uses,
+)
+from streams.settings.broker import KafkaSettings, SecuritySettings, TopicSettings
+from streams.settings.tree import Settings
+
+SETTINGS = Settings.model_validate({"metrics": {"coverage": {}}})
+
+
+def _plan(**topics: Any) -> dict[str, WantedTopic]:
+    settings = Settings.model_validate({"topics": topics})
+    return {topic.name: topic for topic in plan_topics(settings)}
+
+
+def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
+    """168 h are 604,800,000 ms, 720 h are 2,592,000,000 ms, 87,600 h are 315,360,000,000 ms."""
+    plan = _plan()
+    compacted = [name for name, topic in plan.items() if topic.config["cleanup.policy"] == "compact"]
+    assert compacted == ["qa.monitor-state"]
+    assert {name: topic.config.get("retention.ms") for name, topic in plan.items()} == {
+        "qa.events": "604800000",
+        "judge.tasks.coverage": "604800000",
+        "judge.tasks.relevance": "604800000",
+        "qa.dead-letters": "2592000000",
+        "qa.scores": "2592000000",
+        "qa.alerts": "7776000000",
+        "qa.labels": "315360000000",
+        "qa.observations": "604800000",
+        "qa.monitor-state": None,
+    }
+
+
+def test_what_the_settings_say_counts() -> None:
+    created = {"create_partitions": 24, "create_replication_factor": 3}
+    plan = _plan(events="answers", tasks_prefix="t-", **created)
+    config = {"cleanup.policy": "delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
+    assert plan["t-coverage"] == WantedTopic("t-coverage", 24, 3, config)
+    # Below three replicas a restarting broker would stop every write.
+    assert "min.insync.replicas" not in _plan(create_replication_factor=2)["qa.scores"].config
+
+
+def test_the_topics_of_some_agents_are_planned_alone() -> None:
+    names = [topic.name for topic in plan_topics(Settings(), ["monitor"])]
+    assert names == ["qa.scores", "qa.alerts", "qa.observations", "qa.monitor-state"]
+
+
+def test_the_command_creates_the_same() -> None:
+    wanted = WantedTopic("qa.scores", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
+    kafka = KafkaSettings(bootstrap_servers="a:9092,b:9092")
+    rest = (
+        "--create --topic qa.scores --partitions 8 --replication-factor 3 --config cleanup.policy=delete "
+        "--config retention.ms=1000"
+    )
+    assert wanted.command(kafka) == f"kafka-topics.sh --bootstrap-server a:9092,b:9092 {rest}"
+    guarded = kafka.model_copy(update={"security": SecuritySettings(protocol="SSL")})
+    assert wanted.command(guarded) == (
+        f"kafka-topics.sh --bootstrap-server a:9092,b:9092 --command-config admin.properties {rest}"
+    )
+
+
+def test_differences_exclude_hidden_settings() -> None:
+    wanted = WantedTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
+    assert (
+        differences(wanted, FoundTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})) == []
+    )
+    assert differences(wanted, FoundTopic("t", 8, 3, {"retention.ms": ""})) == []
+    assert differences(wanted, FoundTopic("t", 4, 1, {"cleanup.policy": "delete", "retention.ms": "9"})) == [
+        "partitions 4, not 8",
+        "copies 1, not 3",
+        "retention.ms 9, not 1000",
+    ]
+
+
+def test_what_agents_do_with_topics() -> None:
+    everything = topic_uses(SETTINGS.topics, SETTINGS.metrics)
+    assert {use.name: use.operations for use in everything} == {
+        "qa.events": ("Read",),
+        "judge.tasks.coverage": ("Read", "Write"),
+        "qa.dead-letters": ("Write",),
+        "qa.scores": ("Read", "Write"),
+        "qa.alerts": ("Write",),
+        "qa.observations": ("Read", "Write"),
+        "qa.monitor-state": ("Read", "Write"),
+    }
+    judge = topic_uses(SETTINGS.topics, SETTINGS.metrics, ("judge",))
+    assert {use.name: use.operations for use in judge} == {
+        "judge.tasks.coverage": ("Read",),
+        "qa.scores": ("Write",),
+        "qa.dead-letters": ("Write",),
+    }
+
+
+def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
+    """Each topic has a configured name, a retention unless compacted, and a known schema or none."""
+    topics = TopicSettings()
+    for kind in TOPICS:
+        assert kind.names(topics, ["coverage"])[0]
+        assert kind.cleanup == "compact" or kind.keep_hours >= 1
+        assert kind.message is None or kind.message in {*MESSAGES, OTLP_LOGS}
+
+
+def test_what_a_topic_holds_follows_from_its_name() -> None:
+    topics = TopicSettings.model_validate({"scores": "verdicts", "tasks_prefix": "todo."})
+    assert message_of(topics, "verdicts") == "result"
+    assert message_of(topics, "todo.tone") == "judge_task"
+    assert message_of(topics, "qa.scores") is None
+
+
+def test_agents_apart_have_a_group_of_their_own() -> None:
+    assert group_of("g", AGENTS) == "g"
+    assert group_of("g", ("judge", "intake")) == "g.intake.judge"
