@@ -191,7 +191,7 @@ def _labelled(event: dict[str, Any], labels: Sequence[dict[str, Any]]) -> Iterat
         yield _Labelled(
             complete=label["support"] == "Complete",
             cites=bool(label["pages"]),
-            strength=one.strength,
+            strength=0.0 if one.match is None else one.match.share,
             supported=one.supported,
             overlap=word_recall(label["claim"], cited),
         )

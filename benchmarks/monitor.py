@@ -245,9 +245,7 @@ def _restarts(seed: int, runs: int) -> dict[str, object]:
             for count, score in enumerate(random.choices(SCORES, law, k=200)):
                 moment = START + timedelta(days=day + count / 200)
                 series.add(Sample("e", score, 1.0, moment), moment)
-            kept = json.loads(json.dumps(series.dump()))
-            series = Series(RULES)
-            series.load(kept)
+            series = Series.load(RULES, series.dump())
         called += series.mean.state == "dropped"
     return Line(
         "monitor: a decline of 0.1 a day with daily restarts: months in which it is called",

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from benchmarks.report import Line
 from judge.endpoints.openai_chat import OpenAIChat
 from judge.endpoints.options import EndpointOptions
-from judge.endpoints.pool import EndpointPool, RetryingJudge
-from judge.evaluate.evaluator import Evaluator
+from judge.endpoints.pool import EndpointPool
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from tests.judge.tasks import make_task
@@ -38,8 +37,8 @@ async def _limited(kind: str, minutes: int) -> list[Line]:
     limit = FixedWindow(PER_MINUTE, tells=kind == "told in headers")
     async with troubled_judge('{"score": 4}', latency_seconds=LATENCY_SECONDS, limit=limit) as server:
         chat = OpenAIChat(endpoint="limited", model="m", base_url=server.url)
-        pool = EndpointPool([EndpointOptions(chat)], max_in_flight=64)
-        judge = RetryingJudge({"limited": Evaluator(metric, chat)}, pool)
+        pool = EndpointPool([EndpointOptions(chat)])
+        judge = pool.judge(metric)
         # More than can be judged in the time.
         tasks = [
             asyncio.create_task(judge.judge(make_task("tone", answer=str(number))))
@@ -55,8 +54,7 @@ async def _limited(kind: str, minutes: int) -> list[Line]:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            pool.stop()
-            await chat.close()
+            await pool.close()
     used = answered / (PER_MINUTE * (time.monotonic() - began) / 60)
     later = refused - first[0], answered - first[1]
     what = f"a limit of {PER_MINUTE} requests a minute, {kind}, {minutes} minutes"

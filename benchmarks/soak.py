@@ -26,7 +26,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.broker import PARTITIONS, Broker, fresh_name, running, running_broker
 from benchmarks.report import Line
 from streams.cli.running import run_until_stopped
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.telemetry.logs import set_up_logs
 from streams.worker.run import run_worker
 

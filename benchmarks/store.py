@@ -26,7 +26,7 @@ from judge.library import Judge
 from streams.cli.running import SWITCH_SECONDS
 from streams.demo.events import load_questions, make_record
 from streams.kafka.reader import MAX_RECORDS
-from streams.settings import TopicSettings
+from streams.settings.broker import TopicSettings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader, file_bytes
 from streams.store.query import Filter
@@ -190,12 +190,13 @@ def _questions() -> Sequence[tuple[str, Callable[[Snapshot], int]]]:
     label = Filter(metric="relevance", status="scored", labels=(("prompt_version", "v7"),))
 
     def listed(wanted: Filter, order: str = "worst", skip: int = 0) -> Callable[[Snapshot], int]:
-        return lambda snapshot: len(verdicts.page(snapshot, wanted, order=order, limit=50, skip=skip).rows)
+        return lambda snapshot: len(verdicts.page(snapshot, wanted, order=order, limit=50, skip=skip)["rows"])
 
-    def drawn(wanted: Filter, days: float) -> Callable[[Snapshot], int]:
+    def drawn(wanted: Filter, days: float, *, parts: bool = False) -> Callable[[Snapshot], int]:
         since = round(now - days * day)
         wanted = replace(wanted, since=since)
-        return lambda snapshot: len(charts.charts(snapshot, wanted, charts.step_of(since, now)).labels)
+        draw, key = (charts.by_label, "labels") if parts else (charts.charts, "lines")
+        return lambda snapshot: len(draw(snapshot, wanted, lambda _: (0.0, 5.0))[key])
 
     recent = Filter(status="scored", since=now - day)
     return (
@@ -212,6 +213,7 @@ def _questions() -> Sequence[tuple[str, Callable[[Snapshot], int]]]:
         ("list, one event", listed(Filter(event_id="event-4711"))),
         ("chart of 30 days", drawn(Filter(), 30)),
         ("chart of 30 days with a label", drawn(label, 30)),
+        ("means by label of 30 days", drawn(Filter(), 30, parts=True)),
         ("chart of 5 days", drawn(Filter(), 5)),
         ("chart of 6 hours", drawn(Filter(), 0.25)),
         ("chart of 7 days", drawn(Filter(), 7)),

@@ -24,7 +24,7 @@ from benchmarks.contestants.otlp_full import ROUNDS
 from benchmarks.peers import PeersUnavailableError, peers_python
 from benchmarks.report import Line
 from streams.intake.joining.join import Join, JoinBounds
-from streams.intake.reader import GroupPushDown, GroupSampler
+from streams.intake.reader import GroupSampler
 from streams.intake.reading.otlp import request as wire
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.sampling import SamplingPolicy
@@ -102,17 +102,12 @@ def _records() -> tuple[list[Record], int]:
 def _sampled(records: list[Any], rate: float, *, mapped: bool = True) -> int:
     policy = SamplingPolicy(default_rate=rate, upstream="equalize")
     reader = OtlpReader(unit="trace", max_event_bytes=10_000_000)
-    keep, sampler, join = (
-        GroupPushDown(policy, reader),
-        GroupSampler(policy),
-        Join(_BOUNDS, is_complete=reader.is_complete),
-    )
+    sampler, join = GroupSampler(policy, reader), Join(_BOUNDS, is_complete=reader.is_complete)
     events = 0
     for record in records:
-        if rate < 1 and not keep(record):
+        if rate < 1 and not sampler(record):
             continue
-        kept = sampler.split(reader.heads(record.value), record.key).kept
-        for trace_id, spans in reader.parts(record.value, kept.__contains__).items():
+        for trace_id, spans in sampler.read(record)[0].items():
             join.add(join.clock(("", 0)), trace_id, spans, size=len(record.value))
         for trace in join.due():
             events += len(reader.read(trace.parts).events) if mapped else 1

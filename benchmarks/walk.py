@@ -23,7 +23,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.judging import judge_tasks
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.worker.run import run_worker
 from tests.threaded_broker import ThreadedBroker
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.contestants.pace import Pace
 from benchmarks.contestants.profiling import profiled
 from streams.cli.running import run_until_stopped
-from streams.settings import Settings
+from streams.settings.tree import Settings
 from streams.telemetry.logs import set_up_logs
 from streams.worker.run import run_worker
 
