@@ -62,7 +62,7 @@ class Evaluator(Message):
     scoring: str = Field(description="Version of the rules that turn evidence into a score.")
     model: str = Field(description="The model that was asked.")
     parameters: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Sampling parameters of the call."
+        default_factory=dict, description="Sampling parameters of the call, without those of transport."
     )
 
 

@@ -48,6 +48,14 @@ _READY: Final = ChatRequest(
     messages=(ChatMessage("user", "Answer with the single word: ready"),), max_output_tokens=64
 )
 
+TRANSPORT: Final = frozenset(
+    {
+        *("service_tier", "prompt_cache_key", "prompt_cache_retention", "store"),
+        *("user", "safety_identifier", "metadata"),
+        *("priority", "request_id", "cache_salt"),  # vLLM's
+    }
+)
+"""Parameters of how a call is served, billed or cached: they are sent, but change no verdict."""
 _OF_TASK: Final = (
     *("result_id", "event_id", "replay_id", "trace_id", "span_id"),
     *("labels", "metric", "source", "sampling"),
@@ -294,7 +302,7 @@ def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -
         "schema": metric.schema_hash,
         "scoring": metric.scoring_version,
         "model": model,
-        "parameters": dict(parameters),
+        "parameters": {name: value for name, value in parameters.items() if name not in TRANSPORT},
     }
     named = {**facts, "metric": metric.name, "mode": metric.mode, "score_range": metric.score_range}
     digest = hashlib.sha256(orjson.dumps(named, option=orjson.OPT_SORT_KEYS)).hexdigest()

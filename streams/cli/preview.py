@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from aiokafka.errors import KafkaError
 
 from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
-from judge.metric import unsampled_task
+from judge.metric import Metric, unsampled_task
 from judge.text.printable import printable
-from schemas import QAEvent
+from schemas import QAEvent, Usage
 from streams.batch.estimate import Estimate, request_of
 from streams.cli.running import CommandError
 from streams.cli.session import Session
-from streams.errors import StreamsError
+from streams.errors import SettingsError, StreamsError
 from streams.intake.joining.intakes import joined
 from streams.intake.selector import Route, metric_routes
 from streams.intake.trial import SettingsTrial
-from streams.judging.endpoints import judge_endpoints
+from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
 from streams.kafka.record import Record
 from streams.settings.tree import Settings
 
 DAY: Final = timedelta(days=1)
+CACHED_FROM: Final = {"api.openai.com": 1024}
+"""Tokens of a constant prefix from which a provider caches it, by host, as published."""
 ASK_SECONDS: Final = 5.0
 """Time limit for the broker; `config check` also works without one."""
 LOOKED_AT: Final = 30
@@ -48,6 +53,7 @@ def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
         if request is None:
             continue
         found.append({"metric": name, "estimated_tokens": request_tokens(request)})
+        found[-1]["caching"] = list(caching_notes(settings, name, metric))
         if settings.metrics[name].prompt_pack is not None:
             found[-1]["messages"] = [
                 {"role": one.role, "content": one.content, "estimated_tokens": estimated_tokens(one.content)}
@@ -60,10 +66,48 @@ def prompt_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
     """Yield a prompt as lines for people."""
     tokens = f"about {prompt['estimated_tokens']} input tokens"
     yield f"{prompt['metric']}: {tokens} for a sample event (estimated high)"
+    yield from (f"  {note}" for note in prompt["caching"])
     for message in prompt.get("messages", ()):
         yield f"  --- {message['role']}, about {message['estimated_tokens']} tokens"
         for line in message["content"].splitlines():
             yield f"  {printable(line)}"
+
+
+def caching_notes(settings: Settings, name: str, metric: Metric) -> Iterator[str]:
+    """Yield a note for each endpoint that caches nothing because a metric's constant prefix is too short."""
+    try:
+        known = judge_endpoints(settings.judge, os.environ, settings.metrics)
+    except SettingsError:
+        return  # there is no endpoint yet
+    tokens = prefix_tokens(metric)
+    for endpoint in {one.name: one for one in voters(settings.metrics[name], known)}.values():
+        floor = CACHED_FROM.get(urlsplit(endpoint.base_url).hostname or "", 0)
+        if not 0 < tokens < floor:
+            continue
+        note = f"{endpoint.name} caches from {floor:,} tokens on; the constant prefix has about {tokens:,}"
+        price = price_of(endpoint)
+        if price is not None:
+            short = price.cost_usd(Usage(input_tokens=tokens))
+            saved = short - price.cost_usd(Usage(input_tokens=floor, cached_tokens=floor))
+            pays = f"would save {saved / short:.0%} of its price" if saved > 0 else "would not pay"
+            note += f"; lengthening it (more examples) {pays}"
+        yield note
+
+
+def prefix_tokens(metric: Metric) -> int:
+    """Return the estimated tokens, schema included, that a metric's requests begin with for every event."""
+    neutral = neutral_task(metric, now=datetime(2026, 1, 1, tzinfo=UTC))
+    texts = neutral.model_dump(include={"question", "answer", "reference", "other_answer"}, exclude_none=True)
+    found: list[str] = []
+    for mark in "XY":
+        fields = neutral.fields and {name: mark + text for name, text in neutral.fields.items()}
+        marked = {name: mark + text for name, text in texts.items()}
+        request = request_of(metric, neutral.model_copy(update={**marked, "fields": fields}))
+        if request is None or request.embeds:
+            return 0
+        schema = request.response_schema and dict(request.response_schema.schema)
+        found.append("\n".join([json.dumps(schema), *(message.content for message in request.messages)]))
+    return estimated_tokens(commonprefix(found))  # noqa: RUF071 - of texts, not of paths
 
 
 def ask_day(settings: Settings, file: Path) -> str:

@@ -50,7 +50,8 @@ class EndpointSettings(Section):
     parameters: Annotated[dict[str, JsonValue], AfterValidator(refuse_secret_parameters)] = Field(
         default_factory=dict
     )
-    """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
+    """Parameters as the endpoint names them: of sampling (temperature, seed, ...), or of transport
+    (service_tier, prompt_cache_key, ...), which begin no new series."""
     context_tokens: int | None = Field(default=None, ge=512, le=100_000_000)
     """The model's context window; longer references and pages are truncated at sentence ends, which the
     result reports."""
