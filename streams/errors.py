@@ -9,7 +9,6 @@ StreamsError
 ├── TooLargeError           one record is too large for the broker: it is truncated or a dead letter
 ├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
 ├── DeadLetterLimitError    there are more dead letters than dead_letters.limit allows
-├── WrongListenerError      a listener has another protocol, or other mechanisms, than the settings
 ├── TokenError              there is no token to log in with
 ├── TopicsError             topics are missing, or the broker does not answer
 ├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
@@ -119,16 +118,6 @@ class KafkaAccessError(StreamsError):
 
 class DeadLetterLimitError(StreamsError):
     """There are more dead letters than `dead_letters.limit` allows."""
-
-
-class WrongListenerError(StreamsError):
-    """A listener has another protocol, or other mechanisms, than the settings."""
-
-    def __init__(self, server: str, protocol: str, mechanisms: Sequence[str]) -> None:
-        super().__init__(f"{server} is {protocol} ({', '.join(mechanisms)})")
-        self.server = server
-        self.protocol = protocol
-        self.mechanisms = tuple(mechanisms)
 
 
 class TokenError(StreamsError):

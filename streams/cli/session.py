@@ -128,28 +128,25 @@ class Session:
 
         from streams.errors import KafkaAccessError
         from streams.kafka.access.access import client_options
-        from streams.kafka.access.errors import explain
-        from streams.kafka.access.reach import reach
+        from streams.kafka.access.connection import connection_errors
+        from streams.kafka.access.errors import explain_any
         from streams.kafka.topics.grants import refuse_denied
 
         kafka = self.settings.kafka
         try:
-            async with asyncio.timeout(START_TIMEOUT_SECONDS):
-                asking = AIOKafkaClient(**client_options(kafka))
-                try:
-                    await asking.bootstrap()
-                    await refuse_denied(asking, kafka, grants)
-                finally:
-                    await asking.close()
-                await client.start()
+            with connection_errors() as errors:
+                async with asyncio.timeout(START_TIMEOUT_SECONDS):
+                    asking = AIOKafkaClient(**client_options(kafka))
+                    try:
+                        await asking.bootstrap()
+                        await refuse_denied(asking, kafka, grants)
+                    finally:
+                        await asking.close()
+                    await client.start()
         except KafkaAccessError as error:
             raise BadUsageError(str(error)) from error
         except (KafkaError, OSError, TimeoutError) as error:
-            known = None
-            try:
-                await reach(kafka)
-            except Exception as cause:  # noqa: BLE001 - any error is explained if possible
-                known = explain(cause, kafka)
+            known = explain_any([*errors, error], kafka)
             if known is not None and known.lasting:
                 raise BadUsageError(str(known)) from error
             hint = "check --bootstrap-servers and that it runs" if known is None else str(known)

@@ -17,16 +17,16 @@ from streams.doctor.broker_checks import (
     check_group,
     check_hidden,
     check_producer,
+    check_sessions,
     check_topic,
     check_topic_rights,
     largest_record,
 )
-from streams.doctor.findings import CheckName, Finding, failed, not_tried, ok, split_problem, warning
-from streams.doctor.probe import Cluster, GroupView, KafkaProbe, Shown
+from streams.doctor.findings import CheckName, Finding, failed, not_tried, ok, warning
+from streams.doctor.probe import AUTO_CREATE, Cluster, GroupView, KafkaProbe, Shown
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
-from streams.kafka.topics.broker_settings import auto_create_risk, problems_of
 from streams.kafka.topics.table import AgentName, group_of, topic_uses
 from streams.settings.broker import KafkaSettings
 from streams.settings.tree import Settings
@@ -65,7 +65,7 @@ class BrokerExaminer:
         except SettingsError:
             findings = _stopped(_CHECKS, "credentials of kafka.security are missing, see secrets")
         else:
-            probe = KafkaProbe(self._kafka, options, timeout_seconds=self._timeout_seconds)
+            probe = KafkaProbe(options, timeout_seconds=self._timeout_seconds)
             try:
                 findings = await self._examine(probe)
             finally:
@@ -150,13 +150,14 @@ class BrokerExaminer:
         ]
 
     def _broker_settings(self, cluster: Cluster, shown: Shown) -> list[Finding]:
-        problems = problems_of(self._kafka, shown.broker, (), ())
-        findings = [failed("broker", "sessions", *split_problem(problem)) for problem in problems]
+        findings = check_sessions(self._kafka, shown.broker)
         if len(cluster.nodes) == 1:
             words = "one broker, for trials: a disk failure loses records"
             return [*findings, ok("broker", "cluster", words)]
-        risk = auto_create_risk(shown.broker)
-        return findings if risk is None else [*findings, warning("broker", "topics", *split_problem(risk))]
+        if shown.broker.get(AUTO_CREATE) == "true":
+            risk = f"{AUTO_CREATE} is on: a deleted topic is recreated with the broker's defaults"
+            findings.append(warning("broker", "topics", risk, "disable it"))
+        return findings
 
     def _topics(self, cluster: Cluster, shown: Shown, group: GroupView | Finding) -> list[Finding]:
         members = len(group.clients) if isinstance(group, GroupView) else 0

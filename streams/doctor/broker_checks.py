@@ -23,20 +23,20 @@ from streams.doctor.findings import (
     failed,
     not_tried,
     ok,
-    split_problem,
     warning,
 )
-from streams.doctor.probe import GroupView, TopicView
+from streams.doctor.probe import LONGEST_SESSION, SHORTEST_SESSION, GroupView, TopicView
 from streams.kafka.access.errors import principal_of
-from streams.kafka.topics.broker_settings import problems_of
 from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
 from streams.kafka.topics.rights import Right
-from streams.kafka.topics.table import FoundTopic, TopicUse, plan_topics, topics_tool
+from streams.kafka.topics.table import TopicUse, plan_topics, topics_tool
 from streams.settings.broker import KafkaSettings
 from streams.settings.tree import Settings
 
 LEAST_RETENTION_MS: Final = 24 * 3_600_000
 """Minimum retention of tasks, which wait while a judge is down."""
+MIN_MESSAGE_BYTES: Final = 32 * 1024
+"""Enough for a result without evidence and for a dead letter without its value."""
 OUR_PROTOCOL: Final = "roundrobin"
 """Partition assignment of workers; a group with another one would refuse them."""
 OUR_CLIENT: Final = "judgestream"
@@ -73,11 +73,21 @@ def check_topic(
     idle = "a second worker would get no partition"
     if count < workers:
         idle = f"{workers - count} of {workers} workers get no partition"
+    policy = shown.get("cleanup.policy", "")
     durable = need.writes and least is not None and least <= replicas
     rows = (
         Row(leaderless, "failed",
             f"{leaderless} of {count} partitions have no leader, so they cannot be read or written",
             "check which brokers are down", may_pass=True),
+        Row("compact" in policy and need.kind.cleanup != "compact", "failed",
+            f"cleanup.policy must be delete (got {policy}): compaction removes unread records",
+            "set it, with a retention longer than any judge outage"),
+        Row(limit is not None and limit < MIN_MESSAGE_BYTES, "failed",
+            f"max.message.bytes must be at least {MIN_MESSAGE_BYTES} (got {limit})",
+            "raise it: dead letters would not fit"),
+        Row(replicas > 1 and shown.get("unclean.leader.election.enable") == "true", "failed",
+            "unclean.leader.election.enable must be false (got true): a lagging replica may become "
+            "leader and lose confirmed records", "set it to false"),
         Row(need.writes and (least or 0) > replicas, "failed",
             f"min.insync.replicas is {least} and there are {replicas} replicas: every write fails",
             "lower min.insync.replicas, or add replicas"),
@@ -103,11 +113,7 @@ def check_topic(
             "letters",
             f"set max.message.bytes to {largest} or more, or ingest.max_event_bytes to {limit} or less"),
     )  # fmt: skip
-    compacted = {name} if need.kind.cleanup == "compact" else set()
-    # A worker refuses to start with these.
-    fatal = problems_of(kafka, {}, [FoundTopic(name, count, replicas, shown)], compacted)
     findings = evaluate("topics", name, rows)
-    findings += [failed("topics", name, *split_problem(one, name)) for one in fatal]
     parts = [f"{count} partitions", f"{replicas} replicas"]
     if least is not None:
         parts.append(f"at least {least} of them in sync")
@@ -116,6 +122,21 @@ def check_topic(
     if limit is not None:
         parts.append(f"records up to {limit} bytes")
     return findings or [ok("topics", name, ", ".join(parts))]
+
+
+def check_sessions(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[Finding]:
+    """Check the session timeout against the broker's settings, with which it would refuse workers."""
+    name, session = "kafka.session_timeout_seconds", kafka.session_timeout_seconds
+    least, most = (_number(broker.get(one)) for one in (SHORTEST_SESSION, LONGEST_SESSION))
+    rows = (
+        Row(least is not None and session * 1000 < least, "failed",
+            f"{name} must be at least the broker's {SHORTEST_SESSION} ({least} ms), got {session:g} s",
+            "raise it"),
+        Row(most is not None and session * 1000 > most, "failed",
+            f"{name} must be at most the broker's {LONGEST_SESSION} ({most} ms), got {session:g} s",
+            "lower it"),
+    )  # fmt: skip
+    return evaluate("broker", "sessions", rows)
 
 
 def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Iterator[Row]:

@@ -18,11 +18,11 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from streams.kafka.access.connection import BrokerConnection, open_connection
-from streams.kafka.access.reach import reach
-from streams.kafka.topics.broker_settings import BROKER_NAMES
 from streams.kafka.topics.rights import NO_RIGHTS_TOLD, GroupWithRights, Right, TopicsWithRights, rights_of
-from streams.settings.broker import KafkaSettings
 
+SHORTEST_SESSION: Final = "group.min.session.timeout.ms"
+LONGEST_SESSION: Final = "group.max.session.timeout.ms"
+AUTO_CREATE: Final = "auto.create.topics.enable"
 TOPIC_SETTINGS: Final = ("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.ms",
                          "unclean.leader.election.enable")  # fmt: skip
 _TOPIC: Final = 2
@@ -97,8 +97,7 @@ class KafkaProbe:
         timeout_seconds: Time limit of each connection and reply.
     """
 
-    def __init__(self, kafka: KafkaSettings, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
-        self._kafka = kafka
+    def __init__(self, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout_seconds = timeout_seconds
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
@@ -113,17 +112,7 @@ class KafkaProbe:
         Raises:
             Exception: Any failure; `streams.kafka.access.errors.explain` describes it.
         """
-        try:
-            await self._ask((host, port), TopicsWithRights([]))
-        except Exception:
-            # A second attempt finds out the port's protocol and login.
-            server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            await reach(
-                self._kafka.model_copy(update={"bootstrap_servers": server}),
-                {**self._options, "bootstrap_servers": server},
-                timeout_seconds=self._timeout_seconds,
-            )
-            raise
+        await self._ask((host, port), TopicsWithRights([]))
         return self._connections[host, port].tls
 
     async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
@@ -136,7 +125,7 @@ class KafkaProbe:
     async def settings(self, node: Node, topics: Sequence[str]) -> Shown:
         """Request a broker's settings and those of topics, as far as they are shown."""
         wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
-        wanted.append((_BROKER, str(node.node_id), list(BROKER_NAMES)))
+        wanted.append((_BROKER, str(node.node_id), [SHORTEST_SESSION, LONGEST_SESSION, AUTO_CREATE]))
         answer = await self._ask((node.host, node.port), DescribeConfigsRequest(wanted))
         shown: dict[str, dict[str, str]] = {}
         hidden: dict[str, str] = {}

@@ -18,14 +18,14 @@ import yaml
 from aiohttp import web
 from aiokafka.admin import NewTopic
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import KafkaAccessError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connection import Admission, open_connection
 from streams.kafka.access.errors import explain
-from streams.kafka.access.reach import reach
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants, worker_grants
+from streams.kafka.topics.grants import Grant, creating_grants, produce_grants, worker_grants
 from streams.kafka.topics.table import AGENTS, AgentName, group_of, plan_topics, topic_uses
 from streams.settings.broker import KafkaSettings
 from tests.integration.admin import kafka_admin
@@ -229,14 +229,13 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
     await stage.create_topics()
     grants = stage.grants()
     async with contextlib.AsyncExitStack() as held:
-        held.enter_context(stage.allowed([*grants, *checking_grants(grants)]))
+        held.enter_context(stage.allowed(grants))
         if way == "token":
             await held.enter_async_context(kept_fresh(kafka, file))
         process, log = await held.enter_async_context(stage.process(stage.write_settings()))
         await stage.produce([event(number) for number in range(20)])
         await stage.judged(20)
         text = await stopped(process, log)
-    assert "not checked" not in text
     assert "uthorization" not in text
     for topic in ("events", "tasks.tone"):
         at = await stage.committed(topic)
@@ -244,10 +243,7 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
 
 
 async def test_split_parts_need_only_their_own_permissions(kafka: SecureKafka, staged: Staged) -> None:
-    """Three agents work with one user each and the permissions of their part.
-
-    A missing DescribeConfigs is a warning.
-    """
+    """Three agents work with one user each and the permissions of their part."""
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     async with contextlib.AsyncExitStack() as held:
@@ -261,9 +257,7 @@ async def test_split_parts_need_only_their_own_permissions(kafka: SecureKafka, s
         group = group_of(stage.settings.kafka.group_id, ["monitor"])
         await stage.commits("scores", 20, group)
         for process, log in workers:
-            text = await stopped(process, log)
-            assert "some of the broker's settings cannot be read" in text
-            assert "DescribeConfigs" in text
+            await stopped(process, log)
 
 
 async def test_a_worker_creates_topics_only_with_the_permission(kafka: SecureKafka, staged: Staged) -> None:
@@ -304,14 +298,24 @@ async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged
 # Messages of faults
 
 
+async def connect(kafka: KafkaSettings, options: dict[str, Any] | None = None) -> None:
+    options = dict(options or client_options(kafka))
+    host, _, port = options.pop("bootstrap_servers").rpartition(":")
+    connection = await open_connection(host, int(port), **options)
+    try:
+        await connection.send(MetadataRequest([]))
+    finally:
+        await connection.end()
+
+
 @pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
 async def test_a_refused_client_gets_the_reason(kafka: SecureKafka, fault: Fault) -> None:
     settings = KafkaSettings.model_validate(fault.section(kafka))
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the types differ; the explanation counts
-        await reach(settings)
+        await connect(settings)
     explanation = explain(caught.value, settings)
     assert explanation is not None, repr(caught.value)
-    assert explanation.lasting
+    assert explanation.lasting == fault.lasting
     said = str(explanation)
     assert "\n" not in said
     assert not [secret for secret in ENVIRONMENT.values() if secret in said]
@@ -470,7 +474,7 @@ async def test_a_worker_without_a_valid_token_is_not_ready(
         ("wrong password", "refuses the user 'judgestream' or its password"),
         ("wrong authority", r"cannot be trusted \("),
         ("the broker's certificate has expired", r"has expired\); renew it there"),
-        ("our certificate has expired", r"certificate_file.* has expired"),
+        ("our certificate has expired", r"certificate_file.* is valid from"),
         ("our certificate is of a stranger", r"certificate_file .*truststore"),
     ],
 )
@@ -482,10 +486,8 @@ async def test_a_connection_that_is_refused_later_gives_the_reason(
     settings = KafkaSettings.model_validate(fault.section(kafka))
     admission = Admission(settings)
     admission.on_refused = lambda _: None
-    options = client_options(settings, admission=admission)
-    host, port = options.pop("bootstrap_servers").split(":")
     with pytest.raises((KafkaError, OSError)):
-        await open_connection(host, int(port), **options)
+        await connect(settings, client_options(settings, admission=admission))
     assert re.search(expected, str(admission.trouble)), admission.trouble
 
 
@@ -493,21 +495,22 @@ async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_pa
     security = mutual(kafka, "rotated")
     settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("MUTUAL"), "security": security})
     options = client_options(settings)
-    await reach(settings, options)
+    await connect(settings, options)
     mutual(kafka, "rotated", expired=True)
-    with pytest.raises(KafkaAccessError, match="has expired on"):
-        await reach(settings, options)
+    with pytest.raises((KafkaError, OSError)) as caught:
+        await connect(settings, options)
+    assert "rotated.pem) is valid from" in str(explain(caught.value, settings))
     mutual(kafka, "rotated")
-    await reach(settings, options)
+    await connect(settings, options)
 
     file = tmp_path / "password"
     file.write_text(PASSWORD)
     security = without(scram(kafka), "password_env") | {"password_file": str(file)}
     settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("SCRAM"), "security": security})
     options = client_options(settings)
-    await reach(settings, options)
+    await connect(settings, options)
     file.write_text("another")
     with pytest.raises(Exception, match="invalid credentials"):
-        await reach(settings, options)
+        await connect(settings, options)
     file.write_text(f"{PASSWORD}\n")
-    await reach(settings, options)
+    await connect(settings, options)

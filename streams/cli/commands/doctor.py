@@ -8,17 +8,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Exit, Option, echo, style
 
 from judge.text.printable import printable
-from streams.cli.running import CommandError, emit, run_until_stopped, until
+from streams.cli.running import emit, run_until_stopped, until
 from streams.cli.session import JSON, REQUIRED_CONFIG, chosen, environment, log_to_stderr, session
 
 if TYPE_CHECKING:
     from streams.doctor.findings import Diagnosis
-    from streams.kafka.topics.admin import TopicsReport
+    from streams.kafka.topics.table import WantedTopic
 
 TELL_SECONDS = 10.0
 """How often the failures that are being retried are printed."""
@@ -128,46 +128,25 @@ def topics(
 ) -> None:
     """Create missing topics, with partitions, replicas and retention from section `topics`.
 
-    Existing topics are never changed; differences are reported. Exit code 1: a topic cannot be created, or an
-    existing topic's settings would lose records.
+    Existing topics are never changed; judgestream doctor checks them. Exit code 1: a topic cannot be created.
     """
-    from streams.kafka.topics.admin import make_topics, would_lose
+    from streams.kafka.topics.admin import make_topics
 
     call = session(config)
-    report = call.run(lambda _: make_topics(call.settings, dry_run=dry_run))
-    emit(_topics_json(report, dry_run=dry_run), _topic_lines(report, dry_run=dry_run), as_json=as_json)
-    if report.problems:
-        if as_json:
-            raise Exit(1)
-        raise CommandError(would_lose(report.problems))
+    wanted, missing = call.run(lambda _: make_topics(call.settings, dry_run=dry_run))
+    rows = [
+        {"name": topic.name, "created": topic in missing and not dry_run, "missing": topic in missing}
+        | {"partitions": topic.partitions, "replication_factor": topic.replication_factor}
+        | {"config": dict(topic.config)}
+        for topic in wanted
+    ]
+    lines = (
+        _topic_line(topic, dry_run=dry_run) if topic in missing else f"ok {topic.name}" for topic in wanted
+    )
+    emit({"dry_run": dry_run, "topics": rows}, lines, as_json=as_json)
 
 
-def _topic_lines(report: TopicsReport, *, dry_run: bool) -> Iterator[str]:
-    for row in report.topics:
-        topic = row.wanted
-        if row.created:
-            settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
-            counts = f"{topic.partitions} partitions, {topic.replication_factor} copies"
-            yield f"{'would create' if dry_run else 'created'} {topic.name}: {counts}, {settings}"
-        else:
-            kept = f"kept {topic.name}: {'; '.join(row.differences)}"
-            yield kept if row.differences else f"ok {topic.name}"
-
-
-def _topics_json(report: TopicsReport, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "dry_run": dry_run,
-        "topics": [
-            {
-                "name": row.wanted.name,
-                "created": row.created and not dry_run,
-                "missing": row.created,
-                "partitions": row.wanted.partitions,
-                "replication_factor": row.wanted.replication_factor,
-                "config": dict(row.wanted.config),
-                "differences": list(row.differences),
-            }
-            for row in report.topics
-        ],
-        "problems": list(report.problems),
-    }
+def _topic_line(topic: WantedTopic, *, dry_run: bool) -> str:
+    settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
+    counts = f"{topic.partitions} partitions, {topic.replication_factor} copies"
+    return f"{'would create' if dry_run else 'created'} {topic.name}: {counts}, {settings}"

@@ -16,6 +16,7 @@ Connections without password or admission are aiokafka's but for the limit on si
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import logging
@@ -23,9 +24,8 @@ import math
 import ssl
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
@@ -39,11 +39,10 @@ from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from streams.errors import Explanation, KafkaAccessError, SettingsError, TokenError
+from streams.errors import KafkaAccessError, SettingsError, TokenError
 from streams.kafka.access.errors import explain
 from streams.settings.base import read_secret
 from streams.settings.broker import KafkaSettings
-from streams.settings.certificates import validity_of
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -88,7 +87,7 @@ class Admission:
         """Record that a connection failed."""
         if self.on_refused is None:
             return
-        explanation = ended_certificate(error, self._kafka) or explain(error, self._kafka)
+        explanation = explain(error, self._kafka)
         if explanation is None or not explanation.lasting:
             return
         now = self._now()
@@ -106,31 +105,6 @@ class Admission:
         if self._refused_at is not None:
             self._refused_at = self.trouble = None
             _log.info("the broker accepts connections again")
-
-
-def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
-    """Explain a refusal by the validity of the client's certificate; brokers rarely report it."""
-    file = kafka.security.certificate_file
-    found = explain(error, kafka)
-    if file is None or (found is not None and found.kind != "certificate"):
-        return None
-    try:
-        validity = validity_of(file)
-    except (OSError, ValueError):
-        return None
-    now = datetime.now(UTC)
-    if validity.begins <= now <= validity.ends:
-        return None
-    what = (
-        f"has expired on {validity.ends:%Y-%m-%d %H:%M} UTC"
-        if now > validity.ends
-        else f"is not valid before {validity.begins:%Y-%m-%d %H:%M} UTC"
-    )
-    return Explanation(
-        "certificate",
-        f"the certificate in kafka.security.certificate_file ({file}) {what}",
-        "renew it (the file is read again for each connection), and check this machine's clock",
-    )
 
 
 class Password:
@@ -217,7 +191,11 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is
 
     async def _noting_quotas(self, answer: Awaitable[Any]) -> Any:
         """Return the response; pause the checks while the broker throttles this client."""
-        response = await answer
+        try:
+            response = await answer
+        except KafkaConnectionError as error:
+            _note(error)
+            raise
         if throttled_ms := getattr(response, "throttle_time_ms", 0):
             self._quiet.looks = -math.ceil(throttled_ms / 1000 * _LOOKS / QUIET_SECONDS)
         return response
@@ -275,6 +253,23 @@ _opened: contextvars.ContextVar[weakref.WeakSet[BrokerConnection] | None] = cont
     "opened", default=None
 )
 """The connections of the client that is bootstrapping in this task."""
+_errors: contextvars.ContextVar[list[BaseException] | None] = contextvars.ContextVar("errors", default=None)
+
+
+@contextlib.contextmanager
+def connection_errors() -> Iterator[list[BaseException]]:
+    """Collect why connections of this task's clients fail: aiokafka logs it, and raises another error."""
+    errors: list[BaseException] = []
+    token = _errors.set(errors)
+    try:
+        yield errors
+    finally:
+        _errors.reset(token)
+
+
+def _note(error: BaseException) -> None:
+    if (errors := _errors.get()) is not None:
+        errors.append(error)
 
 
 async def open_connection(host: str, port: int, **options: Any) -> BrokerConnection:
@@ -293,6 +288,7 @@ async def open_connection(host: str, port: int, **options: Any) -> BrokerConnect
     except Exception as error:
         if admission is not None:
             admission.failed(error)
+        _note(error)
         if isinstance(error, TokenError | ValueError):
             # ValueError: the broker's SCRAM signature is wrong. aiokafka retries only after its own errors.
             raise KafkaConnectionError(f"login failed at {host}:{port}: {error}") from error

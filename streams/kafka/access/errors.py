@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,21 +12,18 @@ from typing import Any, Final
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    IllegalSaslStateError,
     InvalidTimestampError,
+    KafkaConnectionError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
 )
 
 from judge.text.printable import printable
-from streams.errors import (
-    AccessProblem,
-    Explanation,
-    KafkaAccessError,
-    StreamsError,
-    TokenError,
-    WrongListenerError,
-)
+from streams.errors import AccessProblem, Explanation, KafkaAccessError, StreamsError, TokenError
 from streams.settings.broker import KafkaSettings
+from streams.settings.certificates import validity_of
 
 MAX_QUOTE_CHARS: Final = 200
 _MAX_CHAIN: Final = 20
@@ -51,10 +48,35 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
         for row in _TABLE:
             if isinstance(one, row.error) and row.fits(one, kafka):
                 words = _words(one, kafka)
-                return Explanation(
+                ended = _ended_certificate(kafka) if row.kind in {"certificate", "protocol"} else None
+                return ended or Explanation(
                     row.kind, row.reason.format(**words), row.remedy.format(**words), lasting=row.lasting
                 )
     return None
+
+
+def explain_any(errors: Iterable[BaseException], kafka: KafkaSettings) -> Explanation | None:
+    """Explain the error of several servers that says most: one that lasts, else the first."""
+    known = [one for error in errors if (one := explain(error, kafka)) is not None]
+    return max(known, key=lambda one: one.lasting, default=None)
+
+
+def _ended_certificate(kafka: KafkaSettings) -> Explanation | None:
+    """Explain a refusal by the validity of the client's certificate; brokers rarely report it."""
+    file = kafka.security.certificate_file
+    try:
+        validity = None if file is None else validity_of(file)
+    except (OSError, ValueError):
+        return None
+    now = datetime.now(UTC)
+    if validity is None or validity.begins <= now <= validity.ends:
+        return None
+    what = f"is valid from {validity.begins:%Y-%m-%d %H:%M} to {validity.ends:%Y-%m-%d %H:%M} UTC only"
+    return Explanation(
+        "certificate",
+        f"the certificate in kafka.security.certificate_file ({file}) {what}",
+        "renew it (the file is read again for each connection), and check this machine's clock",
+    )
 
 
 def _links(error: BaseException) -> list[BaseException]:
@@ -86,9 +108,7 @@ def _words(error: Any, kafka: KafkaSettings) -> dict[str, str]:
     return {
         "broker": f"the broker at {kafka.bootstrap_servers}",
         "servers": kafka.bootstrap_servers,
-        "server": getattr(error, "server", ""),
-        "listener": _with(getattr(error, "protocol", ""), *getattr(error, "mechanisms", ())),
-        "ours": _with(security.protocol, *([security.mechanism] if security.mechanism else [])),
+        "protocol": security.protocol,
         "mechanism": str(security.mechanism),
         "user": repr(security.username),
         "principal": principal_of(kafka),
@@ -97,10 +117,6 @@ def _words(error: Any, kafka: KafkaSettings) -> dict[str, str]:
         "trusted": "now unset: the system's authorities" if ca_file is None else f"now {ca_file}",
         "now": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
     }
-
-
-def _with(protocol: str, *mechanisms: str) -> str:
-    return f"{protocol} with {_quote(' or '.join(mechanisms))}" if mechanisms else protocol
 
 
 def _said(error: Any) -> str:
@@ -124,7 +140,7 @@ _Fits = Callable[[Any, KafkaSettings], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    error: type[BaseException]
+    error: type[BaseException] | tuple[type[BaseException], ...]
     kind: AccessProblem
     reason: str
     remedy: str
@@ -144,10 +160,12 @@ def _alert(*words: str) -> _Fits:
 
 _refused: Final = _alert("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
 _TABLE: Final = (
-    _Row(WrongListenerError, "protocol",
-         "kafka.security has {ours}, and the listener {server} is {listener}",
-         "set protocol and mechanism to these, with what they need (such as ca_file or username), "
-         "or use another listener"),
+    _Row(UnsupportedSaslMechanismError, "protocol",
+         "{broker} does not offer the mechanism {mechanism} ({said})",
+         "set kafka.security.mechanism to one that its listener offers, or use another listener"),
+    _Row(IllegalSaslStateError, "protocol",
+         "{broker} asks for no login, and kafka.security.protocol is {protocol}",
+         "set protocol to PLAINTEXT or SSL, or use another listener"),
     _Row(ssl.SSLCertVerificationError, "certificate",
          "the certificate of {broker}, or of the authority that signed it, is not valid now ({said})",
          "renew it there, and check this machine's clock", fits=_verified(9, 10)),
@@ -195,6 +213,10 @@ _TABLE: Final = (
          "check the name and the resolver", lasting=False),
     _Row(ConnectionRefusedError, "unreachable", "nothing listens at {servers}",
          "check kafka.bootstrap_servers and that the broker runs", lasting=False),
+    _Row((KafkaConnectionError, ConnectionResetError, ssl.SSLError), "protocol",
+         "{broker} closes the connection, and kafka.security.protocol is {protocol}",
+         "set protocol and mechanism to those of its listener, and check that the broker runs", lasting=False,
+         fits=lambda error, _: not isinstance(error, KafkaConnectionError) or str(error).endswith("closed")),
     _Row(TimeoutError, "unreachable", "{broker} does not answer in time",
          "check the network path (firewall, network policy) and the broker's load", lasting=False),
 )  # fmt: skip

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -20,13 +19,12 @@ from aiokafka.errors import (
     for_code,
 )
 
-from streams.errors import Explanation, KafkaAccessError, SettingsError, TopicsError
+from streams.errors import Explanation, KafkaAccessError, TopicsError
 from streams.kafka.access.access import client_options
-from streams.kafka.access.errors import explain
-from streams.kafka.access.reach import reach
-from streams.kafka.topics.broker_settings import find_problems
+from streams.kafka.access.connection import connection_errors
+from streams.kafka.access.errors import explain_any
 from streams.kafka.topics.grants import Grant, explain_denied, refuse_denied
-from streams.kafka.topics.table import WantedTopic, differences, plan_topics
+from streams.kafka.topics.table import WantedTopic, plan_topics
 from streams.settings.broker import KafkaSettings
 from streams.settings.tree import Settings
 
@@ -47,7 +45,7 @@ async def ensure_topics(
     connect_seconds: float = CONNECT_SECONDS,
     grants: Sequence[Grant] = (),
 ) -> None:
-    """Check that topics exist, that permissions suffice, and that the broker's settings prevent data loss."""
+    """Check that topics exist and that permissions suffice; create missing topics if wanted."""
     async with admin_client(kafka, connect_seconds) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client has no such request
         missing = await missing_topics(admin, wanted)
@@ -55,9 +53,6 @@ async def ensure_topics(
             raise TopicsError(_how_to_create(kafka, missing))
         if missing:
             await create_topics(admin, kafka, missing)
-        problems, _ = await find_problems(admin, kafka, wanted)
-        if problems:
-            raise TopicsError(would_lose(problems))
 
 
 @asynccontextmanager
@@ -67,19 +62,15 @@ async def admin_client(
     """Open an administrative client."""
     admin = await _connect(kafka, connect_seconds, env)
     try:
-        yield admin
+        with connection_errors() as errors:
+            yield admin
     except KafkaError as error:
-        lasting = await _lasting_trouble(kafka)
-        if lasting is not None:
-            raise KafkaAccessError(lasting) from error
+        trouble = explain_any([*errors, error], kafka)
+        if trouble is not None and trouble.lasting:
+            raise KafkaAccessError(trouble) from error
         raise TopicsError(f"topics cannot be looked up at {kafka.bootstrap_servers}: {error!r}") from error
     finally:
         await admin.close()
-
-
-def would_lose(problems: Sequence[str]) -> str:
-    """Format the problems that `find_problems` returns as one message."""
-    return "with these settings records would be lost:\n  " + "\n  ".join(problems)
 
 
 async def _connect(
@@ -91,11 +82,11 @@ async def _connect(
     while True:
         admin = AIOKafkaAdminClient(**options)
         try:
-            with _unheard("aiokafka"):
+            with connection_errors() as errors, _unheard("aiokafka"):
                 await admin.start()
         except (KafkaError, OSError) as error:
             await admin.close()
-            before, trouble = trouble, await _trouble(kafka)
+            before, trouble = trouble, explain_any([*errors, error], kafka)
             # Fail on the second occurrence: a starting broker may not have loaded its users yet.
             if trouble is not None and trouble.lasting and trouble == before:
                 raise KafkaAccessError(trouble) from error
@@ -120,23 +111,6 @@ async def _connect(
             raise
         else:
             return admin
-
-
-async def _trouble(kafka: KafkaSettings) -> Explanation | None:
-    """Return why the connection fails; None if it succeeds or the reason is unknown."""
-    try:
-        with _unheard("aiokafka"):
-            await reach(kafka)
-    except SettingsError:
-        raise
-    except Exception as error:  # noqa: BLE001 - `explain` returns None for unknown errors
-        return explain(error, kafka)
-    return None
-
-
-async def _lasting_trouble(kafka: KafkaSettings) -> Explanation | None:
-    trouble = await _trouble(kafka)
-    return trouble if trouble is not None and trouble.lasting else None
 
 
 @contextmanager
@@ -203,42 +177,13 @@ def _how_to_create(kafka: KafkaSettings, missing: Sequence[WantedTopic]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOutcome:
-    """The result for one topic."""
-
-    wanted: WantedTopic
-    created: bool
-    differences: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsReport:
-    """The results for all topics."""
-
-    topics: Sequence[TopicOutcome]
-    problems: Sequence[str]
-
-
 async def make_topics(
     settings: Settings, *, dry_run: bool = False, connect_seconds: float = CONNECT_SECONDS
-) -> TopicsReport:
-    """Create the topics that are missing; existing ones are only checked."""
+) -> tuple[Sequence[WantedTopic], Sequence[WantedTopic]]:
+    """Create the topics that are missing, and return all and those; existing ones are not changed."""
     wanted = plan_topics(settings)
     async with admin_client(settings.kafka, connect_seconds) as admin:
         missing = await missing_topics(admin, wanted)
         if missing and not dry_run:
             await create_topics(admin, settings.kafka, missing)
-        there = [topic for topic in wanted if topic not in missing]
-        problems, found = await find_problems(admin, settings.kafka, there if dry_run else wanted)
-    return TopicsReport(
-        [
-            TopicOutcome(
-                topic,
-                created=topic in missing,
-                differences=[] if topic in missing else differences(topic, found.get(topic.name)),
-            )
-            for topic in wanted
-        ],
-        problems,
-    )
+    return wanted, missing

@@ -108,8 +108,6 @@ def group_of(group_id: str, agents: Collection[AgentName]) -> str:
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
 IN_SYNC: Final = "min.insync.replicas"
-CONFIG_NAMES: Final = (CLEANUP, RETENTION, IN_SYNC)
-"""Topic settings that the plan sets."""
 _MILLISECONDS_AN_HOUR: Final = 3_600_000
 _ENOUGH_COPIES: Final = 3
 """With this many replicas, `min.insync.replicas` of 2 tolerates the loss of one."""
@@ -136,16 +134,6 @@ class WantedTopic:
             f"{topics_tool(kafka)} --create --topic {self.name} --partitions {self.partitions} "
             f"--replication-factor {self.replication_factor} {settings}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTopic:
-    """An existing topic."""
-
-    name: str
-    partitions: int
-    replicas: int
-    config: Mapping[str, str]
 
 
 def topics_tool(kafka: KafkaSettings) -> str:
@@ -180,15 +168,3 @@ def _retention(kind: TopicKind) -> Mapping[str, str]:
     if kind.cleanup == "compact":
         return {}  # compacted topics need no retention
     return {RETENTION: str(kind.keep_hours * _MILLISECONDS_AN_HOUR)}
-
-
-def differences(wanted: WantedTopic, found: FoundTopic | None) -> list[str]:
-    """Return the differences of an existing topic from the plan; what is hidden is no difference."""
-    if found is None:
-        return []
-    pairs = [
-        ("partitions", str(wanted.partitions), str(found.partitions)),
-        ("copies", str(wanted.replication_factor), str(found.replicas)),
-        *((key, value, found.config.get(key, "")) for key, value in wanted.config.items()),
-    ]
-    return [f"{what} {there}, not {ours}" for what, ours, there in pairs if there not in {"", ours}]

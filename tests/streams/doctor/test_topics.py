@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from streams.doctor.broker_checks import Expected, acl_command, check_topic, largest_record
-from streams.doctor.findings import split_problem
+from streams.doctor.broker_checks import Expected, acl_command, check_sessions, check_topic, largest_record
+from streams.doctor.findings import bad_settings
 from streams.doctor.probe import Partition, TopicView
 from streams.kafka.topics.table import TOPICS, TopicUse
 from streams.settings.broker import KafkaSettings
@@ -128,7 +128,27 @@ def test_commands_that_grant() -> None:
 
 
 def test_small_parts() -> None:
-    assert split_problem("topic t: is wrong; mend; it", "t") == ("is wrong; mend", "it")
-    assert split_problem("alone") == ("alone", "")
+    split = bad_settings("settings", "", "is wrong; mend; it")
+    assert (split.detail, split.remedy) == ("is wrong; mend", "it")
+    alone = bad_settings("settings", "", "alone")
+    assert (alone.detail, alone.remedy) == ("alone", "")
     assert largest_record({"t": {"max.message.bytes": "7"}}, "t") == 7
     assert largest_record({}, "t") is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({}, None),
+        ({"min": "30000", "max": "30000"}, None),
+        ({"min": "45000"}, "at least the broker's group.min.session.timeout.ms (45000 ms), got 30 s"),
+        ({"max": "20000"}, "at most the broker's group.max.session.timeout.ms (20000 ms), got 30 s"),
+    ],
+)
+def test_a_session_timeout_that_the_broker_refuses_is_a_failure(
+    limits: dict[str, str], words: str | None
+) -> None:
+    shown = {f"group.{name}.session.timeout.ms": value for name, value in limits.items()}
+    found = check_sessions(KafkaSettings(session_timeout_seconds=30), shown)
+    assert [one.outcome for one in found] == ([] if words is None else ["failed"])
+    assert words is None or words in found[0].detail

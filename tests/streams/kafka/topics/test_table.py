@@ -7,9 +7,7 @@ from streams.kafka.topics.table import (
     AGENTS,
     OTLP_LOGS,
     TOPICS,
-    FoundTopic,
     WantedTopic,
-    differences,
     group_of,
     message_of,
     plan_topics,
@@ -70,19 +68,6 @@ def test_the_command_creates_the_same() -> None:
     assert wanted.command(guarded) == (
         f"kafka-topics.sh --bootstrap-server a:9092,b:9092 --command-config admin.properties {rest}"
     )
-
-
-def test_differences_exclude_hidden_settings() -> None:
-    wanted = WantedTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
-    assert (
-        differences(wanted, FoundTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})) == []
-    )
-    assert differences(wanted, FoundTopic("t", 8, 3, {"retention.ms": ""})) == []
-    assert differences(wanted, FoundTopic("t", 4, 1, {"cleanup.policy": "delete", "retention.ms": "9"})) == [
-        "partitions 4, not 8",
-        "copies 1, not 3",
-        "retention.ms 9, not 1000",
-    ]
 
 
 def test_what_agents_do_with_topics() -> None:
