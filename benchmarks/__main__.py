@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 BENCHMARKS = (
     "agreement",
+    "anchors",
     "causes",
     "dependence",
     "honesty",

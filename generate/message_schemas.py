@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from generate.places import ROOT
 from schemas.alert import Alert
+from schemas.anchor import Anchor
 from schemas.dead_letter import DeadLetter
 from schemas.event import QAEvent
 from schemas.findings import CoverageVerdict, RelevanceVerdict
@@ -34,6 +35,7 @@ MESSAGES: Mapping[str, TypeAdapter[Any]] = {
     "dead_letter": TypeAdapter(DeadLetter),
     "alert": TypeAdapter(Alert),
     "label": TypeAdapter(Label),
+    "anchor": TypeAdapter(Anchor),
     "coverage_verdict": TypeAdapter(CoverageVerdict),
     "relevance_verdict": TypeAdapter(RelevanceVerdict),
 }

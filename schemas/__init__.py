@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.alert import Alert, Estimate
+from schemas.anchor import Anchor
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
 from schemas.event import ChatMessage, QAEvent, ToolCall
@@ -35,7 +36,7 @@ from schemas.task import JudgeTask, Sampling, result_id
 
 # fmt: off
 __all__ = [
-    "RESULT", "Alert", "ChatMessage", "ContradictionKind", "Correction", "CorrectionKind",
+    "RESULT", "Alert", "Anchor", "ChatMessage", "ContradictionKind", "Correction", "CorrectionKind",
     "CoverageVerdict", "DeadLetter", "DeadLetterReason", "Estimate", "Evaluator", "Failed", "FailedType",
     "Header", "JudgeCall", "JudgeTask", "Label", "QAEvent", "RelevanceVerdict", "Result", "ResultKind",
     "Sampling", "Scored", "Selection", "Source", "Suspicion", "SuspicionKind", "Times", "ToolCall",

@@ -199,6 +199,8 @@ class TopicSettings(Section):
     """Alerts of the monitor."""
     labels: TopicName = "qa.labels"
     """Human labels on verdicts."""
+    anchors: TopicName = "qa.anchors"
+    """Frozen tasks that are judged again and again, to find shifts of the judge (compacted)."""
     evaluations: TopicName = "judge.evaluations"
     """Verdicts as OTLP log events, from a sink of kind otlp_topic."""
     observations: TopicName = "qa.observations"

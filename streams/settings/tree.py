@@ -122,7 +122,8 @@ def _monitor_problems(settings: Settings) -> Iterator[tuple[str, str]]:
 def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     topics = settings.topics
     one_by_one = ("events", "scores", "dead_letters", "alerts", "labels", "evaluations", "observations")
-    names = {f"topics.{name}": getattr(topics, name) for name in (*one_by_one, "monitor_state")}
+    compacted = ("anchors", "monitor_state")
+    names = {f"topics.{name}": getattr(topics, name) for name in (*one_by_one, *compacted)}
     names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
     owners: dict[str, str] = {}
     for path, topic in names.items():

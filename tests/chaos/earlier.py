@@ -15,7 +15,12 @@ from tests.places import ROOT
 COMMIT: Final = os.environ.get("CHAOS_EARLIER", "9d4c37e")
 """From before the monitor wrote observations and transactions were read as committed.
 `CHAOS_EARLIER` names another; it runs with the current dependencies."""
-UNKNOWN: Final = (("kafka", "start"), ("topics", "observations"), ("topics", "monitor_state"))
+UNKNOWN: Final = (
+    ("kafka", "start"),
+    ("topics", "observations"),
+    ("topics", "monitor_state"),
+    ("topics", "anchors"),
+)
 """Settings unknown to it."""
 
 

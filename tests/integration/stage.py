@@ -71,6 +71,7 @@ class Stage:
                 "dead_letters": f"{self.name}.dead",
                 "alerts": f"{self.name}.alerts",
                 "observations": f"{self.name}.observations",
+                "anchors": f"{self.name}.anchors",
                 "monitor_state": f"{self.name}.monitor-state",
                 "create": True,
                 "create_partitions": self.partitions,

@@ -22,8 +22,17 @@ from tests.integration.conftest import RunningBroker
 
 def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics: Any) -> dict[str, Any]:
     stem = topic_name("topics")
-    fields = ("events", "scores", "dead_letters", "alerts", "labels", "observations", "monitor_state")
-    names = {name: f"{stem}.{name}" for name in fields}
+    fields = (
+        "events",
+        "scores",
+        "dead_letters",
+        "alerts",
+        "labels",
+        "observations",
+        "anchors",
+        "monitor_state",
+    )
+    names = {name: f"{stem}.{name}" for name in (*fields, "monitor_state")}
     return {
         "kafka": {"bootstrap_servers": broker.bootstrap_servers},
         "topics": {**names, "tasks_prefix": f"{stem}.tasks.", "create_partitions": 3, **topics},

@@ -56,6 +56,7 @@ TOPICS: Final = (
     TopicKind("labels", "label", readers=("store",), keep_hours=87_600),
     TopicKind("evaluations", OTLP_LOGS, writers=("sink",)),
     TopicKind("observations", "result", readers=("monitor",), writers=("monitor",)),
+    TopicKind("anchors", "anchor", readers=("monitor",), cleanup="compact"),
     TopicKind("monitor_state", None, readers=("monitor",), writers=("monitor",), cleanup="compact"),
 )
 

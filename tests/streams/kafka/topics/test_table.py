@@ -28,7 +28,7 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
     """168 h are 604,800,000 ms, 720 h are 2,592,000,000 ms, 87,600 h are 315,360,000,000 ms."""
     plan = _plan()
     compacted = [name for name, topic in plan.items() if topic.config["cleanup.policy"] == "compact"]
-    assert compacted == ["qa.monitor-state"]
+    assert compacted == ["qa.anchors", "qa.monitor-state"]
     assert {name: topic.config.get("retention.ms") for name, topic in plan.items()} == {
         "qa.events": "604800000",
         "judge.tasks.coverage": "604800000",
@@ -38,6 +38,7 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
         "qa.alerts": "7776000000",
         "qa.labels": "315360000000",
         "qa.observations": "604800000",
+        "qa.anchors": None,
         "qa.monitor-state": None,
     }
 
@@ -53,7 +54,7 @@ def test_what_the_settings_say_counts() -> None:
 
 def test_the_topics_of_some_agents_are_planned_alone() -> None:
     names = [topic.name for topic in plan_topics(Settings(), ["monitor"])]
-    assert names == ["qa.scores", "qa.alerts", "qa.observations", "qa.monitor-state"]
+    assert names == ["qa.scores", "qa.alerts", "qa.observations", "qa.anchors", "qa.monitor-state"]
 
 
 def test_the_command_creates_the_same() -> None:
@@ -79,6 +80,7 @@ def test_what_agents_do_with_topics() -> None:
         "qa.scores": ("Read", "Write"),
         "qa.alerts": ("Write",),
         "qa.observations": ("Read", "Write"),
+        "qa.anchors": ("Read",),
         "qa.monitor-state": ("Read", "Write"),
     }
     judge = topic_uses(SETTINGS.topics, SETTINGS.metrics, ("judge",))

@@ -1,0 +1,202 @@
+"""Whether the judge has shifted: frozen answers, judged again and compared with their first scores. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import sqrt
+from statistics import fmean, variance
+from typing import Final, Literal
+
+from schemas import Anchor, Estimate
+from streams.monitoring.config import Measure
+from streams.monitoring.statistics.estimators import IMAGINED_SQUARE, WeightedSums
+from streams.monitoring.watch import Sample, Watch, estimate
+
+EVERY: Final = 20
+"""Live results of a metric for each anchor that is judged again."""
+FEWEST: Final = 20
+"""Fewest anchors of a metric: the error of fewer first means hides any relevant shift."""
+CALLS_PER_FALSE_ALARM: Final = 20_000
+REMEMBERED: Final = 500
+"""Latest calls that are kept, for the start of a shift and the mean difference."""
+ERRORS_TOLERATED: Final = 2.6
+"""Standard errors of the first means that are tolerated; one-sided 0.5%."""
+ERRORS_SHOWN: Final = 1.96
+LARGEST_TOLERATED: Final = 0.45
+"""Largest tolerated mean difference, as a share of the scale; the test's range ends at a half."""
+
+Shift = Literal["stricter", "steady", "kinder"]
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def first_error(scores: Sequence[Sequence[float]], width: float) -> float:
+    """Return the standard error of the mean of all anchors' first means.
+
+    With K anchors, s² the variance among the n first scores of each, and w the width of the scale:
+
+        sqrt(sum of s² / (K² n) + 0.75 w² / (K n)²)
+
+    The second term is that of `WeightedSums.interval`: three imagined scores half the scale away, so that
+    equal first scores do not give an error of 0.
+    """
+    count = sum(map(len, scores))
+    of_mean = sum(variance(one) * len(one) for one in scores) / count**2
+    return sqrt(of_mean + IMAGINED_SQUARE * (width / count) ** 2)
+
+
+def clipped_mean(scores: Sequence[Sequence[float]], reach: float) -> float:
+    """Return by how much the mean difference of an unchanged judge sinks if none counts above the reach.
+
+    It is estimated from the first scores, each compared with the mean of its anchor's others.
+    """
+    others = (
+        one - (sum(group) - one) / (len(group) - 1) for group in scores for one in group if len(group) > 1
+    )
+    return fmean(max(difference - reach, 0.0) for difference in others)
+
+
+@dataclass
+class AnchorWatch:
+    """The anchors of one metric and evaluator: which is due, and a test of their differences per direction.
+
+    Anchors are judged in turn, each again by the evaluator of its first judgements. A difference is that of
+    the new score from the anchor's first mean. Both tests are the monitor's, with a fixed target.
+
+    **What is tolerated.** An anchor's first mean misses its true one by an error that stays. So the mean
+    difference of an unchanged judge over all anchors is minus the mean of these errors instead of 0: 2.6 of
+    its standard errors are tolerated, and at least the smallest relevant change. The single errors may be
+    large and unequal; then the expectation of the next difference depends on whose turn it is. The test's
+    bound needs only that the mean product of k factors is at most 1, which holds in expectation over the
+    order of the turn: by Maclaurin's inequality the mean product of k out of K positive numbers is at most
+    the k-th power of their mean. The order is that of the anchors' ids, hashes independent of the scores.
+
+    **Range.** Differences reach from minus to plus the width of the scale, but few exceed half of it. So a
+    test counts those in the direction that it does not look for up to half the width, which doubles its bets;
+    by how much this shifts the mean of an unchanged judge is added to what is tolerated.
+
+    Attributes:
+        since: When the latest anchors were enrolled; a later enrolment starts over.
+        heard_at: Time of the latest live result or call.
+        live: Live results since an anchor was given out.
+        given: Anchors given out to be judged again.
+        calls: Those that were scored.
+    """
+
+    fingerprint: str = ""
+    since: datetime = _NEVER
+    heard_at: datetime = _NEVER
+    live: int = 0
+    given: int = 0
+    calls: int = 0
+    error: float = 0.0
+    width: float = 1.0
+    tests: dict[Shift, Watch] = field(default_factory=dict)
+    history: deque[Sample] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    def configure(
+        self, anchors: Sequence[Anchor], *, width: float, min_change: float, rising: bool = False
+    ) -> None:
+        """Continue with these valid anchors.
+
+        Args:
+            width: Of the metric's scale.
+            min_change: The smallest relevant change.
+            rising: Whether higher scores are worse, so that a stricter judge gives them.
+        """
+        scores: list[Sequence[float]] = [one.scores for one in anchors]
+        mirrored = [[-one for one in some] for some in scores]
+        self.width, self.error = width, first_error(scores, width)
+        tolerated = max(min_change, ERRORS_TOLERATED * self.error)
+        lower: tuple[Shift, Shift] = ("kinder", "stricter") if rising else ("stricter", "kinder")
+        for name, sign in zip(lower, (-1, 1), strict=True):
+            clipped = clipped_mean(scores if sign < 0 else mirrored, width / 2)
+            target = sign * min(tolerated + clipped, LARGEST_TOLERATED * width)
+            measure = Measure(
+                name=name,
+                lowest=-width / 2,
+                highest=width / 2,
+                worse="down" if sign < 0 else "up",
+                min_change=tolerated,
+                target=target,
+                within_parts=False,
+            )
+            test = self.tests.setdefault(name, Watch(measure, FEWEST, 2 * CALLS_PER_FALSE_ALARM))
+            test.configure(measure, FEWEST, 2 * CALLS_PER_FALSE_ALARM)
+
+    def due(self, fingerprint: str, anchors: Sequence[Anchor], now: datetime) -> Anchor | None:
+        """Count a live result; return the anchor to judge again with every twentieth of this evaluator."""
+        if fingerprint != self.fingerprint or not anchors:
+            return None
+        self.heard_at = max(self.heard_at, now)
+        self.live += 1
+        if self.live < EVERY:
+            return None
+        self.live, self.given = 0, self.given + 1
+        return anchors[(self.given - 1) % len(anchors)]
+
+    def add(self, anchor: Anchor, score: float, now: datetime) -> bool:
+        """Add the score of an anchor that was judged again; return whether the judge's `shift` changed."""
+        before, difference = self.shift, score - fmean(anchor.scores)
+        sample = Sample(anchor.anchor_id, difference, 1.0, now)
+        self.history.append(sample)
+        self.calls += 1
+        self.heard_at = max(self.heard_at, now)
+        for test in self.tests.values():
+            measure = test.measure
+            counted = (
+                min(difference, measure.highest)
+                if measure.worse == "down"
+                else max(difference, measure.lowest)
+            )
+            test.add(sample._replace(score=counted), 1.0, self.history)
+        return self.shift != before
+
+    @property
+    def shift(self) -> Shift:
+        """In which direction the judge has shifted; of both the later."""
+        found = [(test.dropped_at, name) for name, test in self.tests.items() if test.dropped_at is not None]
+        return max(found)[1] if found else "steady"
+
+    @property
+    def shifted_at(self) -> datetime | None:
+        """About when the shift began; None without one."""
+        return None if self.shift == "steady" else self.tests[self.shift].dropped_at
+
+    @property
+    def tolerated(self) -> float:
+        """The smallest mean difference that can be found, in points."""
+        return max((abs(test.measure.target or 0.0) for test in self.tests.values()), default=0.0)
+
+    @property
+    def difference(self) -> Estimate | None:
+        """The mean difference of the latest calls, since the shift if there is one, with a 95% interval.
+
+        The interval includes the error of the first means.
+        """
+        since = self.shifted_at or _NEVER
+        sums = WeightedSums.of((fmean(one.scores), 1.0) for one in self.history if one.occurred_at >= since)
+        found = estimate(sums, lowest=-self.width, highest=self.width)
+        if found is None:
+            return None
+        first = ERRORS_SHOWN * self.error
+        low = found.mean - sqrt((found.mean - found.low) ** 2 + first**2)
+        high = found.mean + sqrt((found.high - found.mean) ** 2 + first**2)
+        return found.model_copy(update={"low": max(low, -self.width), "high": min(high, self.width)})
+
+    @property
+    def words(self) -> str:
+        """What is known of the judge, such as "stricter by 0.41 since 2026-03-14 12:00 UTC"."""
+        found, since = self.difference, self.shifted_at
+        if found is None or since is None:
+            return "steady" if self.calls else "no calls yet"
+        return f"{self.shift} by {abs(found.mean):.2f} since {since.astimezone(UTC):%Y-%m-%d %H:%M UTC}"
+
+
+def valid_anchors(anchors: Iterable[Anchor]) -> list[Anchor]:
+    """Return a metric's anchors of the evaluator enrolled last, in their turn; those of others are void."""
+    known = sorted(anchors, key=lambda one: one.anchor_id)
+    latest = max(known, key=lambda one: one.enrolled_at, default=None)
+    return [] if latest is None else [one for one in known if one.evaluator == latest.evaluator]
