@@ -10,15 +10,13 @@ from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.evaluate.evaluator import request_tokens
 from judge.metric import Metric
-from schemas import JudgeTask, Result, Usage
+from schemas import JudgeTask, Usage
 from streams.judging.endpoints import price_of, voters
 from streams.settings.judge import EndpointSettings
 from streams.settings.metrics import MetricSettings
 
 REPLY_TOKENS: Final = 400
-"""Assumed output tokens of a reply, if no earlier result tells them."""
-CALL_SECONDS: Final = 2.0
-"""Assumed duration of a call, likewise."""
+"""Assumed output tokens of a reply."""
 
 
 def request_of(metric: Metric, task: JudgeTask) -> ChatRequest | None:
@@ -31,53 +29,27 @@ def request_of(metric: Metric, task: JudgeTask) -> ChatRequest | None:
 
 
 @dataclass(slots=True)
-class MeanReply:
-    """The mean reply to one metric, of results with a call."""
-
-    count: int = 0
-    tokens: float = REPLY_TOKENS
-    seconds: float = CALL_SECONDS
-
-    def add(self, result: Result) -> None:
-        """Add a result's reply, unless it came from the cache or without a call."""
-        seconds = result.times.judge_seconds
-        if seconds is None or (result.judge is not None and result.judge.cached):
-            return
-        self.count += 1
-        self.tokens += (result.usage.output_tokens - self.tokens) / self.count
-        self.seconds += (seconds - self.seconds) / self.count
-
-
-@dataclass(slots=True)
 class Load:
     """What is asked of one endpoint, or of all."""
 
     calls: float = 0.0
     input_tokens: float = 0.0
     output_tokens: float = 0.0
-    seconds: float = 0.0
-    """Duration of all calls, one after another."""
 
 
 class Estimate:
-    """The calls of a number of tasks, votes included; input tokens are estimated high.
-
-    Args:
-        replies: Mean replies by metric, as far as they are known.
-    """
+    """The calls of a number of tasks, votes included; input tokens are estimated high."""
 
     def __init__(
         self,
         metrics: Mapping[str, Metric],
         settings: Mapping[str, MetricSettings],
         endpoints: Sequence[EndpointSettings],
-        replies: Mapping[str, MeanReply] | None = None,
     ) -> None:
         self._metrics = metrics
         self._endpoints = {one.name: one for one in endpoints}
         self._voters = {name: voters(settings[name], endpoints) for name in metrics}
         self._writes_none = frozenset(name for name in metrics if settings[name].embeds)
-        self._replies = replies or {}
         self.total = Load()
         self._loads: dict[str, Load] = {}
 
@@ -88,14 +60,13 @@ class Estimate:
         request = request_of(self._metrics[name], task) if asked else None
         if request is None:
             return
-        tokens, reply = request_tokens(request), self._replies.get(name) or MeanReply()
-        output_tokens = 0 if name in self._writes_none else reply.tokens
+        tokens = request_tokens(request)
+        output_tokens = 0 if name in self._writes_none else REPLY_TOKENS
         for endpoint in asked:
             for load in (self.total, self._loads.setdefault(endpoint.name, Load())):
                 load.calls += times
                 load.input_tokens += times * tokens
                 load.output_tokens += times * output_tokens
-                load.seconds += times * reply.seconds
 
     @property
     def cost_usd(self) -> float | None:
@@ -108,15 +79,3 @@ class Estimate:
             usage = Usage(input_tokens=round(load.input_tokens), output_tokens=round(load.output_tokens))
             cost += price.cost_usd(usage)
         return cost
-
-    def seconds(self, at_once: int) -> float:
-        """Return the duration at the endpoints' limits and at most so many concurrent calls."""
-        lasts = [self.total.seconds / at_once]
-        for name, load in self._loads.items():
-            limits, tokens = self._endpoints[name], load.input_tokens + load.output_tokens
-            lasts += [
-                load.seconds / min(at_once, limits.max_in_flight or at_once),
-                60 * load.calls / limits.requests_per_minute if limits.requests_per_minute else 0.0,
-                60 * tokens / limits.tokens_per_minute if limits.tokens_per_minute else 0.0,
-            ]
-        return max(lasts)

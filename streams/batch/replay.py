@@ -18,7 +18,7 @@ from judge.text.printable import printable
 from schemas import RESULT, JudgeTask, Result, Scored
 from streams.batch.comparison import Comparison, Seen, compare_scores
 from streams.batch.engine import Batch, End, Spent, open_judges
-from streams.batch.estimate import Estimate, MeanReply
+from streams.batch.estimate import Estimate
 from streams.batch.plan import Plan, settings_of
 from streams.batch.selection import FileWork, PastSelection, RecordCounts, selectors
 from streams.batch.sources import Line
@@ -49,8 +49,6 @@ class EarlierResults:
 
     metrics: Collection[str]
     live: dict[str, dict[str, Seen]] = field(default_factory=dict)
-    replies: dict[str, MeanReply] = field(default_factory=dict)
-    """The mean replies of live results, by metric."""
     now: dict[str, dict[str, Seen]] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
@@ -71,10 +69,8 @@ class EarlierResults:
             if result.replay_id == replay_id:
                 if self.add(result):
                     self.spent.add(result)
-            elif result.replay_id is None and is_live(result):
-                if isinstance(result, Scored):
-                    self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
-                self.replies.setdefault(result.metric, MeanReply()).add(result)
+            elif result.replay_id is None and isinstance(result, Scored) and is_live(result):
+                self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
 
     def add(self, result: Result) -> bool:
         """Add a result of this replay; return whether it is new."""
@@ -94,7 +90,6 @@ class ReplayReport:
     Attributes:
         end: Why it ended; None if the user declined.
         tasks: Number of tasks by metric; `left`: of those without a result before it.
-        seconds: Estimated duration.
     """
 
     replay_id: str
@@ -102,7 +97,6 @@ class ReplayReport:
     tasks: Counter[str]
     left: int
     estimate: Estimate
-    seconds: float
     history: EarlierResults
     end: End | None = None
     trouble: str | None = None
@@ -114,7 +108,6 @@ class ReplayReport:
             "input_tokens": round(self.estimate.total.input_tokens),
             "output_tokens": round(self.estimate.total.output_tokens),
             "cost_usd": self.estimate.cost_usd,
-            "seconds": round(self.seconds, 1),
         }
         return {
             "replay_id": self.replay_id,
@@ -139,13 +132,11 @@ class ReplayReport:
 
     def effort(self) -> str:
         """Return the estimate as text."""
-        estimate, minutes = self.estimate, self.seconds / 60
+        estimate = self.estimate
         cost = "price not known" if estimate.cost_usd is None else f"${estimate.cost_usd:.4f}"
-        lasts = f"{self.seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min"
         return (
             f"{self.left:,} results: about {estimate.total.input_tokens:,.0f} input and "
-            f"{estimate.total.output_tokens:,.0f} output tokens, {cost}, "
-            f"{lasts if minutes < 120 else f'{minutes / 60:.1f} h'}"
+            f"{estimate.total.output_tokens:,.0f} output tokens, {cost}"
         )
 
     def lines(self) -> list[str]:
@@ -305,8 +296,7 @@ class Replay:
         return history
 
     async def _scan(self, history: EarlierResults) -> ReplayReport:
-        judge = self._settings.judge
-        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints, history.replies)
+        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints)
         counted, found, left = RecordCounts(), Counter[str](), 0
         async with aclosing(self._tasks(counted)) as tasks:
             async for task in tasks:
@@ -314,10 +304,7 @@ class Replay:
                 if task.result_id not in history.done:
                     left += 1
                     estimate.add(task)
-        seconds = estimate.seconds(judge.max_in_flight)
-        if self._plan.per_second is not None:
-            seconds = max(seconds, left / self._plan.per_second)
-        return ReplayReport(self._replay_id, counted, found, left, estimate, seconds, history)
+        return ReplayReport(self._replay_id, counted, found, left, estimate, history)
 
     async def _tasks(
         self, counted: RecordCounts, done: Collection[str] = ()

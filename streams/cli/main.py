@@ -143,12 +143,24 @@ def _fail(error: Exception) -> int:
     return report(f"{type(error).__name__}: {error}", 1, hint=True)
 
 
+_REMOVED: Final[Mapping[str, str]] = {
+    "--markdown": "in a file or a pipe an incident's report is Markdown: judgestream incident ID > ticket.md",
+    "--texts": "judgestream show EVENT_ID prints texts, and so do --topic judge.tasks.METRIC --json",
+}
+"""By name of a former option, what to do instead."""
+
+
 def _refuse_call(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
         typer.echo(error.format_message(), err=True)
         return 2
-    text = error.format_message().rstrip(".")
+    removed = _REMOVED.get(getattr(error, "option_name", ""))
+    text = (
+        error.format_message().rstrip(".")
+        if removed is None
+        else f"{error.option_name} was removed: {removed}"
+    )
     if hasattr(error.__cause__, "errors"):  # Pydantic's, whose text omits the value
         from streams.settings.problems import describe  # noqa: PLC0415 - heavy, and used here only
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +19,6 @@ from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
 from streams.cli.running import json_text
 from streams.cli.session import Session
 from streams.kafka.offsets import Start
-from streams.kafka.reader import TopicBatch
 from streams.kafka.record import Record
 from streams.kafka.topics.grants import tail_grants
 from streams.kafka.topics.table import message_of
@@ -174,66 +172,15 @@ _WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
 """The formatter of each topic's message."""
 
 
-EARLIER: Final = timedelta(minutes=10)
-"""How much earlier than its result a task is looked for."""
-REMEMBERED: Final = 20_000
-TEXT_CHARS: Final = 160
-TEXT_NOT_KEPT: Final = "    text not kept"
-
-
-class TaskTexts:
-    """Finds the texts of results, while the tasks' topics are read beside."""
-
-    def __init__(self, batches: AsyncIterator[TopicBatch]) -> None:
-        self._batches = batches
-        self._lines: OrderedDict[str, str] = OrderedDict()
-
-    async def lines(self, result_id: str) -> str:
-        """Return question and answer, a line each; reads on until the task is found or the topics end."""
-        while result_id not in self._lines:
-            batch = await anext(self._batches)
-            for record in batch.records:
-                self._add(record.value or b"")
-            if not batch.records:
-                break
-        return self._lines.get(result_id, TEXT_NOT_KEPT)
-
-    def _add(self, value: bytes) -> None:
-        try:
-            task = JudgeTask.model_validate_json(value)
-        except ValidationError:
-            return
-        question, answer = (printable(text, TEXT_CHARS) for text in (task.question, task.answer))
-        self._lines[task.result_id] = f"    Q: {question}\n    A: {answer}"
-        if len(self._lines) > REMEMBERED:
-            self._lines.popitem(last=False)
-
-
 async def follow(
-    call: Session,
-    topic: str,
-    wanted: RecordFilter,
-    start: Start,
-    show: Callable[[Record], str],
-    *,
-    texts: bool,
+    call: Session, topic: str, wanted: RecordFilter, start: Start, show: Callable[[Record], str]
 ) -> None:
-    """Print the matching records of a topic without an end, with their texts if wanted."""
+    """Print the matching records of a topic without an end."""
     reader = call.reader(tail_grants(topic))
     known = await reader.topics()
     if topic not in known:
         raise call.no_topic(topic, known)
-    tasks = sorted(one for one in known if texts and message_of(call.settings.topics, one) == "judge_task")
-    beside = call.reader([grant for task in tasks for grant in tail_grants(task)])
-    earlier = start if start == "earliest" else (datetime.now(UTC) if start == "latest" else start) - EARLIER
-    async with (
-        aclosing(reader.follow([topic], start=start)) as batches,
-        aclosing(beside.follow(tasks, start=earlier)) as task_batches,
-    ):
-        found = TaskTexts(task_batches) if tasks else None
+    async with aclosing(reader.follow([topic], start=start)) as batches:
         async for batch in batches:
             for record in filter(wanted.fits, batch.records):
                 typer.echo(show(record))
-                if texts:
-                    result_id = (dict(record.headers).get("result_id") or b"").decode(errors="replace")
-                    typer.echo(TEXT_NOT_KEPT if found is None else await found.lines(result_id))

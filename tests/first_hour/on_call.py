@@ -44,7 +44,7 @@ def from_alert_to_export(terminal: Terminal, folder: Path, port: int, until: Unt
     typed(f"produce traffic.jsonl {CONFIG}")
     until(lambda: "INCIDENT" in alerts.read_text() and " fell from " in alerts.read_text(), alerts.read_text)
     until_it_says(f"incident latest {CONFIG}", "prompt_version=v8", "Worst answers since", "  Q: ", "  A: ")
-    assert typed(f"incident latest {CONFIG} --markdown").startswith("#")
+    assert typed(f"incident latest {CONFIG}").startswith("#")
 
     review = terminal.type_beside(f"judgestream review {CONFIG} --port {port} --who ada")
     until(lambda: f":{port}" in review.read_text(), review.read_text)

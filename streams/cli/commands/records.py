@@ -159,9 +159,6 @@ def tail(
     event_id: str | None = Option(None, metavar="ID", help="Only this event."),
     status: Literal["scored", "unscored", "failed"] | None = Option(None, help="Only this status."),
     since: str | None = Option(None, help="Start time: 15m, 24h, 2026-03-14, or RFC 3339."),
-    texts: bool = Option(
-        False, "--texts", help="Show each result's question and answer, from the tasks' topics."
-    ),
     bootstrap_servers: str | None = BROKERS,
     config: Path | None = CONFIG,
     as_json: bool = Option(
@@ -190,11 +187,9 @@ def tail(
         max_score=max_score,
         since=None if since is None else moment(since, now) / 1000,
     )
-    if texts and (as_json or (topic or topics.scores) != topics.scores):
-        raise BadUsageError("--texts is for the results' topic without --json; drop one of them")
     show = record_json if as_json else RecordLines(topics).line
     start: Start = "earliest" if from_beginning else "latest"
     if wanted.since is not None:
         start = datetime.fromtimestamp(wanted.since, UTC)
     followed = topic or topics.scores
-    call.run(lambda stop: until(stop, follow(call, followed, wanted, start, show, texts=texts)))
+    call.run(lambda stop: until(stop, follow(call, followed, wanted, start, show)))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARS = 4_000
 MAX_ITEM_CHARS = 300
-NO_TERMINAL_COLUMNS = 200
 EXPORT_SECONDS = 24 * 3600
 """An export may run longer than a page's query."""
 
@@ -119,17 +117,16 @@ def incident(
     config: Path | None = STORE_CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
-    as_markdown: bool = Option(False, "--markdown", help="Print Markdown, for a ticket or a chat."),
     as_json: bool = Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
 
-    Drops that started together form one incident. Reads the verdict store (judgestream worker --agents
-    store).
+    Drops that started together form one incident. In a file or a pipe the report is Markdown, for a ticket or
+    a chat. Reads the verdict store (judgestream worker --agents store).
     """
     from streams.store.views.explorer import score_ranges
     from streams.store.views.incidents import find, known_incidents, summary_of
-    from streams.store.views.report import card, markdown, plain, report_on, values_of
+    from streams.store.views.report import card, markdown, report_on, values_of
 
     call = session(config, store=store)
     with call.snapshot() as snapshot:
@@ -146,11 +143,13 @@ def incident(
         report = report_on(snapshot, found, ranges=ranges, product_labels=labels)
     if as_json:
         echo(json_text(values_of(report) | {"card": card(found, report)}))
-    elif as_markdown:
-        echo(markdown(report, link=link), nl=False)
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(markdown(report, link=link)))
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_TERMINAL_COLUMNS
-        echo(plain(report, link=link, width=max(width, 40)), nl=False)
+        echo(markdown(report, link=link), nl=False)
 
 
 def _listed(incidents: list[dict[str, Any]], *, as_json: bool) -> Iterator[str]:

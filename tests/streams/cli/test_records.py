@@ -18,7 +18,7 @@ from streams.cli.records import RecordFilter
 from streams.kafka.record import Record
 from tests.streams.cli.conftest import Command
 from tests.streams.cli.processes import Service, judgestream, running
-from tests.streams.results import scored, task_of, unscored
+from tests.streams.results import scored, unscored
 from tests.threaded_broker import broker_in_thread
 
 HOSTILE = "\x1b[2J\x1b[31m[bold]\u202eevil\x07"
@@ -89,23 +89,6 @@ async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(
     assert shown[1].endswith("not json")
     assert r"A: \x1b[2J\x1b[31m[bold]\u202eevil\x07" in shown[2]
     assert all(line.isprintable() for line in shown)
-
-
-async def test_tail_shows_the_texts_of_results(at: Sequence[str]) -> None:
-    """`tail --texts` shows question and answer from the tasks, or that they are not kept."""
-    known, lost = scored(1, 4), scored(2, 2)
-    task = task_of(known, question="Where is\nthe key?", answer="In the cupboard.")
-    await send(at, "judge.tasks.relevance", (task.model_dump_json().encode(), ()))
-    results = [
-        (one.model_dump_json().encode(), [("result_id", one.result_id.encode())]) for one in (known, lost)
-    ]
-    await send(at, "qa.scores", *results)
-    async with running("tail", *at, "--texts", "--from-beginning") as tail:
-        shown = await next_lines(tail, 5)
-        assert (await tail.stop(signal.SIGINT)).code == 0
-    assert "relevance 4 e1" in shown[0]
-    assert shown[1:3] == ["    Q: Where is the key?", "    A: In the cupboard."]
-    assert shown[4] == "    text not kept"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from streams.store.views import report as report_module
 from streams.store.views.incidents import known_incidents
-from streams.store.views.report import IncidentReport, headline, markdown, plain, report_on, values_of
+from streams.store.views.report import IncidentReport, headline, markdown, report_on, values_of
 from streams.store.writer import StoreWriter
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
@@ -99,15 +99,6 @@ def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
     assert report.metrics[0].judged == (100, 100)
 
 
-def test_a_report_for_a_terminal_has_no_markup_and_fits(report: IncidentReport) -> None:
-    told = plain(report, width=72)
-    assert max(map(len, told.splitlines())) == 72
-    assert told.startswith("relevance fell, 2 parts affected: at the same time as prompt_version=v8…\n")
-    assert "text not kept" in told
-    assert "#" not in told
-    assert "\\" not in told
-
-
 def test_markdown_is_text_whatever_answers_say(report: IncidentReport) -> None:
     told = markdown(report, link="https://port.example/")
     assert "# relevance fell, 2 parts affected: at the same time as prompt\\_version=v8 replaced" in told
@@ -116,4 +107,5 @@ def test_markdown_is_text_whatever_answers_say(report: IncidentReport) -> None:
     assert "\\]\\(javascript" in told
     assert "<script>" not in told.replace("\\<script\\>", "")
     assert "relevance of app=x" in told
+    assert "text not kept" in told
     assert "`judgestream replay --config judgestream.yaml --incident" in told
