@@ -133,9 +133,6 @@ class CodeMetric(BaseMetric):
         of: The text that it examines.
         good: Whether a match is good.
         options: Further arguments of the check.
-
-    Raises:
-        JudgeConfigurationError: The pattern or the schema is invalid.
     """
 
     def __init__(
@@ -172,11 +169,7 @@ class CodeMetric(BaseMetric):
         )
 
     def prepare(self, task: JudgeTask) -> Outcome:
-        """Return the outcome of the check; unscored if a text that it examines is missing.
-
-        Raises:
-            EventError: The check cannot handle this event.
-        """
+        """Return the outcome of the check; unscored if a text that it examines is missing."""
         if "label" in self.arguments:
             texts = [task.labels.get(self.arguments["label"], "").strip()]
             is_missing = not texts[0]
@@ -219,11 +212,7 @@ class EmbeddingSimilarity(BaseMetric):
         return ChatRequest(messages, max_output_tokens=0, embeds=True)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's
-        """Return the cosine as the score.
-
-        Raises:
-            EventError: `invalid_verdict`: the reply has none. There is no repair turn.
-        """
+        """Return the cosine as the score."""
         try:
             vectors = orjson.loads(reply)
             cosine, dimensions = float(vectors["cosine"]), int(vectors["dimensions"])

@@ -174,11 +174,7 @@ _FORM = (
 
 
 def read_counts(lines: Sequence[str]) -> tuple[list[tuple[int, int]], bool]:
-    """Return matched and total of facts, conclusions and terms, and whether the organization is similar.
-
-    Raises:
-        InvalidVerdictError: A line is missing or ambiguous, or more is matched than the total.
-    """
+    """Return matched and total of facts, conclusions and terms, and whether the organization is similar."""
     found: dict[str, set[tuple[int, int]]] = {"fact": set(), "conclusion": set(), "term": set()}
     organization: set[bool | None] = set()
     for line in lines:

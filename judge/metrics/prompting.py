@@ -30,11 +30,7 @@ _CLOSING = "Judge this data now, as the instructions before it say."
 
 
 def fence(sections: Mapping[str, str]) -> str:
-    """Write texts into one message, neutralized and separated; `parse_fenced` is the inverse.
-
-    Raises:
-        ValueError: A name is not a letter, then letters, digits, `_` and `-`.
-    """
+    """Write texts into one message, neutralized and separated; `parse_fenced` is the inverse."""
     for name in sections:
         if not _NAME.fullmatch(name):
             raise ValueError(f'section name must be a letter, then letters, digits, "_" or "-", got {name!r}')
@@ -51,9 +47,6 @@ def parse_fenced(message: str) -> dict[str, str]:
     """Return the texts of a message that `fence` wrote, by name; empty if it has no fence.
 
     The mark of the first fence counts; imitated fences with another mark are part of a text.
-
-    Raises:
-        ValueError: A section is not closed.
     """
     first = _FIRST.search(message)
     if first is None:

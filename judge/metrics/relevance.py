@@ -80,9 +80,6 @@ class Relevance(BuiltInMetric):
         citation_pattern: A regular expression for other citations; its first group is a page's number or a
             document's name.
         without_citations: Result of an answer without citations.
-
-    Raises:
-        JudgeConfigurationError: The pattern is no expression that RE2 supports.
     """
 
     options = ("pack", "citation_pattern", "without_citations")

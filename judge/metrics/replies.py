@@ -56,9 +56,6 @@ def extract_object(reply: str, *, key: str) -> dict[str, Any]:
 
     Returns:
         The object: finite numbers, no lone surrogates, integers of at most 64 bits, at most 32 levels.
-
-    Raises:
-        InvalidVerdictError: There is none, several differ, one is unreadable, or it exceeds a limit.
     """
     if len(reply) > MAX_REPLY_CHARS:
         raise InvalidVerdictError(
@@ -100,11 +97,7 @@ def whole_number(score: object) -> int | None:
 
 @lru_cache(maxsize=32)
 def json_validator(schema: str) -> Any:
-    """Return the validator (Draft 2020-12) of a schema as JSON.
-
-    Raises:
-        ValueError: It is no JSON Schema.
-    """
+    """Return the validator (Draft 2020-12) of a schema as JSON."""
     # Imported here: it is slow, and few workers need it.
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415

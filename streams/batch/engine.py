@@ -82,10 +82,6 @@ async def open_judges(
     """Open the judges of metrics, as a worker does; `judge.budget` does not apply here.
 
     `wanted` are the metrics' settings, with endpoints and parameters; a metric without uses all endpoints.
-
-    Raises:
-        SettingsError: A key is missing.
-        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
     """
     prices = build_prices(endpoints)
     checks = Checks(prices)
@@ -125,11 +121,7 @@ class Batch:
     _pending: deque[asyncio.Task[Outcome]] = field(default_factory=deque)
 
     async def run(self, work: AsyncIterator[Work]) -> AsyncGenerator[Outcome, None]:
-        """Yield the outcomes in the order of the work, which is read as capacity allows.
-
-        Raises:
-            JudgeConfigurationError: No event can be judged with this configuration.
-        """
+        """Yield the outcomes in the order of the work, which is read as capacity allows."""
         self.end, pending = "done", self._pending
         stopping = asyncio.create_task(self.stop.wait())
         failing = asyncio.create_task(self._outage())
@@ -233,10 +225,6 @@ async def outage(
 
     A pause that an endpoint requests is no outage, however long. `notice` is told of trouble that lasts, and
     of its end with None.
-
-    Raises:
-        JudgeConfigurationError: All refuse every request because of their configuration. Pauses between
-            probes may exceed `seconds`, so this may be confirmed too late.
     """
     since: float | None = None
     troubled_at, told = None, False

@@ -164,9 +164,6 @@ class Replay:
         lines: Reads the lines of the plan's file.
         tell: Prints a message.
         agrees: Asks the user whether to continue.
-
-    Raises:
-        SettingsError: A metric or endpoint cannot be used, or a cost limit lacks a price.
     """
 
     def __init__(
@@ -207,13 +204,7 @@ class Replay:
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
     async def run(self, stop: asyncio.Event) -> ReplayReport:
-        """Estimate, ask for consent, judge and compare.
-
-        Raises:
-            JudgeConfigurationError: No event can be judged with this configuration.
-            KafkaError: The broker rejects a read or a result.
-            StreamsError: The broker sends no records.
-        """
+        """Estimate, ask for consent, judge and compare."""
         try:
             report = await self._scan(await self._history())
             self._tell(report.found())

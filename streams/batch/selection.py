@@ -58,11 +58,7 @@ class RecordCounts:
         return {"records": self.records, "sampled": self.sampled, "passed": dict(self.passed.most_common())}
 
     async def tasks_of(self, record: Record, event: QAEvent, selector: Selector) -> Sequence[JudgeTask]:
-        """Return the tasks of an event, and count it.
-
-        Raises:
-            EventError: Its texts are too long.
-        """
+        """Return the tasks of an event, and count it."""
         selection = selector.select(event, record.key)
         if selection.skipped is not None:
             self.passed[selection.skipped] += 1

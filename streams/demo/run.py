@@ -72,13 +72,7 @@ class Ending:
 
 
 async def run_demo(plan: DemoPlan, display: Display, stop: asyncio.Event) -> Ending:
-    """Run until all events are accounted for, the limit on spending is reached, or `stop` is set.
-
-    Raises:
-        DemoError: The judge does not answer at the start, or there was no progress for a long time.
-        StreamsError: The worker could not run.
-        JudgeConfigurationError: The judge does not work as configured.
-    """
+    """Run until all events are accounted for, the limit on spending is reached, or `stop` is set."""
     async with AsyncExitStack() as stack:
         endpoint = plan.endpoint
         if endpoint is None:

@@ -124,12 +124,7 @@ def demo_topics(settings: Settings) -> dict[str, int]:
 
 
 async def ask_once(endpoint: EndpointSettings) -> None:
-    """Ask the judge one word, to learn before the start whether it answers.
-
-    Raises:
-        JudgeConfigurationError: It refuses the key, the address or the model.
-        DemoError: It does not answer.
-    """
+    """Ask the judge one word, to learn before the start whether it answers."""
     chat = open_chat(endpoint, JudgeSettings(timeout_seconds=JUDGE_PATIENCE_SECONDS))
     asked = ChatMessage("user", "Reply with the word: ready")
     try:

@@ -107,11 +107,7 @@ class KafkaProbe:
         self._connections.clear()
 
     async def meet(self, host: str, port: int) -> ssl.SSLObject | None:
-        """Connect with TLS and login as the settings say, and make a first request; return what TLS found.
-
-        Raises:
-            Exception: Any failure; `streams.kafka.access.errors.explain` describes it.
-        """
+        """Connect with TLS and login as the settings say, and make a first request; return what TLS found."""
         await self._ask((host, port), TopicsWithRights([]))
         return self._connections[host, port].tls
 

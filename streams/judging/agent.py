@@ -72,11 +72,7 @@ class PatientJudge(Protocol):
     """Judges a task, waiting for the judge as long as needed."""
 
     async def judge(self, task: JudgeTask) -> Result:
-        """Judge one answer.
-
-        Raises:
-            JudgeConfigurationError: No event can be judged with this configuration.
-        """
+        """Judge one answer."""
 
 
 @dataclass(slots=True, kw_only=True)

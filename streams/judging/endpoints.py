@@ -70,10 +70,6 @@ async def chosen_endpoint(
 
     Args:
         model: Overrides OPENAI_MODEL. If neither is set, the only model at the address is used.
-
-    Raises:
-        SettingsError: The address is invalid, or the model must be set.
-        JudgeUnavailableError: The models cannot be listed.
     """
     options = {"OPENAI_BASE_URL": base_url, "OPENAI_MODEL": model}
     values = {**env, **{name: value for name, value in options.items() if value is not None}}
@@ -143,11 +139,7 @@ def may_cost(endpoint: EndpointSettings) -> bool:
 
 
 def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
-    """Check that paid endpoints have a budget, and that a budget in dollars has known prices.
-
-    Raises:
-        SettingsError: An endpoint is paid but not limited, or a budget in dollars lacks its price.
-    """
+    """Check that paid endpoints have a budget, and that a budget in dollars has known prices."""
     budget = judge.budget
     paid = [one for one in endpoints if price_of(one) is not None and may_cost(one)]
     if paid and not budget.is_limited and not budget.unlimited:
@@ -180,9 +172,6 @@ def judge_endpoints(
     """Return the endpoints, in order of preference, then one for each model that a metric sets instead.
 
     That has the address, key and limits of its endpoint, but its own breaker and its model's published price.
-
-    Raises:
-        SettingsError: There is no endpoint.
     """
     endpoints = judge.endpoints or default_endpoints(env)
     wanted = (metrics or {}).values()
@@ -213,12 +202,7 @@ def open_pool(
     cached: bool = True,
     confirm_seconds: float = CONFIRM_SECONDS,
 ) -> EndpointPool:
-    """Return the pool, an asynchronous context manager to be used in this event loop.
-
-    Raises:
-        SettingsError: A key is missing.
-        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
-    """
+    """Return the pool, an asynchronous context manager to be used in this event loop."""
     opened = (
         [
             EndpointOptions(
@@ -270,12 +254,7 @@ def metric_judges(
 
 
 def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
-    """Open the connection to an endpoint; call, use and close it in one event loop.
-
-    Raises:
-        SettingsError: Its key is missing.
-        JudgeConfigurationError: The endpoint cannot be used.
-    """
+    """Open the connection to an endpoint; call, use and close it in one event loop."""
     key = endpoint.read_key()
     if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
         _log.warning("the API key is sent unencrypted; use an https address", endpoint=endpoint.name)

@@ -35,11 +35,7 @@ def _blamed_on(setting: str) -> Iterator[None]:
 
 
 def build_metric(name: str, settings: MetricSettings) -> Metric:
-    """Build one metric; a function's module is located but not imported.
-
-    Raises:
-        SettingsError: Its prompt pack, check or function cannot be used, or it has no score range.
-    """
+    """Build one metric; a function's module is located but not imported."""
     if settings.embeds:
         _refuse_range(name, settings)
         return EmbeddingSimilarity(name)
@@ -126,11 +122,7 @@ def _schema(name: str, file: Path | None) -> str | None:
 
 
 def build_metrics(settings: Settings) -> dict[str, Metric]:
-    """Build all metrics of the settings.
-
-    Raises:
-        SettingsError: Some metrics cannot be built; the error names all of them.
-    """
+    """Build all metrics of the settings."""
     built: dict[str, Metric] = {}
     problems: list[str] = []
     for name, metric in settings.metrics.items():
@@ -153,10 +145,6 @@ def beyond_offline_rules(metrics: Mapping[str, Metric]) -> list[str]:
 
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
-    """Limit and redact a metric's texts by the settings of `judge`.
-
-    Raises:
-        SettingsError: Names are redacted, but the engine for that is not installed.
-    """
+    """Limit and redact a metric's texts by the settings of `judge`."""
     with _blamed_on(""):
         return GuardedMetric(metric, redactor=redactor(judge.redact), limits=TextLimits())

@@ -178,9 +178,6 @@ class Secret(Section):
 
         Args:
             env: Environment variables; those of the process by default.
-
-        Raises:
-            SettingsError: The source is missing, empty, too large or no text.
         """
         if self.value is not None:
             text, place = self.value.get_secret_value(), f"{path}: "

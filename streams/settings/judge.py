@@ -146,11 +146,7 @@ class JudgeSettings(Section):
 
 
 def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
-    """Return the endpoint that the usual OPENAI_* variables describe, if OPENAI_BASE_URL or _API_KEY is set.
-
-    Raises:
-        SettingsError: OPENAI_MODEL is missing, or OPENAI_BASE_URL is not an address.
-    """
+    """Return the endpoint that the OPENAI_* variables describe, if OPENAI_BASE_URL or _API_KEY is set."""
     base_url, api_key, model = (
         env.get(f"OPENAI_{name}", "").strip() for name in ("BASE_URL", "API_KEY", "MODEL")
     )

@@ -41,9 +41,6 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
     Args:
         path: The YAML file; None for defaults and environment alone. Paths in it are relative to its folder.
         env: Environment variables; those of the process by default.
-
-    Raises:
-        SettingsError: The settings are invalid; it lists every problem.
     """
     env = os.environ if env is None else env
     file = None if path is None else Path(path)

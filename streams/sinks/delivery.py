@@ -134,9 +134,6 @@ def open_sinks(
 
     Args:
         on_outcome: Receives a sink's name, an outcome and the number of items.
-
-    Raises:
-        SettingsError: There is no sink, or a secret is missing.
     """
     if not settings.sinks:
         raise SettingsError(["sinks: has no receiver for the agent sink; add one or remove the agent"])

@@ -33,9 +33,6 @@ def label_names(names: Sequence[str]) -> dict[str, str]:
     """Return each event label's name as a metric label.
 
     Characters that Prometheus does not allow become `_`; a name in use gets the prefix `event_`.
-
-    Raises:
-        ValueError: Two event labels have the same metric label.
     """
     out: dict[str, str] = {}
     for name in names:

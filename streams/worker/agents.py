@@ -35,11 +35,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 def add_agents(worker: Worker) -> None:
-    """Add the worker's agents.
-
-    Raises:
-        SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
-    """
+    """Add the worker's agents."""
     if "sink" in worker.agents and len(worker.agents) > 1:
         # Monitor and sink would share the results of one group, and a slow receiver would delay judging.
         raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])

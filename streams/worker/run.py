@@ -72,12 +72,6 @@ async def run_worker(
         chat: The judge, closed by the caller; by default the endpoints of the settings.
         env: Environment variables; those of the process by default.
         on_ready: Called once, when partitions are assigned.
-
-    Raises:
-        SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
-        StreamsError: The broker does not answer, topics are missing, the port is taken, or the worker
-            crashed.
-        JudgeConfigurationError: No judge call can succeed with this configuration.
     """
     finish = stop_seconds(settings) if finish_seconds is None else finish_seconds
     worker = Worker(settings, agents=agents, registry=registry, chat=chat, env=env)

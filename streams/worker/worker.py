@@ -57,11 +57,7 @@ SHORT_LIMIT: Final = BufferLimit(records=2_000, bytes=BUFFER_BYTES)
 
 
 class Worker:
-    """The shared parts of one worker; `streams.worker.agents` adds the agents. Arguments as of `run_worker`.
-
-    Raises:
-        SettingsError: A secret, certificate or prompt pack cannot be used.
-    """
+    """The shared parts of one worker; `streams.worker.agents` adds the agents. Arguments: as `run_worker`."""
 
     def __init__(
         self,

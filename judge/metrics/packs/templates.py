@@ -119,11 +119,7 @@ _TITLE = re.compile(r"\s*(?:#{1,6}[^\n]*)?\s*")
 
 
 def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
-    """Split a template into pieces. Only known names become inputs; all other braces stay literal.
-
-    Raises:
-        PromptPackError: A placeholder's name is unknown.
-    """
+    """Split a template into pieces. Only known names become inputs; all other braces stay literal."""
     pieces: list[Piece] = []
     literal, end = "", 0
     for match in dialect.pattern.finditer(text):
@@ -156,11 +152,7 @@ def split_front_matter(text: str) -> tuple[str | None, str]:
 
 
 def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
-    """Split a Markdown file at the lines that say `System` or `User`.
-
-    Raises:
-        PromptPackError: A part is duplicated or empty.
-    """
+    """Split a Markdown file at the lines that say `System` or `User`."""
     before: list[str] = []
     parts: dict[Role, list[str]] = {}
     current = before

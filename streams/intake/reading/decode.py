@@ -63,9 +63,6 @@ class JsonReader(EventReader):
     header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers take
     precedence so that sampling can use them without reading the body; a malformed header is ignored. A
     service that forwards events of others must forward their trace headers or send none.
-
-    Raises:
-        SettingsError: The mapping is invalid.
     """
 
     def __init__(

@@ -39,9 +39,6 @@ class OtlpReader(GroupReader[Span]):
         max_event_bytes: Larger records are refused.
         mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); `event` finds other fields.
         bounds: When traces are closed; None with unit span.
-
-    Raises:
-        SettingsError: The mapping is invalid.
     """
 
     noun = "trace"
