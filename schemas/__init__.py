@@ -32,13 +32,15 @@ from schemas.result import (
     Usage,
     Vote,
 )
-from schemas.task import JudgeTask, Sampling, result_id
+from schemas.task import ANCHOR, BURST, JudgeTask, Sampling, is_rejudged, result_id
 
 # fmt: off
 __all__ = [
-    "RESULT", "Alert", "Anchor", "ChatMessage", "ContradictionKind", "Correction", "CorrectionKind",
+    "ANCHOR", "BURST", "RESULT", "Alert", "Anchor", "ChatMessage", "ContradictionKind", "Correction",
+    "CorrectionKind",
     "CoverageVerdict", "DeadLetter", "DeadLetterReason", "Estimate", "Evaluator", "Failed", "FailedType",
     "Header", "JudgeCall", "JudgeTask", "Label", "QAEvent", "RelevanceVerdict", "Result", "ResultKind",
     "Sampling", "Scored", "Selection", "Source", "Suspicion", "SuspicionKind", "Times", "ToolCall",
-    "Unscored", "UnscoredReason", "Usage", "Vote", "label_id", "result_id",
+    "Unscored", "UnscoredReason", "Usage", "Vote", "is_rejudged", "label_id",
+    "result_id",
 ]

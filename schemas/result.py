@@ -120,6 +120,7 @@ class ResultBase(Message):
     labels: Labels = Field(default_factory=dict)
     metric: MetricName
     source: Source
+    task: Source | None = Field(default=None, description="The record of its task; null without one.")
     evaluator: Evaluator
     judge: JudgeCall | None = Field(default=None, description="None without a call.")
     usage: Usage = Field(default_factory=Usage)

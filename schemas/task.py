@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from schemas.base import EventId, Message, MetricName, Source, Timestamp
 from schemas.event import ChatMessage, Labels, ToolCall
+
+BURST: Final = "burst-"
+ANCHOR: Final = "anchor-"
+"""Beginnings of the replay ids of tasks that the monitor writes, to have answers judged again."""
 
 
 class Sampling(Message):
@@ -61,6 +65,11 @@ class JudgeTask(Message):
 _ID_PARTS = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 # Created once, because `json.dumps` with these arguments creates one per call, which dominates the time of an
 # id.
+
+
+def is_rejudged(replay_id: str | None) -> bool:
+    """Whether the monitor asked for this judgement: past the cache, and in no live number."""
+    return replay_id is not None and replay_id.startswith((BURST, ANCHOR))
 
 
 def result_id(*, topic: str, event_id: str, metric: str, replay_id: str | None) -> str:

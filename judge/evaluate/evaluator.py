@@ -19,7 +19,18 @@ from judge.evaluate.limited import DEFAULT_SECONDS, MetricProcess, run_limited
 from judge.evaluate.prices import PriceTable, total_cost, total_usage
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome, reading_size, size_of
 from schemas import Evaluator as EvaluatorFacts
-from schemas import Failed, FailedType, JudgeCall, JudgeTask, Result, Scored, Times, Unscored, Usage
+from schemas import (
+    Failed,
+    FailedType,
+    JudgeCall,
+    JudgeTask,
+    Result,
+    Scored,
+    Times,
+    Unscored,
+    Usage,
+    is_rejudged,
+)
 
 Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
 """Makes one call; raises what `judge.chat.ChatClient.complete` does."""
@@ -135,8 +146,9 @@ class Evaluator:
         replies: list[ChatReply] = []
         is_asked = False
         try:
-            key = self._key(task)
-            entry = None if self._cache is None else self._cache.get(key)
+            cache = None if is_rejudged(task.replay_id) else self._cache
+            key = "" if cache is None else self._key(task)
+            entry = None if cache is None else cache.get(key)
             cached = None if entry is None else from_entry(entry, self._common(task, [], is_asked=False))
             if cached is not None:
                 return cached
@@ -145,8 +157,8 @@ class Evaluator:
                 is_asked = True
                 prepared = await self._asked(task, prepared, ask or self._complete, replies)
             result = _result(prepared, self._common(task, replies, is_asked=is_asked))
-            if self._cache is not None and replies:
-                self._cache.put(key, cache_entry(result))
+            if cache is not None and replies:
+                cache.put(key, cache_entry(result))
             return result  # noqa: TRY300 - a failure to build it is handled below like any other
         except (JudgeUnavailableError, JudgeConfigurationError):
             raise
@@ -253,8 +265,6 @@ class Evaluator:
         return outcome, (isinstance(outcome, ScoredOutcome) and outcome.objection) or ""
 
     def _key(self, task: JudgeTask) -> str:
-        if self._cache is None:
-            return ""
         return cache_key(task, fingerprint=self.evaluator.fingerprint, context_tokens=self._context_tokens)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, is_asked: bool) -> dict[str, Any]:

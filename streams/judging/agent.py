@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from judge.endpoints.options import EndpointObserver
 from judge.evaluate.prices import PriceTable
 from judge.text.printable import problems_of
-from schemas import Failed, JudgeTask, Result, Usage
+from schemas import Failed, JudgeTask, Result, Source, Usage, is_rejudged
 from streams.errors import TooLargeError
 from streams.judging.budget import Spending
 from streams.kafka.output import Output
@@ -97,13 +97,17 @@ class JudgeAgent:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
             await self.output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
             return
-        if metric in self.free:
+        is_live = not is_rejudged(task.replay_id)
+        if metric in self.free or not is_live:  # what the monitor has judged again has a budget of its own
             result = await self.judges[metric].judge(task)
         else:
             async with self.spending.admitted() as settle:
                 result = await self.judges[metric].judge(task)
                 settle(result)
-        self.citations.add(result)
+        source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
+        result = result.model_copy(update={"task": source})
+        if is_live:
+            self.citations.add(result)
         try:
             await self.output.result(result)
         except TooLargeError as error:

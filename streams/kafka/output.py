@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLarge
 from faust.exceptions import ProducerSendError
 from pydantic import TypeAdapter
 
-from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored
+from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored, is_rejudged
 from streams.errors import TooLargeError
 from streams.kafka.dead_letters import (
     KEPT_KEY_BYTES,
@@ -131,7 +131,8 @@ class Output:
             except TooLargeError as error:
                 problem = error
                 continue
-            self._metrics.observe_result(result)
+            if not is_rejudged(result.replay_id):
+                self._metrics.observe_result(result)
             self._limit.finished(self._topics.task_topic(result.metric))
             return
         assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself

@@ -6,7 +6,16 @@ Nothing is committed, and only committed records are read. Every operation opens
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -131,6 +140,16 @@ class TopicReader:
                 }
             async for record in _read(consumer, topic, wanted):
                 yield record
+
+    async def read_at(self, topic: str, places: Iterable[tuple[int, int]]) -> AsyncGenerator[Record, None]:
+        """Yield the single records at these partitions and offsets, as far as the topic still has them."""
+        async with self._open() as consumer:
+            held = await _between(consumer, topic)
+            for partition, offset in places:
+                start, end = held.get(partition, (0, 0))
+                if start <= offset < end:
+                    async for record in _read(consumer, topic, {partition: (offset, offset + 1)}):
+                        yield record
 
     async def read_since(
         self, topic: str, partition: int, *, since: float, before: int

@@ -27,7 +27,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from judge.errors import DrainingError
-from schemas import RESULT, Alert
+from schemas import RESULT, Alert, is_rejudged
 from streams.errors import SettingsError, TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
@@ -60,7 +60,7 @@ _STEP: Final = 200
 
 
 class Forwarder:
-    """Forwards live results as observations."""
+    """Forwards live results as observations, and those that the monitor asked for."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
@@ -68,7 +68,7 @@ class Forwarder:
     async def handle(self, record: Record) -> None:
         """Forward one record of the scores topic."""
         result = _result(record)
-        if result is not None and result.replay_id is None:  # a replayed judgement is no live result
+        if result is not None and (result.replay_id is None or is_rejudged(result.replay_id)):
             await self._out.observation(result)
 
     async def on_surprise(self, record: Record, error: Exception) -> None:

@@ -16,7 +16,7 @@ import structlog
 from pydantic import ValidationError
 
 from judge.extensions import load
-from schemas import RESULT
+from schemas import RESULT, is_rejudged
 from streams.errors import SettingsError
 from streams.kafka.output import Output
 from streams.kafka.record import Record
@@ -184,6 +184,6 @@ class SinkAgent(Agent):
 
     async def handle(self, record: Record) -> None:
         result = await self._parsed(record, RESULT.validate_json, "a result", "scores")
-        if result is not None:
+        if result is not None and not is_rejudged(result.replay_id):
             name = f"verdict of {result.metric}"
             await self._deliver(record, Evaluation.of(result), name, event_id=result.event_id)

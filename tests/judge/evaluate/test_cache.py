@@ -193,6 +193,15 @@ async def test_the_same_texts_are_judged_once(cache: VerdictCache, metric: PackM
     assert RESULT.validate_json(second.model_dump_json()) == second
 
 
+async def test_what_is_judged_again_is_asked_again(cache: VerdictCache) -> None:
+    """The monitor's tasks neither read the cache nor write it; a replay's are as live ones."""
+    judge, chat = judge_with(cache, *[REPLY] * 4)
+    ids = (None, "burst-1", "anchor-1", "replay-1", "burst-1")
+    tasks = [task_for(judge.metric).model_copy(update={"replay_id": one}) for one in ids]
+    asked = [len(chat.requests) for task in tasks if await judge.judge(task)]
+    assert asked == [1, 2, 3, 3, 4]
+
+
 async def test_a_failure_is_not_kept(cache: VerdictCache) -> None:
     judge, chat = judge_with(cache, EventError("content_refused", "no"), "bad", REPLY, repair_attempts=0)
     task = task_for(judge.metric)

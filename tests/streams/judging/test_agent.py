@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from judge.evaluate.prices import ModelPrice, PriceTable
-from schemas import JudgeTask, Scored, Suspicion, Usage
+from schemas import JudgeTask, Scored, Source, Suspicion, Usage
 from streams.judging.agent import MIN_RESULTS, CitationWatch, JudgeAgent, JudgeWatch
 from streams.judging.budget import Spending
 from streams.kafka.output import Output
@@ -18,12 +18,14 @@ from streams.telemetry.instruments import Metrics
 from tests.streams.results import START, scored, task_of
 
 _RESULT = scored(1, 3, metric="tone")
+_PLACE = Source(topic="judge.tasks.tone", partition=2, offset=7)
+_KEPT = _RESULT.model_copy(update={"task": _PLACE})
 _TASK = task_of(_RESULT)
 
 
 class _Judge:
     async def judge(self, task: JudgeTask) -> Scored:
-        assert task == _TASK
+        assert task.event_id == _TASK.event_id
         return _RESULT
 
 
@@ -52,7 +54,7 @@ async def _handled(
         citations=CitationWatch([]),
         free=free,
     )
-    await agent.handle(cast("Any", SimpleNamespace(value=value)), "tone")
+    await agent.handle(cast("Any", SimpleNamespace(value=value, **_PLACE.model_dump())), "tone")
     return output
 
 
@@ -74,11 +76,17 @@ async def test_an_invalid_task_is_set_aside_without_its_texts(value: bytes | Non
 
 
 async def test_a_task_becomes_a_result() -> None:
-    """A free metric's also while the budget is spent."""
+    """Also while the budget is spent, if the metric is free or the monitor has it judged again."""
     spending = Spending(BudgetSettings(calls_per_day=1), now=lambda: START)
     spending.book(None)
-    for output in (await _handled(), await _handled(spending=spending, free=["tone"])):
-        assert (output.results, output.letters) == ([_RESULT], [])
+    again = _TASK.model_copy(update={"replay_id": "burst-1"}).model_dump_json().encode()
+    for output in (
+        await _handled(),
+        await _handled(spending=spending, free=["tone"]),
+        await _handled(again, spending=spending),
+    ):
+        assert (output.results, output.letters) == ([_KEPT], [])
+    assert spending.spent_ratio() == 1
 
 
 def _result(number: int, *, cites: bool, metric: str = "relevance") -> Scored:

@@ -462,9 +462,10 @@ async def test_what_is_not_live_is_not_forwarded() -> None:
     forwarder = Forwarder(broker)  # type: ignore[arg-type]
     for value in (
         scored(1, 5).model_dump_json().encode(),
-        scored(2, 5, replay_id="last-week").model_dump_json().encode(),
+        scored(2, 5, replay_id="replay-last-week").model_dump_json().encode(),
+        scored(3, 5, replay_id="burst-1", metric="coverage").model_dump_json().encode(),
         b"not a result",
         None,
     ):
         await forwarder.handle(Record(SCORES, 3, 7, 0.0, b"e", value))
-    assert [record.key for record in broker.logs[OBSERVATIONS]] == [b"relevance"]
+    assert [record.key for record in broker.logs[OBSERVATIONS]] == [b"relevance", b"coverage"]

@@ -1,0 +1,51 @@
+"""Have answers judged again: tasks of the past, written once more under a replay id.
+
+The judging agents judge such a task past the cache and outside the live budget. Its result reaches the
+monitor as an observation with that replay id, and is in no series, gauge or sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from schemas import JudgeTask, result_id
+from streams.kafka.output import Output
+from streams.kafka.reader import TopicReader
+
+Place = tuple[int, int]
+"""Partition and offset of a task's record."""
+
+
+def task_again(task: JudgeTask, replay_id: str) -> JudgeTask:
+    """Return the task under a replay id; the id of its result follows from both."""
+    name = result_id(topic=task.source.topic, event_id=task.event_id, metric=task.metric, replay_id=replay_id)
+    return task.model_copy(update={"replay_id": replay_id, "result_id": name})
+
+
+async def tasks_at(past: TopicReader, topic: str, places: Iterable[Place]) -> dict[Place, JudgeTask]:
+    """Return the tasks at places of a topic, without those that retention has removed."""
+    tasks: dict[Place, JudgeTask] = {}
+    async for record in past.read_at(topic, sorted(places)):
+        try:
+            tasks[record.partition, record.offset] = JudgeTask.model_validate_json(record.value or b"")
+        except ValidationError:
+            continue  # not written by this system
+    return tasks
+
+
+async def judge_again(
+    out: Output, past: TopicReader, topic: str, tasks: Iterable[JudgeTask], *, since: datetime
+) -> int:
+    """Write those tasks that are not on their topic since a time, and return their number.
+
+    So a repeated call, as after a kill or a rebalance, has nothing judged twice.
+    """
+    wanted = {task.result_id: task for task in tasks}
+    async for record in past.read(topic, await past.between(topic, since)):
+        wanted.pop((dict(record.headers).get("result_id") or b"").decode(errors="replace"), None)
+    for task in wanted.values():
+        await out.task(task)
+    return len(wanted)
