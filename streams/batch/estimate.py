@@ -1,4 +1,4 @@
-"""Estimate what judging costs: for `config check` from recent records, for a replay from its tasks."""
+"""Estimate what judging some tasks costs: those of a replay, or of a case of `config test`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def request_of(metric: Metric, task: JudgeTask) -> ChatRequest | None:
 class Load:
     """What is asked of one endpoint, or of all."""
 
-    calls: float = 0.0
-    input_tokens: float = 0.0
-    output_tokens: float = 0.0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 class Estimate:
@@ -53,8 +53,8 @@ class Estimate:
         self.total = Load()
         self._loads: dict[str, Load] = {}
 
-    def add(self, task: JudgeTask, times: float = 1.0) -> None:
-        """Add the calls of a task which is expected so many times."""
+    def add(self, task: JudgeTask) -> None:
+        """Add the calls of a task."""
         name = task.metric
         asked = self._voters[name]
         request = request_of(self._metrics[name], task) if asked else None
@@ -64,9 +64,9 @@ class Estimate:
         output_tokens = 0 if name in self._writes_none else REPLY_TOKENS
         for endpoint in asked:
             for load in (self.total, self._loads.setdefault(endpoint.name, Load())):
-                load.calls += times
-                load.input_tokens += times * tokens
-                load.output_tokens += times * output_tokens
+                load.calls += 1
+                load.input_tokens += tokens
+                load.output_tokens += output_tokens
 
     @property
     def cost_usd(self) -> float | None:
@@ -76,6 +76,6 @@ class Estimate:
             price = price_of(self._endpoints[name])
             if price is None:
                 return None
-            usage = Usage(input_tokens=round(load.input_tokens), output_tokens=round(load.output_tokens))
+            usage = Usage(input_tokens=load.input_tokens, output_tokens=load.output_tokens)
             cost += price.cost_usd(usage)
         return cost

@@ -105,8 +105,8 @@ class ReplayReport:
     def as_json(self) -> dict[str, Any]:
         estimate = {
             "results": self.left,
-            "input_tokens": round(self.estimate.total.input_tokens),
-            "output_tokens": round(self.estimate.total.output_tokens),
+            "input_tokens": self.estimate.total.input_tokens,
+            "output_tokens": self.estimate.total.output_tokens,
             "cost_usd": self.estimate.cost_usd,
         }
         return {
@@ -135,8 +135,8 @@ class ReplayReport:
         estimate = self.estimate
         cost = "price not known" if estimate.cost_usd is None else f"${estimate.cost_usd:.4f}"
         return (
-            f"{self.left:,} results: about {estimate.total.input_tokens:,.0f} input and "
-            f"{estimate.total.output_tokens:,.0f} output tokens, {cost}"
+            f"{self.left:,} results: about {estimate.total.input_tokens:,} input and "
+            f"{estimate.total.output_tokens:,} output tokens, {cost}"
         )
 
     def lines(self) -> list[str]:

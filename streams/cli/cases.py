@@ -137,7 +137,7 @@ class CaseTrial:
         return {
             "probability": probability,
             "endpoints": [] if request is None else list(names),
-            "input_tokens": round(estimate.total.input_tokens),
+            "input_tokens": estimate.total.input_tokens,
             "usd": 0.0 if usd is None and not any(may_cost(one) for one in asked) else usd,
             "sent": [] if request is None else [message.content for message in request.messages],
         }

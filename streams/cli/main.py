@@ -145,6 +145,8 @@ def _fail(error: Exception) -> int:
 
 _REMOVED: Final[Mapping[str, str]] = {
     "--markdown": "in a file or a pipe an incident's report is Markdown: judgestream incident ID > ticket.md",
+    "--ask": "config check does not ask the broker; omit it. replay estimates what past events cost",
+    "--no-ask": "config check does not ask the broker; omit it. replay estimates what past events cost",
     "--texts": "judgestream show EVENT_ID prints texts, and so do --topic judge.tasks.METRIC --json",
 }
 """By name of a former option, what to do instead."""

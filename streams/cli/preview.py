@@ -1,42 +1,28 @@
-"""What settings would do, for `config check`: each metric's prompt for a sample event, and a day's cost."""
+"""What a judge would be sent, for `config check`: each metric's prompt for a sample event."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from os.path import commonprefix
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aiokafka.errors import KafkaError
-
 from judge.evaluate.evaluator import estimated_tokens, request_tokens
 from judge.evaluate.guard import neutral_task
-from judge.metric import Metric, unsampled_task
+from judge.metric import Metric
 from judge.text.printable import printable
-from schemas import QAEvent, Usage
-from streams.batch.estimate import Estimate, request_of
-from streams.cli.running import CommandError
-from streams.cli.session import Session
-from streams.errors import SettingsError, StreamsError
-from streams.intake.joining.intakes import joined
-from streams.intake.selector import Route, metric_routes
-from streams.intake.trial import SettingsTrial
+from schemas import Usage
+from streams.batch.estimate import request_of
+from streams.errors import SettingsError
 from streams.judging.endpoints import judge_endpoints, price_of, voters
 from streams.judging.metrics import build_metrics
-from streams.kafka.record import Record
 from streams.settings.tree import Settings
 
-DAY: Final = timedelta(days=1)
 CACHED_FROM: Final = {"api.openai.com": 1024}
 """Tokens of a constant prefix from which a provider caches it, by host, as published."""
-ASK_SECONDS: Final = 5.0
-"""Time limit for the broker; `config check` also works without one."""
-LOOKED_AT: Final = 30
 
 
 def sample_prompts(settings: Settings) -> list[dict[str, Any]]:
@@ -108,71 +94,3 @@ def prefix_tokens(metric: Metric) -> int:
         schema = request.response_schema and dict(request.response_schema.schema)
         found.append("\n".join([json.dumps(schema), *(message.content for message in request.messages)]))
     return estimated_tokens(commonprefix(found))  # noqa: RUF071 - of texts, not of paths
-
-
-def ask_day(settings: Settings, file: Path) -> str:
-    """Estimate a day's calls, tokens and cost from the broker's records, or say why that fails."""
-    try:
-        records, latest = asyncio.run(_topic(Session(settings, file)))
-    except (CommandError, StreamsError, KafkaError, OSError, TimeoutError) as error:
-        why = str(error).partition("\n")[0] or f"the broker did not answer within {ASK_SECONDS:g} s"
-        return f"not known, {why}"
-    if not latest:
-        return f"not known, {settings.topics.events} has no records"
-    found = estimate_day(settings, records, latest)
-    return day_line(records, found, settings.judge.budget.usd_per_day)
-
-
-def day_line(records: int, found: Estimate, budget_usd: float | None) -> str:
-    """Describe a day; `budget_usd` is the budget per day and worker."""
-    usd = found.cost_usd
-    cost = "no price is known" if usd is None else f"about ${usd:,.2f} per day"
-    over = ""
-    if usd is not None and budget_usd is not None and usd > budget_usd:
-        over = f"; judge.budget allows ${budget_usd:,.2f} per worker: sample less or raise it"
-    return (
-        f"{records:,} records in the last 24 hours, of which these settings make {found.total.calls:,.0f} "
-        f"calls with {found.total.input_tokens:,.0f} tokens: {cost} (an estimate){over}"
-    )
-
-
-async def _topic(call: Session) -> tuple[int, list[Record]]:
-    """Count the records of the last 24 hours and read the newest, without a consumer group."""
-    topic = call.settings.topics.events
-    reader = call.reader()
-    async with asyncio.timeout(ASK_SECONDS):
-        latest = await reader.newest(topic, LOOKED_AT, seconds=ASK_SECONDS / 2)
-        if not latest and topic not in (known := await reader.topics()):
-            raise call.no_topic(topic, known)
-        day = await reader.between(topic, datetime.now(UTC) - DAY)
-    count = sum(end - begin for begin, end in day.values())
-    return count, latest
-
-
-def estimate_day(settings: Settings, records: int, latest: Sequence[Record]) -> Estimate:
-    """Estimate a day's calls from its number of records and the newest of them."""
-    metrics = build_metrics(settings)
-    endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
-    found = Estimate(metrics, settings.metrics, endpoints)
-    for event, probability, route in _routed(settings, latest):
-        task = unsampled_task(event, metrics[route.metric], source="sample", now=datetime.now(UTC))
-        found.add(task, records / len(latest) * probability * route.rate)
-    return found
-
-
-def _routed(settings: Settings, latest: Sequence[Record]) -> Iterator[tuple[QAEvent, float, Route]]:
-    """Yield each event or (partly seen) conversation with its sampling probability and the metric's route."""
-    singles, wholes = metric_routes(settings), metric_routes(settings, "conversation")
-    conversations: dict[str, list[QAEvent]] = {}
-    chances: dict[str, float] = {}
-    for outcome in SettingsTrial(settings).outcomes(latest):
-        event, chance = outcome.event, outcome.probability
-        if event is None or chance is None:
-            continue
-        yield from ((event, chance, route) for route in singles if route.when.fits(event))
-        if event.conversation_id is not None:
-            conversations.setdefault(event.conversation_id, []).append(event)
-            chances[event.conversation_id] = chance
-    for name, events in conversations.items():
-        whole = joined(events)
-        yield from ((whole, chances[name], route) for route in wholes if route.when.fits(whole))

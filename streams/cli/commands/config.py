@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,20 +29,13 @@ FILE = Argument(..., metavar="FILE", help="The settings file (YAML).")
 
 
 @app.command()
-def check(
-    file: Path = FILE,
-    as_json: bool = JSON,
-    ask: bool = Option(
-        True, "--ask/--no-ask", help="Estimate a day's cost from the broker's topics, within 5 s."
-    ),
-) -> None:
+def check(file: Path = FILE, as_json: bool = JSON) -> None:
     """Validate a settings file and print a summary, or every problem (exit code 2).
 
-    Prompt packs are shown as sent to the judge for a sample event. If the broker answers, a day's cost is
-    estimated from the records of the last 24 hours. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for
-    the worker.
+    Prompt packs are shown as sent to the judge for a sample event; `judgestream config test` estimates what
+    one costs. JUDGESTREAM_<SECTION>__<FIELD> overrides the file, as for the worker.
     """
-    from streams.cli.preview import ask_day, prompt_lines, sample_prompts
+    from streams.cli.preview import prompt_lines, sample_prompts
     from streams.errors import SettingsError
 
     log_to_stderr("warning")  # a pack's warnings
@@ -56,9 +48,6 @@ def check(
         raise
     prompts = sample_prompts(settings)
     summary = _summary(settings)
-    if ask:
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # the estimate says what failed
-        summary["day"] = ask_day(settings, file)
     if as_json:
         echo(json_text({"ok": True, **summary, "prompts": prompts}))
         return

@@ -41,7 +41,7 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
     Environment variables override the file, as in the worker; JUDGESTREAM_DEBUG is not a setting.
     """
     env = {"JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS": "elsewhere:9092", "JUDGESTREAM_DEBUG": "0"}
-    ended = command("config", "check", good, "--no-ask", env=env)
+    ended = command("config", "check", good, env=env)
     assert ended.code == 0
     for text in (
         "ok",
@@ -53,7 +53,7 @@ def test_check_says_what_would_run(good: Path, command: Command) -> None:
         "else spare: m-2 at http://b/v1, at most 9,000 tokens per minute\n",
     ):
         assert text in ended.out
-    assert json.loads(command("config", "check", good, "--no-ask", "--json").out)["ok"] is True
+    assert json.loads(command("config", "check", good, "--json").out)["ok"] is True
 
 
 def test_all_faults_are_named_in_one_go(tmp_path: Path, command: Command) -> None:
@@ -104,7 +104,7 @@ def test_both_forms_of_when_are_taken_in_both_places(good: Path, command: Comman
     }
     jsonschema.validate(settings, settings_schema())
     good.write_text(yaml.safe_dump(settings))
-    out = command("config", "check", good, "--no-ask").out
+    out = command("config", "check", good).out
     for line in (
         "100% of events with tier=gold (flat)",
         "100% of events with tier=free (nested)",
@@ -151,12 +151,12 @@ def test_check_shows_what_a_pack_sends(tmp_path: Path, good: Path, command: Comm
     assert missing.code == 2
     assert "metrics.tone.prompt_pack" in missing.err
     pack.write_text("## System\nRate {it}.\n\n## User\nA: {{ item.output_text }}\n", "utf-8")
-    out = command("config", "check", good, "--no-ask").out
+    out = command("config", "check", good).out
     for text in ("coverage: about ", "estimated", "--- system, about ", "Rate {it}."):
         assert text in out
     assert "A: The Eiffel Tower stands in Paris." in out
     assert "You check how much of a known good answer" not in out
-    told = json.loads(command("config", "check", good, "--no-ask", "--json").out)["prompts"]
+    told = json.loads(command("config", "check", good, "--json").out)["prompts"]
     prompts = {prompt["metric"]: prompt for prompt in told}
     assert [message["role"] for message in prompts["tone"]["messages"]] == ["system", "user"]
     assert prompts["coverage"]["estimated_tokens"] > prompts["tone"]["estimated_tokens"] > 0
@@ -182,7 +182,7 @@ def test_check_fails_where_a_worker_would(written: Callable[..., Path], command:
     paid["usd_per_million_tokens"] = {"input": 1, "output": 2}
 
     def check(**judge: object) -> Ended:
-        return command("config", "check", written(metrics={"coverage": {}}, judge=judge), "--no-ask")
+        return command("config", "check", written(metrics={"coverage": {}}, judge=judge))
 
     ended = check(endpoints=[paid | {"api_key_env": "NO_SUCH_KEY"}])
     assert ended.code == 2
@@ -202,7 +202,7 @@ def test_old_names_are_told_by_check_by_commands_and_in_the_log(
     good: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A renamed setting is a line of `config check`, a field of its JSON, and a warning of what runs."""
-    ended = command("config", "check", good, "--no-ask", "--json")
+    ended = command("config", "check", good, "--json")
     assert json.loads(ended.out)["deprecated"] == []
     rows = {"kafka.group": Renamed("kafka.group", "kafka.group_id", "1.1", "1000.0")}
     monkeypatch.setattr("streams.settings.problems.former_settings", lambda: rows)
@@ -211,9 +211,9 @@ def test_old_names_are_told_by_check_by_commands_and_in_the_log(
         GOOD.replace("kafka: {", "kafka: {group: old, ").replace("http://judge", "http://127.0.0.1")
     )
     line = "DEPRECATED: kafka.group is called kafka.group_id since 1.1; rename it before 1000.0"
-    ended = command("config", "check", good, "--no-ask", "--json")
+    ended = command("config", "check", good, "--json")
     assert (ended.code, json.loads(ended.out)["deprecated"]) == (0, [line])
-    assert f"  deprecated {line}\n" in command("config", "check", good, "--no-ask").out
+    assert f"  deprecated {line}\n" in command("config", "check", good).out
     for words in (("worker", "--agents", "monitor"), ("show", "e1")):
         ended = command(*words, "--config", good)
         assert line in ended.err

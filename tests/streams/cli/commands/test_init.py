@@ -44,7 +44,7 @@ def test_what_it_writes_passes_config_check(
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
         monkeypatch.delenv(name)
     assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
-    assert call("config", "check", "--no-ask", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
+    assert call("config", "check", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
     monkeypatch.delenv("OPENAI_API_KEY")
     assert call("config", "test", str(tmp_path / "cases.yaml")) == 0, capsys.readouterr().out
     settings = load_settings(tmp_path / "settings.yaml", {})

@@ -255,7 +255,7 @@ def test_metrics_of_code_need_no_judge(
     found = results(command("judge", events, "-c", config))
     assert [result.value for result in found] == [True, len(EIFFEL_ANSWER.split()), 0.5]
     assert (found[0].judge, found[0].cost_usd) == (None, 0.0)
-    checked = command("config", "check", config, "--no-ask")
+    checked = command("config", "check", config)
     assert checked.code == 0, checked.err
 
 
@@ -332,7 +332,7 @@ def test_pairs_need_a_language_model(tmp_path: Path, events: Path, written: Writ
     rules = {"name": "rules", "model": "offline-rules-1", "base_url": "http://127.0.0.1:1/v1"}
     metrics = {"better": {"prompt_pack": "pair.yaml"}}
     plain, whole = written(metrics=metrics), written("b.yaml", metrics=metrics, judge={"endpoints": [rules]})
-    for call in (("judge", events, "-c", plain), ("config", "check", whole, "--no-ask")):
+    for call in (("judge", events, "-c", plain), ("config", "check", whole)):
         refused = command(*call)
         assert refused.code == 2
         assert "better: compares two answers, which needs a language model" in refused.err
