@@ -8,22 +8,29 @@ observations, the kinds are compared.
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
-from collections.abc import Iterable
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from schemas import RESULT, Alert
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
-from tests.chaos.arena import PARTITIONS, Arena
+from streams.monitoring.partitions import STATE_VERSION
+from tests.chaos import earlier
+from tests.chaos.arena import PARTITIONS, PROGRAM, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.integration.deadlines import until
+from tests.places import ROOT
 
 SESSION_SECONDS: Final = 3
 _MIN_DROP: Final = 1.0
 """Large enough for a few dozen answers to show the recovery."""
+_UPGRADE_SECONDS: Final = 160.0
+"""Half of the events arrive during the upgrades, half after them."""
 _LOOK_AGAIN_SECONDS = 0.2
 
 
@@ -153,3 +160,56 @@ async def upgraded_before_a_drop(arena: Arena) -> Report:
     learned = [line for worker in arena.workers for line in worker.lines("has learned from earlier")]
     assert any('"metric": "tone"' in line for line in learned), "no result of the earlier release was read"
     return report
+
+
+@fault("alarms: upgrade from the last release, rollback, upgrade", workers=4)
+async def upgraded_and_rolled_back(arena: Arena) -> Report:
+    """Old and new workers share one group while each is replaced by this version, by the last release again,
+    and by this version: no alert is raised before a drop, which is found then, and the store is complete.
+    """
+    _prepare(arena)
+    arena.stage.changes["store.path"] = str(arena.directory / "verdicts.db")
+    arena.left_out = earlier.UNKNOWN
+    before = await asyncio.to_thread(earlier.program)
+    await _score(arena, 5, None)
+    await arena.start_workers(1, agents=("store",), program=before)
+    await arena.start_workers(2, program=before)
+    arena.start_feed(stretch=_UPGRADE_SECONDS / arena.size.seconds, kept=2)
+    await arena.judged(20)
+    await arena.start_workers(1)
+    await arena.judged(20)
+    kept, unread = earlier.state_version(), "the monitor's state cannot be read"
+    for program in (PROGRAM, before, PROGRAM):
+        for worker in arena.workers:
+            await arena.roll(worker, program)
+        if kept == STATE_VERSION or (kept is not None and program is PROGRAM):
+            assert not [line for worker in arena.workers for line in worker.lines(unread)]
+    assert await arena.stage.alerts() == []
+    await arena.fed()
+    answered = await arena.judge.change() / arena.size.events
+    await _score(arena, 1, answered + 0.08)
+    arena.feed_the_rest()
+    await _answered(arena, answered + 0.08)
+    await _score(arena, 5, None)
+    report = await _same_alerts(arena)
+    assert report.dead_letters == 0
+    for program in (before, PROGRAM):
+        await _stores_all(arena, program)
+    return report
+
+
+async def _stores_all(arena: Arena, program: Sequence[str]) -> None:
+    """Start the store's worker by a program, and wait until it exports every result once."""
+    store = arena.workers[0]
+    await store.restart(program=program)
+    await store.reads()
+    results = sorted(result.result_id for result in await arena.stage.results())
+    export = [*program, "export", "--config", str(arena.directory / "settings.yaml")]
+
+    async def exported() -> bool:
+        done = await asyncio.create_subprocess_exec(*export, cwd=ROOT, stdout=PIPE, stderr=DEVNULL)
+        lines, _ = await done.communicate()
+        return sorted(json.loads(line)["result_id"] for line in lines.splitlines()) == sorted(set(results))
+
+    await until(exported, "every result in the store", deadline_seconds=arena.size.settle_seconds)
+    assert await store.end(signal.SIGTERM) == 0, store.tail()

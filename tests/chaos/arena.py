@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -90,6 +90,9 @@ class Arena:
     watches_observations: bool = False
     """Whether the end also requires that the monitor has read all observations."""
 
+    left_out: Collection[tuple[str, str]] = ()
+    """Sections and settings to leave out."""
+
     def __post_init__(self) -> None:
         self.policy: Policy = POLICY if self.team is None else self.team.policy
         self.stage = Stage(
@@ -154,7 +157,6 @@ class Arena:
         *,
         agents: Sequence[AgentName] = AGENTS,
         program: Sequence[str] = PROGRAM,
-        settings: Path | None = None,
         own: Mapping[str, str] | None = None,
     ) -> None:
         """Start this many more workers and wait until each reads.
@@ -163,12 +165,12 @@ class Arena:
             count: The number of workers.
             agents: The agents that each runs.
             program: The program that runs them.
-            settings: Their settings file, if not the common one.
             own: Their own settings, as environment variables without prefix.
         """
-        config = str(settings or self.write_settings())
+        config = str(self.write_settings())
         command = [*program, "worker", "--config", config, "--agents", ",".join(agents)]
-        self._groups.add(tuple(agents))
+        if set(agents) <= set(AGENTS):  # the others commit nothing in this group
+            self._groups.add(tuple(agents))
         started = []
         for number in range(len(self.workers), len(self.workers) + count):
             name = f"worker-{number}"
@@ -187,12 +189,17 @@ class Arena:
         for worker in started:
             await worker.reads()
 
-    def write_settings(self, name: str = "settings.yaml", left_out: Sequence[tuple[str, str]] = ()) -> Path:
-        """Write the settings that workers read at their start, without those left out."""
-        document = self.stage.document()
-        for section, setting in left_out:
+    async def roll(self, worker: Worker, program: Sequence[str] | None = None) -> None:
+        """Restart a worker, with another program if given, and wait for verdicts."""
+        await worker.restart(program=program)
+        await worker.reads()
+        await self.judged(20)
+
+    def write_settings(self) -> Path:
+        """Write the settings that workers read at their start."""
+        settings, document = self.directory / "settings.yaml", self.stage.document()
+        for section, setting in self.left_out:
             del document[section][setting]
-        settings = self.directory / name
         settings.write_text(yaml.safe_dump(document), encoding="utf-8")
         return settings
 
@@ -211,6 +218,11 @@ class Arena:
         """Wait until every event before the end of the fault is produced."""
         assert self._feed is not None, "start_feed comes first"
         await self._feed.held_back()
+
+    def feed_the_rest(self) -> None:
+        """Produce the events after the end of the fault."""
+        assert self._feed is not None, "start_feed comes first"
+        self._feed.release()
 
     async def judged(self, least: int) -> None:
         """Wait until the judge has answered this many more calls, or only the last events are missing."""

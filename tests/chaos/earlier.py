@@ -1,48 +1,68 @@
-"""The worker of an earlier version, from the git history."""
+"""The last release, installed from its wheel, with the packages that it pins."""
 
 from __future__ import annotations
 
-import io
 import os
+import re
+import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Final
 
 from tests.places import ROOT
 
-COMMIT: Final = os.environ.get("CHAOS_EARLIER", "9d4c37e")
-"""From before the monitor wrote observations and transactions were read as committed.
-`CHAOS_EARLIER` names another; it runs with the current dependencies."""
-UNKNOWN: Final = (
-    ("kafka", "start"),
-    ("topics", "observations"),
-    ("topics", "monitor_state"),
-    ("topics", "anchors"),
-)
+BEFORE_THE_FIRST_RELEASE: Final = "33ce70f"
+"""Stands for the last release while there is none."""
+UNKNOWN: Final = (("topics", "anchors"),)
 """Settings unknown to it."""
+_PIP: Final = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+_FORMAT = re.compile(r"^STATE_VERSION: Final = (\d+)$", re.MULTILINE)
 
 
-def missing() -> str | None:
-    """The reason why it is unavailable, or None."""
-    found = _git("cat-file", "-e", f"{COMMIT}^{{commit}}").returncode == 0
-    return None if found else f"commit {COMMIT} is not in this clone: git fetch --unshallow brings it"
+def revision() -> str:
+    """The commit of the newest release before this one; `CHAOS_EARLIER` names another."""
+    found = _git("describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^")
+    last = found.stdout.strip() if found.returncode == 0 else BEFORE_THE_FIRST_RELEASE
+    named = os.environ.get("CHAOS_EARLIER", last)
+    commit = _git("rev-parse", "--verify", f"{named}^{{commit}}")
+    assert commit.returncode == 0, f"{named} is not in this clone: git fetch --unshallow --tags brings it"
+    return commit.stdout.strip()
 
 
-def program(directory: Path) -> list[str]:
-    """Extract it into a directory; returns the command that starts it."""
-    archive = _git("archive", "--format=tar", COMMIT, "streams", "judge", "schemas")
-    assert archive.returncode == 0, archive.stderr.decode()
-    sources = directory / "earlier"
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-        tar.extractall(sources, filter="data")
-    # Its modules precede the installed ones; -P omits the current directory.
-    start = (
-        f"import sys; sys.path.insert(0, {str(sources)!r}); from streams.cli.main import run; sys.exit(run())"
-    )
-    return [sys.executable, "-P", "-c", start]
+def extract(folder: Path, *paths: str) -> Path:
+    """Extract its files, or those of some paths, into a folder."""
+    packed = folder / "earlier.tar"
+    _run("git", "archive", "--format=tar", f"--output={packed}", revision(), *paths)
+    _run("tar", "--extract", "--file", packed, "--directory", folder)
+    return folder
 
 
-def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, check=False)
+def program() -> list[str]:
+    """Build its wheel and install it in an environment of its own; returns the command that starts it."""
+    home = ROOT / ".cache" / "earlier" / revision()
+    python, ready = home / "bin" / "python", home / ".ready"
+    if not ready.exists():
+        shutil.rmtree(home, ignore_errors=True)
+        _run(sys.executable, "-m", "venv", home)
+        sources = extract(home)
+        _run(python, *_PIP, "--require-hashes", "--requirement", sources / "requirements" / "runtime.txt")
+        _run(python, *_PIP, "--no-deps", sources)
+        ready.touch()
+    return [str(home / "bin" / "judgestream")]
+
+
+def state_version() -> int | None:
+    """The version of the monitor's state that it writes; None if it says none."""
+    modules = _git("grep", "-h", "STATE_VERSION: Final", revision(), "--", "streams/monitoring")
+    found = _FORMAT.search(modules.stdout)
+    return None if found is None else int(found[1])
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -34,8 +34,6 @@ POISON: Final = (
 """Records that are no events; none has an id by which sampling could skip it."""
 
 _BURSTS_A_SECOND = 20
-_KEPT_SHARE = 10
-"""One event in this many is produced after the fault, to show the recovery."""
 _PRODUCER_TIMEOUT_MS = 300_000
 
 
@@ -83,6 +81,7 @@ class Feed:
         headers: The headers of every record.
         talks: Whether two events each form a conversation, under its key.
         abort: Whether as many events in an aborted transaction follow each burst.
+        kept: One event in this many is produced after the fault, to show the recovery.
     """
 
     def __init__(
@@ -97,6 +96,7 @@ class Feed:
         headers: Sequence[tuple[str, bytes]] = (),
         talks: bool = False,
         abort: bool = False,
+        kept: int = 10,
     ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._topic = topic
@@ -107,6 +107,7 @@ class Feed:
         self._headers = headers
         self._talks = talks
         self._abort = abort
+        self._kept_share = kept
         self._kept = asyncio.Event()
         self._release = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -124,9 +125,13 @@ class Feed:
         if self._task.done():
             self._task.result()
 
+    def release(self) -> None:
+        """Produce the rest, too."""
+        self._release.set()
+
     async def finish(self) -> None:
         """Produce the rest and wait until the broker has all."""
-        self._release.set()
+        self.release()
         await self._task
 
     async def cancel(self) -> None:
@@ -140,8 +145,8 @@ class Feed:
             aborting = None
             if self._abort:
                 aborting = await stack.enter_async_context(self._producer(None, f"{self._topic}-aborted"))
-            bursts = max(_KEPT_SHARE, round(self._seconds * _BURSTS_A_SECOND))
-            kept = bursts - bursts // _KEPT_SHARE
+            bursts = max(self._kept_share, round(self._seconds * _BURSTS_A_SECOND))
+            kept = bursts - bursts // self._kept_share
             sent: list[asyncio.Future[Any]] = []
             for burst in range(bursts):
                 if burst == kept:

@@ -74,11 +74,12 @@ class Worker:
             raise AssertionError(f"{self.name} did not end on {how.name}:\n{self.tail()}") from None
 
     async def restart(
-        self, how: signal.Signals = signal.SIGTERM, command: Sequence[str] | None = None
+        self, how: signal.Signals = signal.SIGTERM, program: Sequence[str] | None = None
     ) -> None:
-        """End the process, expect the exit code of the signal, and start it again, or another command."""
+        """End the process, expect the exit code of the signal, and start it again, or by another program."""
         assert await self.end(how) == (0 if how is signal.SIGTERM else -how), self.tail()
-        self.command = command or self.command
+        if program is not None:
+            self.command = [*program, *self.command[self.command.index("worker") :]]
         await self.start()
 
     async def reads(self) -> None:

@@ -6,19 +6,13 @@ from types import ModuleType
 
 import pytest
 
-from tests.chaos import alarm_faults, broker_faults, cluster_faults, earlier, judge_faults, worker_faults
+from tests.chaos import alarm_faults, broker_faults, cluster_faults, judge_faults, worker_faults
 from tests.chaos.fault import Fault
 from tests.chaos.programme import Programme
 
 
 def _faults_of(module: ModuleType) -> list[Fault]:
     return [one for one in vars(module).values() if isinstance(one, Fault)]
-
-
-def _case(fault: Fault) -> object:
-    missing = earlier.missing() if fault is worker_faults.mixed_versions else None
-    marks = [] if missing is None else [pytest.mark.skip(reason=missing)]
-    return pytest.param(fault, marks=marks, id=fault.slug)
 
 
 FAULTS = [
@@ -33,7 +27,7 @@ FAULTS = [
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.parametrize("fault", [_case(one) for one in FAULTS])
+@pytest.mark.parametrize("fault", [pytest.param(one, id=one.slug) for one in FAULTS])
 async def test_nothing_is_lost_and_nothing_invented(fault: Fault, programme: Programme) -> None:
     """The checker finds no problem, and the fault's own assertions hold."""
     report = await programme.report(fault)

@@ -9,28 +9,18 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tests.chaos import earlier
-from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, PROGRAM, Arena
+from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.chaos.jumping_clock import JUMPED
-from tests.chaos.processes import Worker
 from tests.chaos.team import TEAM
 from tests.integration.deadlines import until
 
 KILL_EVERY_SECONDS = 2.0
 SESSION_SECONDS = 3
 NO_POISON = 10**9
-
-
-async def _roll(arena: Arena, worker: Worker, command: Sequence[str] | None = None) -> None:
-    """Restart a worker, with another command if given, and wait for its verdicts."""
-    await worker.restart(command=command)
-    await worker.reads()
-    await arena.judged(20)
 
 
 async def _kill_in_turn(arena: Arena) -> None:
@@ -98,7 +88,7 @@ async def rolling_restart(arena: Arena) -> Report:
     """SIGTERM of three workers one after the other: each exits with 0, and the others continue."""
     await arena.begin(stretch=3)
     for worker in arena.workers:
-        await _roll(arena, worker)
+        await arena.roll(worker)
     return await arena.verdict(dead_letters=0)
 
 
@@ -216,21 +206,7 @@ async def mixed_settings(arena: Arena) -> Report:
         arena.workers, (arena.workers[1], arena.workers[2], arena.workers[0]), strict=True
     ):
         worker.environment = other.environment
-        await _roll(arena, worker)
-    return await arena.verdict(dead_letters=0)
-
-
-@fault("mixed versions", workers=3)
-async def mixed_versions(arena: Arena) -> Report:
-    """Workers of an earlier version are replaced one by one by this version, and one is rolled back."""
-    before = await asyncio.to_thread(earlier.program, arena.directory)
-    old, new = arena.write_settings("earlier.yaml", left_out=earlier.UNKNOWN), arena.write_settings()
-    await arena.start_workers(arena.crew, program=before, settings=old)
-    arena.start_feed(stretch=4)
-    await arena.judged(20)
-    for worker in arena.workers:
-        await _roll(arena, worker, [*PROGRAM, "worker", "--config", str(new)])
-    await _roll(arena, arena.workers[0], [*before, "worker", "--config", str(old)])
+        await arena.roll(worker)
     return await arena.verdict(dead_letters=0)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.chaos import earlier
 from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, pods, rendered
 from tests.helm.kube import Cluster, cluster
 from tests.helm.kubernetes import CUSTOM_GROUPS
@@ -33,9 +34,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def _install(server: Cluster, namespace: str, values: Path, *arguments: str) -> str:
+@pytest.fixture(scope="module")
+def last_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart of the last release."""
+    return earlier.extract(tmp_path_factory.mktemp("last"), "helm") / "helm"
+
+
+def _install(server: Cluster, namespace: str, values: Path, *arguments: str, chart: Path = CHART) -> str:
     return server.helm(
-        "upgrade", "--install", "quality", CHART, "--namespace", namespace, "--create-namespace", "--values",
+        "upgrade", "--install", "quality", chart, "--namespace", namespace, "--create-namespace", "--values",
         values,
         "--no-hooks", *arguments,
     )  # fmt: skip
@@ -69,6 +76,19 @@ def _without_place(documents: list[Manifest]) -> list[Manifest]:
     for document in documents:
         document["metadata"].pop("namespace", None)
     return documents
+
+
+@pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
+def test_the_last_release_is_upgraded_and_rolled_back(
+    server: Cluster, last_chart: Path, values: Path
+) -> None:
+    """The server accepts this chart over the last release's with the same values, and the rollback."""
+    namespace = f"last-{name_of(values)}"
+    same = last_chart / "ci" / values.name
+    _install(server, namespace, same, chart=last_chart)
+    _install(server, namespace, same)
+    server.helm("rollback", "quality", "1", "--namespace", namespace, "--no-hooks")
+    server.helm("uninstall", "quality", "--namespace", namespace, "--no-hooks")
 
 
 def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> None:
