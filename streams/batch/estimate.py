@@ -10,13 +10,13 @@ from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.evaluate.evaluator import request_tokens
 from judge.metric import Metric
-from schemas import JudgeTask, Usage
+from schemas import JudgeTask, Result, Usage
 from streams.judging.endpoints import price_of, voters
 from streams.settings.judge import EndpointSettings
 from streams.settings.metrics import MetricSettings
 
 REPLY_TOKENS: Final = 400
-"""Assumed output tokens of a reply."""
+"""Assumed output tokens of a reply, if no earlier result tells them."""
 
 
 def request_of(metric: Metric, task: JudgeTask) -> ChatRequest | None:
@@ -29,6 +29,21 @@ def request_of(metric: Metric, task: JudgeTask) -> ChatRequest | None:
 
 
 @dataclass(slots=True)
+class MeanReply:
+    """The mean length of replies to one metric."""
+
+    count: int = 0
+    tokens: float = REPLY_TOKENS
+
+    def add(self, result: Result) -> None:
+        """Add a result's reply, unless it came from the cache or without a call."""
+        cached = result.judge is not None and result.judge.cached
+        if result.times.judge_seconds is not None and not cached:
+            self.count += 1
+            self.tokens += (result.usage.output_tokens - self.tokens) / self.count
+
+
+@dataclass(slots=True)
 class Load:
     """What is asked of one endpoint, or of all."""
 
@@ -38,18 +53,24 @@ class Load:
 
 
 class Estimate:
-    """The calls of a number of tasks, votes included; input tokens are estimated high."""
+    """The calls of a number of tasks, votes included; input tokens are estimated high.
+
+    Args:
+        replies: Mean replies by metric, as far as they are known.
+    """
 
     def __init__(
         self,
         metrics: Mapping[str, Metric],
         settings: Mapping[str, MetricSettings],
         endpoints: Sequence[EndpointSettings],
+        replies: Mapping[str, MeanReply] | None = None,
     ) -> None:
         self._metrics = metrics
         self._endpoints = {one.name: one for one in endpoints}
         self._voters = {name: voters(settings[name], endpoints) for name in metrics}
         self._writes_none = frozenset(name for name in metrics if settings[name].embeds)
+        self._replies = replies or {}
         self.total = Load()
         self._loads: dict[str, Load] = {}
 
@@ -61,7 +82,8 @@ class Estimate:
         if request is None:
             return
         tokens = request_tokens(request)
-        output_tokens = 0 if name in self._writes_none else REPLY_TOKENS
+        reply = self._replies.get(name) or MeanReply()
+        output_tokens = 0 if name in self._writes_none else round(reply.tokens)
         for endpoint in asked:
             for load in (self.total, self._loads.setdefault(endpoint.name, Load())):
                 load.calls += 1

@@ -18,7 +18,7 @@ from judge.text.printable import printable
 from schemas import RESULT, JudgeTask, Result, Scored
 from streams.batch.comparison import Comparison, Seen, compare_scores
 from streams.batch.engine import Batch, End, Spent, open_judges
-from streams.batch.estimate import Estimate
+from streams.batch.estimate import Estimate, MeanReply
 from streams.batch.plan import Plan, settings_of
 from streams.batch.selection import FileWork, PastSelection, RecordCounts, selectors
 from streams.batch.sources import Line
@@ -49,6 +49,8 @@ class EarlierResults:
 
     metrics: Collection[str]
     live: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    replies: dict[str, MeanReply] = field(default_factory=dict)
+    """The mean replies of live results, by metric."""
     now: dict[str, dict[str, Seen]] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
@@ -69,8 +71,10 @@ class EarlierResults:
             if result.replay_id == replay_id:
                 if self.add(result):
                     self.spent.add(result)
-            elif result.replay_id is None and isinstance(result, Scored) and is_live(result):
-                self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+            elif result.replay_id is None and is_live(result):
+                if isinstance(result, Scored):
+                    self.live.setdefault(result.metric, {})[result.event_id] = Seen.of(result)
+                self.replies.setdefault(result.metric, MeanReply()).add(result)
 
     def add(self, result: Result) -> bool:
         """Add a result of this replay; return whether it is new."""
@@ -287,7 +291,7 @@ class Replay:
         return history
 
     async def _scan(self, history: EarlierResults) -> ReplayReport:
-        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints)
+        estimate = Estimate(self._metrics, self._settings.metrics, self._endpoints, history.replies)
         counted, found, left = RecordCounts(), Counter[str](), 0
         async with aclosing(self._tasks(counted)) as tasks:
             async for task in tasks:

@@ -288,7 +288,6 @@ async def test_an_incident_is_judged_again_with_other_prompts(
 
     report = json.loads(capsys.readouterr().out)
     assert report["results"] == {"tone": {"scored": 10}}
-    assert report["estimate"]["seconds"] >= 10 / 20
     replayed = await published(stage)
     assert {one.event_id for one in replayed} == {f"e{number}" for number in range(10, 30, 2)}
     assert {(one.metric, one.replay_id, one.evaluator.model) for one in replayed} == {

@@ -7,24 +7,30 @@ from typing import Any
 import pytest
 
 from judge.evaluate.evaluator import request_tokens
-from streams.batch.estimate import Estimate, request_of
+from streams.batch.estimate import Estimate, MeanReply, request_of
 from streams.judging.endpoints import judge_endpoints
 from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from tests.judge.built_tasks import task_for
+from tests.streams.results import scored
 
 PRICED = {"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1.0, "output": 10.0}}
 
 
 def estimated(
-    metric: dict[str, Any], *, name: str = "tone", count: int = 10, **endpoint: Any
+    metric: dict[str, Any],
+    *,
+    name: str = "tone",
+    count: int = 10,
+    reply: MeanReply | None = None,
+    **endpoint: Any,
 ) -> tuple[Estimate, int]:
     """Return the estimate of so many tasks of a metric, and the input tokens of one."""
     judge = {"endpoints": [PRICED | endpoint], "budget": "none"}
     settings = Settings.model_validate({"metrics": {name: metric}, "judge": judge})
     metrics = build_metrics(settings)
     endpoints = judge_endpoints(settings.judge, {}, settings.metrics)
-    found = Estimate(metrics, settings.metrics, endpoints)
+    found = Estimate(metrics, settings.metrics, endpoints, {} if reply is None else {name: reply})
     task = task_for(metrics[name], reference="Since 1889.")
     for _ in range(count):
         found.add(task)
@@ -38,6 +44,18 @@ def test_calls_of_many_tasks_add_up() -> None:
     assert (found.total.calls, found.total.input_tokens) == (10, 10 * tokens)
     assert found.total.output_tokens == 4000
     assert found.cost_usd == pytest.approx(10 * tokens * 1e-6 + 4000 * 10e-6)
+
+
+def test_live_results_tell_the_length_of_replies() -> None:
+    """Replies of 10 and 20 tokens are 15 on average; a result without a call does not count."""
+    reply = MeanReply()
+    for tokens, seconds in ((10, 1.0), (20, 1.0), (99, None)):
+        result = scored(1, 3)
+        usage = result.usage.model_copy(update={"output_tokens": tokens})
+        times = result.times.model_copy(update={"judge_seconds": seconds})
+        reply.add(result.model_copy(update={"usage": usage, "times": times}))
+    assert reply.tokens == 15.0
+    assert estimated({}, reply=reply)[0].total.output_tokens == 150
 
 
 def test_code_costs_nothing() -> None:
