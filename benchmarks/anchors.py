@@ -16,7 +16,7 @@ from typing import Final
 from benchmarks.report import Line
 from schemas import Anchor
 from schemas.anchor import FIRST_JUDGEMENTS
-from streams.monitoring.anchors import AnchorWatch
+from streams.monitoring.anchors import AnchorWatch, Enrolment
 
 START: Final = datetime(2026, 9, 2, tzinfo=UTC)
 SCORES: Final = (1, 2, 3, 4, 5)
@@ -63,7 +63,8 @@ class Run:
             for place, scores in enumerate(drawn)
         ]
         self.watch = AnchorWatch()
-        self.watch.configure(self._anchors, width=WIDTH, min_change=MIN_CHANGE)
+        enrolment = Enrolment(EXAMPLE.evaluator, START, {one.anchor_id: one for one in self._anchors})
+        self.watch.configure(enrolment, width=WIDTH, min_change=MIN_CHANGE)
 
     def _draw(self, place: int) -> int:
         return self._random.choices(SCORES, cum_weights=self._cumulated[place])[0]

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 import typer
 
+from streams.cli.commands.anchors import app as anchors_app
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor, topics
@@ -61,6 +62,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
     "Operate": (
         ("produce", produce, "judgestream produce events.jsonl --config settings.yaml"),
         ("replay", replay, "judgestream replay --config settings.yaml --from 2026-03-14 --max-usd 5"),
+        ("anchors", anchors_app, "judgestream anchors add --metric coverage --config settings.yaml"),
         ("broker", broker, "judgestream broker --port 9092 --topic qa.events:4"),
         ("offline-judge", offline_judge, "judgestream offline-judge --port 8000"),
     ),

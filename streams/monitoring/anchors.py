@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import sqrt
 from statistics import fmean, variance
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from schemas import Anchor, Estimate
+from schemas import ANCHOR, Anchor, Estimate, Evaluator, JudgeTask, Result, result_id
 from streams.monitoring.config import Measure
 from streams.monitoring.statistics.estimators import IMAGINED_SQUARE, WeightedSums
 from streams.monitoring.watch import Sample, Watch, estimate
@@ -29,6 +29,7 @@ LARGEST_TOLERATED: Final = 0.45
 """Largest tolerated mean difference, as a share of the scale; the test's range ends at a half."""
 
 Shift = Literal["stricter", "steady", "kinder"]
+SHIFTS: Final[Mapping[Shift, float]] = {"stricter": -1.0, "steady": 0.0, "kinder": 1.0}
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -58,6 +59,47 @@ def clipped_mean(scores: Sequence[Sequence[float]], reach: float) -> float:
     return fmean(max(difference - reach, 0.0) for difference in others)
 
 
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """The valid anchors of a metric: those enrolled last, together; by id, in their turn."""
+
+    evaluator: Evaluator
+    since: datetime
+    anchors: Mapping[str, Anchor]
+
+    @classmethod
+    def of(cls, anchors: Iterable[Anchor]) -> Self | None:
+        """Return the enrolment of a metric's anchors; None without any."""
+        known = sorted(anchors, key=lambda one: one.anchor_id)
+        latest = max(known, key=lambda one: one.enrolled_at, default=None)
+        if latest is None:
+            return None
+        valid = {one.anchor_id: one for one in known if one.enrolled_at == latest.enrolled_at}
+        return cls(latest.evaluator, latest.enrolled_at, valid)
+
+    @property
+    def name(self) -> str:
+        """The beginning of the replay ids of its tasks."""
+        return f"{ANCHOR}{self.since.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-"
+
+    def turn(self, number: int) -> tuple[JudgeTask, str]:
+        """Return the task whose turn it is at this number, from 1, and the replay id to judge it under."""
+        anchors = list(self.anchors.values())
+        return anchors[(number - 1) % len(anchors)].task, f"{self.name}{number}"
+
+    def anchor_of(self, result: Result) -> Anchor | None:
+        """Return the anchor of which this is a new judgement; None if it is of none, or of an earlier one."""
+        is_ours = (result.replay_id or "").startswith(self.name)
+        return self.anchors.get(anchor_id(result)) if is_ours else None
+
+
+def anchor_id(answer: Result | JudgeTask) -> str:
+    """Return the id of an answer's anchor: that of its live result."""
+    return result_id(
+        topic=answer.source.topic, event_id=answer.event_id, metric=answer.metric, replay_id=None
+    )
+
+
 @dataclass
 class AnchorWatch:
     """The anchors of one metric and evaluator: which is due, and a test of their differences per direction.
@@ -78,16 +120,13 @@ class AnchorWatch:
     by how much this shifts the mean of an unchanged judge is added to what is tolerated.
 
     Attributes:
-        since: When the latest anchors were enrolled; a later enrolment starts over.
-        heard_at: Time of the latest live result or call.
+        since: That of the enrolment; a later one starts over.
         live: Live results since an anchor was given out.
         given: Anchors given out to be judged again.
         calls: Those that were scored.
     """
 
-    fingerprint: str = ""
     since: datetime = _NEVER
-    heard_at: datetime = _NEVER
     live: int = 0
     given: int = 0
     calls: int = 0
@@ -97,16 +136,16 @@ class AnchorWatch:
     history: deque[Sample] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def configure(
-        self, anchors: Sequence[Anchor], *, width: float, min_change: float, rising: bool = False
+        self, enrolment: Enrolment, *, width: float, min_change: float, rising: bool = False
     ) -> None:
-        """Continue with these valid anchors.
+        """Continue with these anchors.
 
         Args:
             width: Of the metric's scale.
             min_change: The smallest relevant change.
             rising: Whether higher scores are worse, so that a stricter judge gives them.
         """
-        scores: list[Sequence[float]] = [one.scores for one in anchors]
+        scores: list[Sequence[float]] = [one.scores for one in enrolment.anchors.values()]
         mirrored = [[-one for one in some] for some in scores]
         self.width, self.error = width, first_error(scores, width)
         tolerated = max(min_change, ERRORS_TOLERATED * self.error)
@@ -126,16 +165,13 @@ class AnchorWatch:
             test = self.tests.setdefault(name, Watch(measure, FEWEST, 2 * CALLS_PER_FALSE_ALARM))
             test.configure(measure, FEWEST, 2 * CALLS_PER_FALSE_ALARM)
 
-    def due(self, fingerprint: str, anchors: Sequence[Anchor], now: datetime) -> Anchor | None:
-        """Count a live result; return the anchor to judge again with every twentieth of this evaluator."""
-        if fingerprint != self.fingerprint or not anchors:
-            return None
-        self.heard_at = max(self.heard_at, now)
+    def is_due(self) -> bool:
+        """Count a live result; return whether an anchor is due, as with every twentieth."""
         self.live += 1
         if self.live < EVERY:
-            return None
+            return False
         self.live, self.given = 0, self.given + 1
-        return anchors[(self.given - 1) % len(anchors)]
+        return True
 
     def add(self, anchor: Anchor, score: float, now: datetime) -> bool:
         """Add the score of an anchor that was judged again; return whether the judge's `shift` changed."""
@@ -143,7 +179,6 @@ class AnchorWatch:
         sample = Sample(anchor.anchor_id, difference, 1.0, now)
         self.history.append(sample)
         self.calls += 1
-        self.heard_at = max(self.heard_at, now)
         for test in self.tests.values():
             measure = test.measure
             counted = (
@@ -193,10 +228,3 @@ class AnchorWatch:
         if found is None or since is None:
             return "steady" if self.calls else "no calls yet"
         return f"{self.shift} by {abs(found.mean):.2f} since {since.astimezone(UTC):%Y-%m-%d %H:%M UTC}"
-
-
-def valid_anchors(anchors: Iterable[Anchor]) -> list[Anchor]:
-    """Return a metric's anchors of the evaluator enrolled last, in their turn; those of others are void."""
-    known = sorted(anchors, key=lambda one: one.anchor_id)
-    latest = max(known, key=lambda one: one.enrolled_at, default=None)
-    return [] if latest is None else [one for one in known if one.evaluator == latest.evaluator]

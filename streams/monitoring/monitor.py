@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Final, Literal, Self, get_args
 
 from judge.text.printable import printable
-from schemas import Alert, Failed, Scored, Unscored
+from schemas import ANCHOR, Alert, Failed, JudgeTask, Scored, Unscored
+from streams.monitoring.anchors import SHIFTS, AnchorWatch, Enrolment
 from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
@@ -45,8 +46,11 @@ class Monitor:
     A monitor reads one stream of results, in any order, and counts each one once.
     """
 
-    def __init__(self, config: MonitorConfig | None = None) -> None:
+    def __init__(
+        self, config: MonitorConfig | None = None, enrolments: Mapping[str, Enrolment] = MappingProxyType({})
+    ) -> None:
         self._config = config or MonitorConfig()
+        self._enrolments = enrolments
         self._ranges = self._config.score_ranges
         self.series: dict[SeriesKey, Series] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
@@ -55,6 +59,10 @@ class Monitor:
         self.ignored: Counter[IgnoredReason] = Counter()
         self.changed: set[SeriesKey] = set()
         """Series whose state has changed since the caller cleared this."""
+        self.due: list[tuple[JudgeTask, str]] = []
+        """Anchors to judge again, with their replay ids, since the caller cleared this."""
+        self.shifts: list[str] = []
+        """What has become of the judges, on their anchors, since the caller cleared this."""
 
     def observe(self, result: Result, now: datetime) -> list[Alert]:
         """Add one result; return the alerts it triggered, at most one per measure of a series.
@@ -63,6 +71,8 @@ class Monitor:
         """
         if now.tzinfo is None:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
+        if (result.replay_id or "").startswith(ANCHOR):
+            return self._add_anchor(result, now)
         reason = self._reason_to_ignore(result)
         if reason is not None:
             self.ignored[reason] += 1
@@ -79,14 +89,25 @@ class Monitor:
             series.heard_at = max(series.heard_at, now)
             series.statuses[result.status] += 1
             self.changed.add(key)
+            if not labels:
+                self._give_turn(series)
             if isinstance(result, Scored):
                 changes = series.add(self._sample(result, labels, now), now, held=self._dropped(key))
                 if not labels:
                     self._start_parts_over(key, changes)
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
+        alerts = [self._with_shift(alert) for alert in alerts]
         self.last_alerts.extend(alerts)
         return alerts
+
+    def _with_shift(self, alert: Alert) -> Alert:
+        """Return the alert with a note if its judge has shifted on its anchors."""
+        whole = self.series.get(SeriesKey(alert.metric, alert.fingerprint, ()))
+        if whole is None or whole.anchors is None or whole.anchors.shift == "steady":
+            return alert
+        note = f"on its anchors the judge is {whole.anchors.words}"
+        return alert.model_copy(update={"summary": f"{alert.summary}; {note}"})
 
     def _dropped(self, key: SeriesKey) -> Collection[str]:
         """Return the measures in which the whole traffic of a part has dropped."""
@@ -102,6 +123,42 @@ class Monitor:
                 for change in drops:
                     series.start_over(change.measure.name, change.began_at)
                 self.changed.add(key)
+
+    # Anchors
+
+    def _enrolment(self, key: SeriesKey) -> Enrolment | None:
+        """Return the anchors of an evaluator; None if it has none, or none any more."""
+        found = self._enrolments.get(key.metric)
+        return found if found is not None and found.evaluator.fingerprint == key.fingerprint else None
+
+    def _give_turn(self, series: Series) -> None:
+        """Count a live result; an anchor is due with every twentieth."""
+        enrolment = self._enrolment(series.key)
+        if enrolment is None:
+            return
+        if series.anchors is None or series.anchors.since != enrolment.since:
+            series.anchors = AnchorWatch(enrolment.since)
+        if series.anchors.is_due():
+            self.due.append(enrolment.turn(series.anchors.given))
+
+    def _add_anchor(self, result: Result, now: datetime) -> list[Alert]:
+        """Add a new judgement of an anchor; it is in no series."""
+        key = SeriesKey(result.metric, result.evaluator.fingerprint, ())
+        series, enrolment = self.series.get(key), self._enrolment(key)
+        anchor = None if enrolment is None else enrolment.anchor_of(result)
+        if series is None or series.anchors is None or enrolment is None or anchor is None:
+            self.ignored["replay"] += 1  # of another evaluator, such as a fallback's, or an earlier enrolment
+        elif not self.remember(result.result_id):
+            self.ignored["duplicate"] += 1
+        elif isinstance(result, Scored):
+            mean, rising = self._config.measures(key.metric)[0], key.metric in self._config.rising
+            series.anchors.configure(
+                enrolment, width=mean.highest - mean.lowest, min_change=mean.min_change, rising=rising
+            )
+            if series.anchors.add(anchor, result.amount, now):
+                self.shifts.append(f"the judge of {key.metric} on its anchors: {series.anchors.words}")
+            self.changed.add(key)
+        return []
 
     def dump(self, key: SeriesKey) -> bytes | None:
         """Return the state of a series as JSON; None if it was removed."""
@@ -225,10 +282,20 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
         if window is not None:
             for name in ("mean", "low", "high"):
                 yield MonitorGauge(f"window_{name}", where, getattr(window, name))
+        if series.anchors is not None:
+            yield from _anchor_gauges(series.anchors, (metric, fingerprint))
         missing = series.missing_strata(snapshot.taken_at)
         yield MonitorGauge("missing_strata", where, float(len(missing)))
     for problem in get_args(StateProblem):
         yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))
+
+
+def _anchor_gauges(anchors: AnchorWatch, judge: tuple[str, str]) -> Iterator[MonitorGauge]:
+    yield MonitorGauge("anchors_calls", judge, anchors.calls)
+    yield MonitorGauge("anchors_shifted", judge, SHIFTS[anchors.shift])
+    difference = anchors.difference
+    for name in ("mean", "low", "high") if difference is not None else ():
+        yield MonitorGauge(f"anchors_{name}", judge, getattr(difference, name))
 
 
 def build_alert(

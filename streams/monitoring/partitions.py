@@ -32,8 +32,10 @@ from streams.errors import SettingsError, TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
+from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
+from streams.monitoring.rejudging import task_again
 from streams.monitoring.series import SeriesKey
 from streams.telemetry.logs import where
 
@@ -128,6 +130,8 @@ class PartitionMonitors:
     """Logs an alert; returns the id of its incident, None if it is not known."""
     notes: Callable[[], Iterable[str]] = tuple
     """Returns what the text of an alert must say besides, such as a judge that changed its model."""
+    enrolments: Mapping[str, Enrolment] = field(default_factory=dict)
+    """The valid anchors by metric, kept up to date by their owner."""
     _held: dict[int, _Held] = field(default_factory=dict)
     _locks: dict[int, asyncio.Lock] = field(default_factory=dict)
     _problems: Counter[StateProblem] = field(default_factory=Counter)
@@ -174,6 +178,7 @@ class PartitionMonitors:
         self._held[record.partition] = held
         if record.offset >= held.next:  # else it is in the state, which is saved after alerts are published
             await self._publish(await self._observe(held, record))
+            await self._judge_anchors(held.monitor)
             held.next = record.offset + 1
 
     async def _publish(self, alerts: list[Alert]) -> None:
@@ -185,6 +190,14 @@ class PartitionMonitors:
                 await self.out.alert(known)
             except TooLargeError as error:
                 _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
+
+    async def _judge_anchors(self, monitor: Monitor) -> None:
+        """Write the tasks of the anchors that are due, and log what has become of the judges."""
+        for task, replay_id in monitor.due:
+            await self.out.task(task_again(task, replay_id))
+        for shift in monitor.shifts:
+            _log.warning("judge", shift=shift)
+        monitor.due, monitor.shifts = [], []
 
     async def attend(self) -> None:
         """Every few seconds, start new partitions, drop revoked ones and save due state."""
@@ -231,6 +244,7 @@ class PartitionMonitors:
         publish, held.ahead = held.ahead, False
         async for record, _ in self._again(self.observations, number, held.next, end):
             alerts = await self._observe(held, record)
+            held.monitor.due = []  # given out by the worker that observed it first
             if publish:
                 await self._publish(alerts)
         _log.info("monitor has caught up", partition=number, observations=end - held.next)
@@ -278,12 +292,12 @@ class PartitionMonitors:
                 records.pop(key, None)
             elif key == mark or key.startswith(prefix):
                 records[key] = record.value
-        held = _Held(Monitor(self.config), stale=records.keys() - {mark})
+        held = _Held(Monitor(self.config, self.enrolments), stale=records.keys() - {mark})
         if mark not in records:
             return held
         try:
             kept = _MARK.validate_json(zlib.decompress(records[mark]))
-            held = _Held(Monitor(self.config), kept.next, cold=False, heard=kept.heard)
+            held = _Held(Monitor(self.config, self.enrolments), kept.next, cold=False, heard=kept.heard)
             for series, key in kept.series:
                 held.monitor.load(series, zlib.decompress(records[key]))
                 held.saved[series] = key
@@ -293,7 +307,7 @@ class PartitionMonitors:
             _log.warning(
                 "the monitor's state cannot be read; it learns again", partition=number, error=repr(error)
             )
-            return _Held(Monitor(self.config), stale=records.keys() - {mark})
+            return _Held(Monitor(self.config, self.enrolments), stale=records.keys() - {mark})
         await self._read_before(held, number)
         _log.info("monitor continues", partition=number, series=len(held.saved), offset=held.next)
         return held

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
+from streams.monitoring.anchors import AnchorWatch
 from streams.monitoring.config import MIX, SeriesRules
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import RelativeWeights, Traffic, estimate_strata
@@ -132,6 +133,8 @@ class Series:
     """Time of the latest result."""
     statuses: Counter[str] = field(default_factory=Counter)
     watches: list[Watch] = field(default_factory=list)
+    anchors: AnchorWatch | None = None
+    """For the whole traffic: the evaluator's anchors, judged again."""
     _windows: dict[str, SlidingSums] = field(default_factory=dict)
     """By stratum."""
     _history: deque[Sample] = field(default_factory=deque)

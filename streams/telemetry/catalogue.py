@@ -148,6 +148,16 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     _gauge("judgestream_monitor_missing_strata", "strata",
         "Sampling rules that had answers in the past week and none in the window.", *_SLICE),
+    *(
+        _gauge(f"judgestream_monitor_anchors_{name}", unit, text, "metric", "fingerprint")
+        for name, unit, text in (
+            ("mean", "points", "Mean difference of the anchors' new scores from their first ones."),
+            ("low", "points", "Lower end of its 95% interval."),
+            ("high", "points", "Upper end of that interval."),
+            ("calls", "calls", "Anchors judged again and scored, since the last enrolment."),
+            ("shifted", "1", "Shift of the judge on its anchors: -1 stricter, 0 none, 1 kinder."),
+        )
+    ),
     _gauge(
         "judgestream_monitor_state_problems", "problems",
         "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete (a "

@@ -24,6 +24,7 @@ from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
 from streams.monitoring.config import monitor_config
+from streams.monitoring.enrolment import KnownAnchors
 from streams.monitoring.monitor import gauges_of
 from streams.monitoring.partitions import Forwarder, PartitionMonitors
 from streams.settings.judge import EndpointSettings, JudgeSettings
@@ -151,6 +152,7 @@ def _add_monitor(worker: Worker) -> None:
     settings, topics = worker.settings, worker.settings.topics
     worker.add(topics.scores, "observe", Forwarder(worker.output))
     reader, explorer = TopicReader(settings.kafka, worker.env), settings.store.explorer_url
+    anchors = KnownAnchors()
     monitors = worker.monitors = PartitionMonitors(
         monitor_config(settings.monitor, worker.judged_by, settings.metrics, explorer_url=explorer),
         worker.output,
@@ -162,7 +164,9 @@ def _add_monitor(worker: Worker) -> None:
         assigned=lambda: [one.partition for one in worker.partitions() if one.topic == topics.observations],
         tell=partial(tell_incident, Folding()),
         notes=worker.health.about_models,
+        enrolments=anchors.enrolments,
     )
+    worker.beside.append(partial(anchors.follow, reader, topics.anchors))
     worker.add(topics.observations, "monitor", monitors)
     worker.beside.append(monitors.attend)
     worker.metrics.watch_monitor(lambda: gauges_of(worker.snapshot()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from math import sqrt
@@ -10,8 +11,10 @@ from statistics import median
 import pytest
 
 from benchmarks import anchors as simulation
-from schemas import Anchor, Evaluator
-from streams.monitoring.anchors import EVERY, AnchorWatch, clipped_mean, first_error, valid_anchors
+from schemas import Alert, Anchor, Evaluator, Scored
+from streams.monitoring.anchors import EVERY, AnchorWatch, Enrolment, anchor_id, clipped_mean, first_error
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor, MonitorSnapshot, gauges_of
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, scored, task_of
 
@@ -31,9 +34,15 @@ def anchor(number: int, scores: Sequence[float], *, fingerprint: str = "f1", sec
     )
 
 
-def watched(anchors: Sequence[Anchor], **options: bool) -> AnchorWatch:
-    watch = AnchorWatch("f1", START)
-    watch.configure(anchors, width=4.0, min_change=0.1, **options)
+def enrolled(anchors: Sequence[Anchor]) -> Enrolment:
+    enrolment = Enrolment.of(anchors)
+    assert enrolment is not None
+    return enrolment
+
+
+def watched(enrolment: Enrolment, **options: bool) -> AnchorWatch:
+    watch = AnchorWatch(enrolment.since)
+    watch.configure(enrolment, width=4.0, min_change=0.1, **options)
     return watch
 
 
@@ -56,37 +65,43 @@ def test_what_is_tolerated() -> None:
 
     Twenty that vary by a variance of 1: 2.6 * sqrt(1 / 60 + 0.75 * 16 / 3600) = 0.368.
     """
-    assert watched([anchor(number, (4, 4, 4)) for number in range(100)]).tolerated == pytest.approx(0.1)
-    assert watched([anchor(number, (3, 4, 5)) for number in range(20)]).tolerated == pytest.approx(
-        0.3677, abs=1e-4
-    )
+    equal = enrolled([anchor(number, (4, 4, 4)) for number in range(100)])
+    assert watched(equal).tolerated == pytest.approx(0.1)
+    varying = enrolled([anchor(number, (3, 4, 5)) for number in range(20)])
+    assert watched(varying).tolerated == pytest.approx(0.3677, abs=1e-4)
 
 
-def test_one_anchor_is_due_with_every_twentieth_live_result_in_turn() -> None:
-    """The turn is that of the ids, and results of another evaluator do not count."""
-    anchors = valid_anchors([anchor(number, (4, 4, 4)) for number in range(3)])
-    assert [one.anchor_id for one in anchors] == sorted(one.anchor_id for one in anchors)
-    watch, due = watched(anchors), []
-    for number in range(4 * EVERY):
-        assert watch.due("f2", anchors, START) is None
-        if (found := watch.due("f1", anchors, START)) is not None:
-            due.append((number + 1, found))
-    assert due == [(20, anchors[0]), (40, anchors[1]), (60, anchors[2]), (80, anchors[0])]
+def test_the_turn_is_that_of_the_ids_and_begins_again() -> None:
+    enrolment = enrolled([anchor(number, (4, 4, 4)) for number in range(3)])
+    turns = [enrolment.turn(number + 1) for number in range(4)]
+    ids = sorted(enrolment.anchors)
+    assert [anchor_id(task) for task, _ in turns] == [*ids, ids[0]]
+    assert [name for _, name in turns][::3] == [
+        "anchor-20250314T140000.000000Z-1",
+        "anchor-20250314T140000.000000Z-4",
+    ]
 
 
-def test_only_the_evaluator_enrolled_last_is_valid() -> None:
-    """Anchors of an earlier prompt or model are void."""
+def test_an_anchor_is_due_with_every_twentieth_live_result() -> None:
+    watch = AnchorWatch()
+    assert [number for number in range(1, 50) if watch.is_due()] == [EVERY, 2 * EVERY]
+
+
+def test_only_what_was_enrolled_last_is_valid() -> None:
+    """Anchors of an earlier evaluator are void, and what remains of an earlier enrolment."""
     old = [anchor(number, (4, 4, 4)) for number in range(3)]
     new = anchor(9, (4, 4, 4), fingerprint="f2", seconds=60)
-    assert valid_anchors([*old, new]) == [new]
-    assert valid_anchors([]) == []
+    enrolment = enrolled([*old, new])
+    assert list(enrolment.anchors.values()) == [new]
+    assert enrolment.evaluator.fingerprint == "f2"
+    assert Enrolment.of([]) is None
 
 
 @pytest.mark.parametrize("rising", [False, True])
 def test_a_shift_is_named_with_its_size_and_start_and_its_end_is_found(rising: bool) -> None:
     """Scores fall by one point after 100 calls: stricter, or kinder if low scores are good; later steady."""
-    anchors = valid_anchors([anchor(number, (3, 3, 3)) for number in range(50)])
-    watch = watched(anchors, rising=rising)
+    enrolment = enrolled([anchor(number, (3, 3, 3)) for number in range(50)])
+    anchors, watch = list(enrolment.anchors.values()), watched(enrolment, rising=rising)
     changed = []
     for number in range(400):
         score = 2.0 if 100 <= number < 250 else 3.0
@@ -121,8 +136,8 @@ def test_first_means_that_are_too_high_by_chance_are_no_shift(
 ) -> None:
     """The true mean is 0.25 below the first means: 1.8 errors of 20 anchors with a variance of 1, 0.141."""
     monkeypatch.setattr("streams.monitoring.anchors.ERRORS_TOLERATED", errors)
-    anchors = valid_anchors([anchor(number, (3, 4, 5)) for number in range(20)])
-    watch, random = watched(anchors), seeded(1)
+    enrolment = enrolled([anchor(number, (3, 4, 5)) for number in range(20)])
+    anchors, watch, random = list(enrolment.anchors.values()), watched(enrolment), seeded(1)
     for number in range(5_000):
         watch.add(anchors[number % 20], random.choice((3, 4, 4, 4)), at(number))
     assert watch.error == pytest.approx(0.141, abs=1e-3)
@@ -131,8 +146,8 @@ def test_first_means_that_are_too_high_by_chance_are_no_shift(
 
 def test_the_interval_has_the_error_of_the_first_means() -> None:
     """Of 400 calls that all equal the first means it is not narrower than 1.96 of their errors."""
-    anchors = valid_anchors([anchor(number, (3, 4, 5)) for number in range(20)])
-    watch = watched(anchors)
+    enrolment = enrolled([anchor(number, (3, 4, 5)) for number in range(20)])
+    anchors, watch = list(enrolment.anchors.values()), watched(enrolment)
     for number in range(400):
         watch.add(anchors[number % 20], 4.0, START + timedelta(seconds=number))
     found = watch.difference
@@ -140,3 +155,80 @@ def test_the_interval_has_the_error_of_the_first_means() -> None:
     assert found.mean == 0
     assert found.high == pytest.approx(-found.low)
     assert found.high >= 1.96 * watch.error
+
+
+def replayed(enrolment: Enrolment, number: int, score: int) -> Scored:
+    """The new judgement of the anchor whose turn it is."""
+    task, name = enrolment.turn(number)
+    return scored(int(task.event_id.removeprefix("e")), score, replay_id=name, seconds=10_000 + number)
+
+
+def test_new_judgements_are_in_no_series_and_are_noted_on_alerts() -> None:
+    """The series are as without them; the summary of a drop says what the judge did on its anchors."""
+    enrolment = enrolled([anchor(number, (5, 5, 5)) for number in range(30)])
+    config = MonitorConfig(labels=(), baseline_samples=20)
+    with_anchors, without = Monitor(config, {"relevance": enrolment}), Monitor(config)
+    alerts: dict[str, list[Alert]] = {"with": [], "without": []}
+    number = 0
+    for count in range(400):
+        live = scored(1_000 + count, 5 if count < 300 else 3)
+        alerts["with"] += with_anchors.observe(live, at(count))
+        alerts["without"] += without.observe(live, at(count))
+        if count < 300 and count % 4 == 0:
+            number += 1
+            with_anchors.observe(replayed(enrolment, number, 4), at(count))
+    assert len(with_anchors.due) == 400 // EVERY
+    assert with_anchors.shifts == [
+        "the judge of relevance on its anchors: stricter by 1.00 since 2025-03-14 14:00 UTC"
+    ]
+    assert with_anchors.last_results == without.last_results
+    (key,) = with_anchors.series
+    ours, others = (json.loads(one.dump(key) or b"") for one in (with_anchors, without))
+    assert ours.pop("anchors")["calls"] == number
+    assert others.pop("anchors") is None
+    assert ours == others
+    (found, *_), (plain, *_) = alerts.values()
+    note = "; on its anchors the judge is stricter by 1.00 since 2025-03-14 14:00 UTC"
+    assert found.summary == plain.summary + note
+    gauges = {one.name: one.value for one in gauges_of(MonitorSnapshot.of([with_anchors], at(400)))}
+    assert (gauges["anchors_mean"], gauges["anchors_calls"], gauges["anchors_shifted"]) == (-1, number, -1)
+
+
+def test_judgements_of_another_evaluator_or_enrolment_and_repeated_ones_do_not_count() -> None:
+    enrolment = enrolled([anchor(number, (5, 5, 5)) for number in range(30)])
+    monitor = Monitor(MonitorConfig(labels=()), {"relevance": enrolment})
+    monitor.observe(scored(1, 5), at(0))
+    first = replayed(enrolment, 1, 4)
+    fallback = first.evaluator.model_copy(update={"fingerprint": "f2"})
+    earlier = (first.replay_id or "").replace("2025", "2024")
+    for result in (
+        first,
+        first,
+        replayed(enrolment, 2, 4).model_copy(update={"evaluator": fallback}),
+        replayed(enrolment, 3, 4).model_copy(update={"replay_id": earlier}),
+    ):
+        monitor.observe(result, at(1))
+    (series,) = monitor.series.values()
+    assert series.anchors is not None
+    assert series.anchors.calls == 1
+    assert monitor.ignored == {"duplicate": 1, "replay": 2}
+
+
+def test_a_later_enrolment_starts_over() -> None:
+    """Also after the state was saved and restored."""
+    enrolments = {"relevance": enrolled([anchor(number, (5, 5, 5)) for number in range(30)])}
+    monitor = Monitor(MonitorConfig(labels=()), enrolments)
+    monitor.observe(scored(1, 5), at(0))
+    monitor.observe(replayed(enrolments["relevance"], 1, 4), at(1))
+    (key,) = monitor.series
+    again = Monitor(MonitorConfig(labels=()), enrolments)
+    again.load(key, monitor.dump(key) or b"")
+    again.observe(scored(2, 5), at(2))
+    watch = again.series[key].anchors
+    assert watch is not None
+    assert (watch.calls, watch.live) == (1, 2)
+    enrolments["relevance"] = enrolled([anchor(number, (4, 4, 4), seconds=60) for number in range(30)])
+    again.observe(scored(3, 5), at(61))
+    watch = again.series[key].anchors
+    assert watch is not None
+    assert (watch.calls, watch.live) == (0, 1)

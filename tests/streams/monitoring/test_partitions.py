@@ -14,18 +14,19 @@ from typing import Any
 import pytest
 
 from judge.errors import DrainingError
-from schemas import Alert, Sampling, Scored
+from schemas import Alert, Anchor, JudgeTask, Sampling, Scored
 from streams.errors import StreamsError, TooLargeError
 from streams.kafka.reader import Ranges
 from streams.kafka.record import Record
 from streams.monitoring import config, series, watch
 from streams.monitoring import partitions as module
+from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from streams.monitoring.partitions import Forwarder, PartitionMonitors
 from streams.monitoring.statistics import baseline, detectors, estimators, season, strata
 from tests.streams.randomness import seeded
-from tests.streams.results import at, scored
+from tests.streams.results import at, scored, task_of
 
 CONFIG = MonitorConfig(labels=("app",), baseline_samples=20)
 OBSERVATIONS, STATES, SCORES = "observations", "states", "scores"
@@ -37,6 +38,7 @@ class Broker:
 
     logs: dict[str, list[Record]] = field(default_factory=dict)
     alerts: list[Alert] = field(default_factory=list)
+    tasks: list[JudgeTask] = field(default_factory=list)
     kill_after: int | None = None
     """Number of writes before the writer is killed."""
     finished_scores: int = 0
@@ -58,6 +60,9 @@ class Broker:
     async def alert(self, alert: Alert) -> None:
         self._killed()
         self.alerts.append(alert)
+
+    async def task(self, task: JudgeTask) -> None:
+        self.tasks.append(task)
 
     async def ends(self, topic: str) -> dict[int, int]:
         return {0: len(self.logs.get(topic, []))}
@@ -469,3 +474,25 @@ async def test_what_is_not_live_is_not_forwarded() -> None:
     ):
         await forwarder.handle(Record(SCORES, 3, 7, 0.0, b"e", value))
     assert [record.key for record in broker.logs[OBSERVATIONS]] == [b"relevance", b"coverage"]
+
+
+async def test_each_anchor_is_written_once_also_after_a_kill() -> None:
+    """The second worker counts again what the first had counted but not saved, and writes only the third."""
+    broker = await observed(1, count=65)
+    task = task_of(scored(7, 4))
+    (fingerprint,) = {result.evaluator.fingerprint for result in results(seeded(1))}
+    evaluator = scored(7, 4, fingerprint=fingerprint).evaluator
+    anchor = Anchor(
+        anchor_id=task.result_id, metric=task.metric, task=task, evaluator=evaluator, scores=(4.0, 4.0, 4.0),
+        known_bad=False, enrolled_at=at(0),
+    )  # fmt: skip
+    enrolment = Enrolment(evaluator, at(0), {anchor.anchor_id: anchor})
+    records = broker.logs[OBSERVATIONS]
+    first = monitors(broker, enrolments={task.metric: enrolment})
+    await handle(first, records[:25])
+    await first.save()
+    await handle(first, records[25:45])
+    await handle(monitors(broker, enrolments={task.metric: enrolment}), records[45:])
+    assert [one.replay_id for one in broker.tasks] == [f"{enrolment.name}{number}" for number in (1, 2, 3)]
+    assert len({one.result_id for one in broker.tasks}) == 3
+    assert {one.answer for one in broker.tasks} == {task.answer}

@@ -1,0 +1,68 @@
+"""The anchors on their topic: read by commands, followed by the monitor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import Final
+
+import structlog
+from pydantic import ValidationError
+
+from schemas import Anchor
+from streams.kafka.reader import TopicReader
+from streams.kafka.record import Record
+from streams.monitoring.anchors import Enrolment
+
+_log = structlog.stdlib.get_logger(__name__)
+
+AGAIN_SECONDS: Final = 5.0
+"""Pause before a retry after an error of the broker."""
+
+
+class KnownAnchors:
+    """The anchors that their topic holds."""
+
+    def __init__(self) -> None:
+        self.anchors: dict[str, Anchor] = {}
+        """By id, also void ones."""
+        self.enrolments: dict[str, Enrolment] = {}
+        """The valid ones, by metric."""
+
+    async def read(self, reader: TopicReader, topic: str) -> None:
+        """Read all that the topic holds now."""
+        self._add([record async for record in reader.read(topic)])
+
+    async def follow(self, reader: TopicReader, topic: str) -> None:
+        """Stay up to date, without an end."""
+        while True:
+            try:
+                async with aclosing(reader.follow([topic])) as batches:
+                    async for batch in batches:
+                        self._add(batch.records)
+            except Exception as error:  # noqa: BLE001 - retried
+                _log.error("the anchors cannot be read; retrying", topic=topic, error=repr(error))
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    def _add(self, records: Iterable[Record]) -> None:
+        metrics = set()
+        for record in records:
+            key = (record.key or b"").decode(errors="replace")
+            before = self.anchors.pop(key, None)
+            metrics |= set() if before is None else {before.metric}
+            if record.value is None:
+                continue
+            try:
+                anchor = Anchor.model_validate_json(record.value)
+            except ValidationError:
+                _log.warning("record is not an anchor; skipped", topic=record.topic, offset=record.offset)
+                continue
+            self.anchors[key] = anchor
+            metrics.add(anchor.metric)
+        for metric in metrics:
+            found = Enrolment.of(one for one in self.anchors.values() if one.metric == metric)
+            if found is None:
+                self.enrolments.pop(metric, None)
+            else:
+                self.enrolments[metric] = found

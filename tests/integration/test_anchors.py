@@ -1,0 +1,157 @@
+"""Anchors from enrolment to a shift of the judge that is found and named, beside live traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from schemas import Anchor, Label, Selection, result_id
+from streams.cli.anchoring import enrol, remove_anchors, tell_status
+from streams.cli.running import CommandError
+from streams.cli.session import Session
+from streams.kafka.topics.table import AGENTS
+from streams.store.database import StoreReader
+from streams.store.views.labels import all_labels
+from tests.integration.deadlines import until
+from tests.integration.processes import Endpoint
+from tests.integration.stage import Stage, event
+from tests.judge.fake_openai import completed
+
+LABELLED, BEFORE, AFTER = 25, 100, 900
+EVERYONE = (*AGENTS, "store")
+
+
+class Judge(Endpoint):
+    """Scores the answers to label 2, others 4, and all a point higher once it is kinder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latency_seconds = 0.0
+        self.kinder = 0
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body: dict[str, Any] = await request.json()
+        text = json.dumps(body["messages"])
+        self.answered += 1
+        score = (2 if "to label" in text else 4) + self.kinder
+        return completed(json.dumps({"score": score, "justification": "so"}), model=body["model"])
+
+
+@pytest.fixture
+async def judge() -> AsyncIterator[Judge]:
+    async with Judge() as started:
+        yield started
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path, judge: Judge) -> Stage:
+    stage = Stage(bootstrap_servers, tmp_path, base_url=f"http://127.0.0.1:{judge.port}/v1")
+    stage.changes = {"topics.labels": f"{stage.name}.labels", "store.path": str(tmp_path / "store.sqlite3")}
+    return stage
+
+
+async def label(stage: Stage, count: int) -> None:
+    """Label answers and wait until the store has the labels."""
+    labels = []
+    for number in range(count):
+        name = result_id(topic=stage.topic("events"), event_id=f"l{number}", metric="tone", replay_id=None)
+        labels.append(
+            Label(
+                label_id=name,
+                result_id=name,
+                event_id=f"l{number}",
+                metric="tone",
+                score=1 + number % 4,
+                who="ann",
+                labelled_at=datetime.now(UTC),
+                selection=Selection(kind="chosen"),
+            )
+        )
+    await stage.produce([one.model_dump_json().encode() for one in labels], topic="labels")
+    reader = StoreReader(stage.settings.store.path)
+
+    def stored() -> bool:
+        with reader.snapshot() as snapshot:
+            return len(list(all_labels(snapshot))) == count
+
+    await until(stored, "labels in the store")
+
+
+async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_anchor(
+    stage: Stage, judge: Judge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """25 labelled answers (score 2) are enrolled, and 1,000 others (score 4, then 5) are judged.
+
+    With each twentieth live result an anchor is judged again; the live sums have live answers alone.
+    """
+    call, stop = Session(stage.settings), asyncio.Event()
+    async with stage.worker(None, agents=EVERYONE) as (_, registry):
+        await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
+        await stage.judges({f"l{n}" for n in range(LABELLED)})
+        await label(stage, LABELLED)
+        before = judge.answered
+        await enrol(call, "tone", stop, count=100, max_usd=None, yes=True)
+        assert judge.answered == before + 3 * LABELLED
+        anchors = [Anchor.model_validate_json(one.value) for one in await stage.read("anchors")]
+        assert {one.task.event_id for one in anchors} == {f"l{n}" for n in range(LABELLED)}
+        assert {one.scores for one in anchors} == {(2.0, 2.0, 2.0)}
+        # Labels 1 to 4 on a scale of 1 to 5: those of 1 and 2 are bad, 13 of 25.
+        assert sum(one.known_bad for one in anchors) == 13
+        await stage.produce([event(n) for n in range(BEFORE)])
+        await stage.judges({f"e{n}" for n in range(BEFORE)})
+        judge.kinder = 1
+        await stage.produce([event(n) for n in range(BEFORE, BEFORE + AFTER)])
+
+        def gauge(name: str) -> float | None:
+            fingerprint = anchors[0].evaluator.fingerprint
+            where = {"metric": "tone", "fingerprint": fingerprint}
+            return registry.get_sample_value(f"judgestream_monitor_anchors_{name}", where)
+
+        await until(lambda: gauge("shifted") == 1.0, "the shift")
+        await stage.judges({f"e{n}" for n in range(BEFORE + AFTER)})
+        calls = (LABELLED + BEFORE + AFTER) // 20 - LABELLED // 20
+        await until(lambda: (gauge("calls") or 0) >= calls - 1, "the calls of all anchors")
+        mean = gauge("mean")
+        assert mean is not None
+        assert 0.8 < mean <= 1.0
+        live = LABELLED + BEFORE + AFTER
+        totals = {
+            name: sum(
+                sample.value
+                for family in registry.collect()
+                for sample in family.samples
+                if sample.name == f"judgestream_{name}_total"
+            )
+            for name in ("results", "score_weight", "score_weighted")
+        }
+        assert totals["results"] == totals["score_weight"] == live
+        assert totals["score_weighted"] == 2 * LABELLED + 4 * BEFORE + 5 * AFTER
+        again = [one for one in await stage.results() if one.replay_id is not None]
+        assert {one.event_id for one in again} <= {f"l{n}" for n in range(LABELLED)}
+        assert len({one.result_id for one in again}) == len(again)
+    assert await stage.alerts() == []
+    capsys.readouterr()
+    await tell_status(call, None, as_json=False)
+    assert "tone: kinder by 1.00 since" in capsys.readouterr().out
+    await remove_anchors(call, ["tone"], yes=True)
+    await tell_status(call, None, as_json=False)
+    assert capsys.readouterr().out.startswith("no anchors")
+
+
+async def test_fewer_than_twenty_labelled_answers_are_refused(stage: Stage, judge: Judge) -> None:
+    """Before any call, with what to do."""
+    async with stage.worker(None, agents=EVERYONE):
+        await stage.produce([event(n, event_id=f"l{n}", question="to label") for n in range(LABELLED)])
+        await stage.judges({f"l{n}" for n in range(LABELLED)})
+        await label(stage, 19)
+        before = judge.answered
+        with pytest.raises(CommandError, match=r"19 labelled answers .* fewer than 20 .* judgestream review"):
+            await enrol(Session(stage.settings), "tone", asyncio.Event(), count=100, max_usd=None, yes=True)
+        assert judge.answered == before
