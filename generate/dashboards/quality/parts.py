@@ -54,6 +54,7 @@ _COLUMNS: Final = {
 _IDENTITY: Final = ("metric", "slice", "fingerprint", "job", "namespace", "cluster")
 
 _MONITOR: Final = 'job=~"$job", metric=~"$metric", slice="all"'
+_JUDGE: Final = 'job=~"$job", metric=~"$metric"'
 WHERE: Final = (
     Line(
         8,
@@ -103,6 +104,23 @@ WHERE: Final = (
                     ),
                 ),
                 alerts=("JudgestreamStratumSilent",),
+                decimals=2,
+            ),
+            Panel(
+                title="Judge on its anchors",
+                description="Mean difference of new scores of frozen answers from their first ones, with its "
+                "95% interval; since the shift, if there is one. Below 0 the judge is stricter.",
+                type="timeseries",
+                unit="short",
+                no_data="No anchors are enrolled (judgestream anchors add), or none was judged again yet",
+                queries=tuple(
+                    Query(
+                        expr=f"max by (metric, fingerprint) (judgestream_monitor_anchors_{name}{{{_JUDGE}}})",
+                        legend=f"{{{{metric}}}} {name}",
+                    )
+                    for name in ("mean", "low", "high")
+                ),
+                alerts=("JudgestreamJudgeShifted",),
                 decimals=2,
             ),
             Panel(
