@@ -31,10 +31,6 @@ POSITION_HEADER: Final = "demo-position"
 """Number of events produced before this one, in decimal."""
 REPORT_SECONDS: Final = 3.0
 """Interval of reports on an open incident, which read thousands of results."""
-FIRST_VERDICTS: Final = 100
-"""Number of first verdicts of a metric that define the normal level."""
-LAST_VERDICTS: Final = 60
-"""Number of latest verdicts that define the current level."""
 _USED: Final = ("input_tokens", "cached_tokens", "output_tokens")
 _Place = tuple[str, int, int]
 
@@ -134,23 +130,13 @@ class Accounts:
     def halves(self, metric: str, half_way: float) -> tuple[WeightedSums, WeightedSums]:
         """Return a metric's weighted sums before and from a position on."""
         sides: tuple[list[Scored], list[Scored]] = [], []
-        for result in self._scores(metric):
-            sides[self._positions.get(_place(result.source), 0) >= half_way].append(result)
-        return _sums(sides[0]), _sums(sides[1])
-
-    def course(self, metric: str) -> tuple[WeightedSums, WeightedSums]:
-        """Return the sums of a metric's first verdicts, if there are more, and of its latest ones."""
-        scores = self._scores(metric)
-        first = scores[:FIRST_VERDICTS] if len(scores) > FIRST_VERDICTS else []
-        return _sums(first), _sums(scores[-LAST_VERDICTS:])
-
-    def _scores(self, metric: str) -> list[Scored]:
-        scored = (result for result in self.results.values() if isinstance(result, Scored))
-        return [result for result in scored if result.metric == metric]
-
-
-def _sums(results: Sequence[Scored]) -> WeightedSums:
-    return WeightedSums.of((result.amount, result.sampling.probability) for result in results)
+        for result in self.results.values():
+            if isinstance(result, Scored) and result.metric == metric:
+                sides[self._positions.get(_place(result.source), 0) >= half_way].append(result)
+        before, after = (
+            WeightedSums.of((one.amount, one.sampling.probability) for one in side) for side in sides
+        )
+        return before, after
 
 
 def _place(source: Source | DeadLetter) -> _Place:

@@ -259,13 +259,10 @@ def summary(view: View, balance: Mapping[str, int], half_way: float) -> dict[str
     """Return the summary as JSON values; `half_way` is the first position that counts as after."""
     accounts, incidents = view.accounts, view.incidents
 
-    def estimates(*sides: str, of: Callable[[str], tuple[WeightedSums, ...]]) -> dict[str, dict[str, Any]]:
-        return {
-            metric: {side: _estimate(sums, ends) for side, sums in zip(sides, of(metric), strict=True)}
-            for metric, ends in view.ranges.items()
-        }
-
-    halves = estimates("before", "after", of=lambda metric: accounts.halves(metric, half_way))
+    halves: dict[str, dict[str, Any]] = {}
+    for metric, ends in view.ranges.items():
+        before, after = accounts.halves(metric, half_way)
+        halves[metric] = {"before": _estimate(before, ends), "after": _estimate(after, ends)}
     first = accounts.first_verdict_seconds
     return {
         "events": {
@@ -293,7 +290,6 @@ def summary(view: View, balance: Mapping[str, int], half_way: float) -> dict[str
         },
         "usage": dict(accounts.tokens),
         "estimates": halves,
-        "course": estimates("at_first", "at_the_end", of=accounts.course),
         "first_verdict_seconds": None if first is None else round(first, 4),
         "judge": view.judge,
     }
@@ -320,10 +316,11 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
     results = {f"results {name}": count for name, count in values["results"].items()}
     for name, count in {**values["events"], **results, "dead letters": values["dead_letters"]}.items():
         flow.add_row(name, str(count))
-    what, means = "the first and of the latest verdicts", values["course"]
+    means: list[RenderableType] = []
     verdict = Text("NOT accounted for: see the numbers above", style="bold red")
     if complete:
-        what, means = "the first and the second half", values["estimates"]
+        title = Text("means of the first and the second half, weighted by 1 / probability")
+        means = [title, _means_table(values["estimates"]), Text()]
     else:
         limit = "" if values.get("limit") is None else f" at its limit of {values['limit']}"
         verdict = Text(f"stopped{limit} with {values['tasks']['in_flight']} tasks in flight")
@@ -334,9 +331,7 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         Text("outcomes of the events"),
         flow,
         Text(),
-        Text(f"means of {what}, weighted by 1 / probability"),
-        _means_table(means),
-        Text(),
+        *means,
         *(
             Text(f"incident {incident['incident_id']}: {incident['headline']} ({incident['alerts']} alerts)")
             for incident in values["incidents"]

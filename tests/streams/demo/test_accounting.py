@@ -85,13 +85,3 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
 def test_a_repeated_alert_counts_once() -> None:
     repeated = [alert(*one) for one in (("a", "drop"), ("a", "drop"), ("b", "recovered"))]
     assert len(accounts(0, *repeated).alerts) == 2
-
-
-def test_the_level_at_first_is_known_once_it_is_not_the_current_one() -> None:
-    """101 verdicts: the first 100 are the level at first (5), the latest 60 the current one (59 x 5, 1)."""
-    made = accounts(0, *(scored(number, 5) for number in range(100)))
-    assert made.course("relevance")[0].mean is None
-    made.add(scored(100, 1))
-    first, now = made.course("relevance")
-    assert first.mean == 5
-    assert now.mean == pytest.approx((59 * 5 + 1) / 60)
