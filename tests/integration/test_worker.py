@@ -269,15 +269,6 @@ async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage)
     assert await stage.dead_letters() == []
 
 
-async def test_a_topic_that_loses_records_is_refused(stage: Stage, broker: Any) -> None:
-    """A compacted topic for results, or one with a tiny limit, stops the start with the reason."""
-    lossy = {"apache": {"cleanup_policy": "compact"}, "embedded": {"max_message_bytes": "1000"}}[broker.kind]
-    await asyncio.to_thread(broker.create_topic, stage.topic("scores"), stage.partitions, **lossy)
-    with pytest.raises(TopicsError, match=r"scores: (cleanup\.policy|max\.message\.bytes) must be"):
-        async with stage.worker(Chat()):
-            pass
-
-
 async def test_missing_topics_are_named_with_their_remedy(stage: Stage) -> None:
     stage.changes = {"topics.create": False}
     with pytest.raises(TopicsError, match=r"kafka-topics\.sh") as caught:
