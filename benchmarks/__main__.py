@@ -19,6 +19,7 @@ BENCHMARKS = (
     "memory",
     "monitor",
     "outage",
+    "people",
     "quotations",
     "rate_limit",
     "scaling",

@@ -13,6 +13,7 @@ from schemas.result import ResultKind
 
 MAX_NOTE_CHARS = 2_000
 MAX_WHO_CHARS = 200
+MAX_FRAME_CHARS = 2_000
 
 
 class Selection(Message):
@@ -22,6 +23,16 @@ class Selection(Message):
     probability: float | None = Field(
         default=None, gt=0, le=1, description="Probability of its selection; None if unknown."
     )
+    policy: str | None = Field(
+        default=None, max_length=100, description="The labelling policy with its version, such as failed/1."
+    )
+    frame: str = Field(
+        default="",
+        max_length=MAX_FRAME_CHARS,
+        description="The filter of the answers that could be drawn; empty: all.",
+    )
+    drawn: int | None = Field(default=None, gt=0, description="Number of answers drawn with this one.")
+    drawn_at: Timestamp | None = Field(default=None, description="Time of the draw.")
 
 
 class Label(Message):

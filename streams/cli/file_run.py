@@ -22,7 +22,7 @@ from judge.metrics.registry import metric_names
 from judge.offline.server import OfflineJudge
 from judge.text.printable import printable
 from schemas import Result
-from streams.batch.comparison import Agreement, Comparison, agreements, compare, read_human_labels
+from streams.batch.comparison import Comparison, agreements, compare, read_human_labels
 from streams.batch.engine import Batch, Outcome, open_judges
 from streams.batch.page import PageRow, page
 from streams.batch.results import ResultFile, Texts, open_results, read_results
@@ -48,6 +48,7 @@ from streams.judging.metrics import beyond_offline_rules, build_metric, guarded
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import MetricSettings
 from streams.settings.tree import Settings
+from streams.store.views.agreement import Agreement
 
 MAX_LINE_BYTES: Final = 100 * 1024 * 1024
 MOST_EXAMPLES: Final = 3

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 import typer
 
 from streams.cli.commands.anchors import app as anchors_app
+from streams.cli.commands.calibrate import calibrate
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor, topics
@@ -57,6 +58,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
         ("incident", incident, "judgestream incident latest --config settings.yaml"),
         ("review", review, "judgestream review --config settings.yaml"),
         ("labels", labels_app, "judgestream labels agreement --config settings.yaml"),
+        ("calibrate", calibrate, "judgestream calibrate --config settings.yaml --metric relevance"),
         ("export", export, "judgestream export --config settings.yaml --since 7d"),
     ),
     "Operate": (

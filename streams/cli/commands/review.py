@@ -8,7 +8,6 @@ import getpass
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlencode
@@ -163,20 +162,16 @@ def agreement(
     store: Path | None = STORE,
     as_json: bool = Option(False, "--json", help="Print JSON, one object per line."),
 ) -> None:
-    """Print each evaluator's agreement with people beyond chance (kappa), by how verdicts were selected.
+    """Print each evaluator's agreement with people beyond chance (kappa), by labelling policy.
 
-    Only labels of a random sample represent all verdicts.
+    Only labels with a known probability represent all verdicts: see `judgestream calibrate`.
     """
-    from streams.store.views.labels import agreements, all_labels
+    from streams.store.views.agreement import agreements
+    from streams.store.views.labels import all_labels
 
     with session(config, store=store).snapshot() as snapshot:
         found = agreements(all_labels(snapshot))
     for one in found:
-        kappa = "-" if one.kappa is None else f"{one.kappa:.2f}"
-        if one.interval is not None:
-            kappa += f" (95%: {one.interval[0]:.2f} to {one.interval[1]:.2f})"
-        same = f"{one.same} of {one.labels} labels equal the judge's score, kappa {kappa}"
-        line = f"{one.metric} ({one.fingerprint}), {one.selection}: {same}"
-        echo(json_text(asdict(one)) if as_json else line)
+        echo(json_text(one.as_json()) if as_json else one.lines()[0])
     if not found and not as_json:
         echo("the store has no label of a scored verdict")

@@ -15,8 +15,9 @@ from streams.errors import BadFilterError
 from streams.store import verdicts
 from streams.store.database import StoreReader
 from streams.store.query import Filter
+from streams.store.views.agreement import agreements
 from streams.store.views.export import flat
-from streams.store.views.labels import agreements, all_labels, exported, read_labels
+from streams.store.views.labels import all_labels, exported, read_labels
 from streams.store.views.review import TOKEN_HEADER, Task, choose
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
@@ -93,7 +94,9 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
         assert status == 200
         [label] = published
         assert (label.score, label.judge_score, label.who, label.note) == (1, 3, "ann", "no")
-        assert label.selection.model_dump() == {"kind": "random", "probability": 1.0}
+        assert label.selection.model_dump(exclude={"drawn_at"}) == {
+            "kind": "random", "probability": 1.0, "policy": "random/1", "frame": "", "drawn": 20,
+        }  # fmt: skip
         again = await get(session, url, "/review/api/queue?kind=random&size=20")
         assert [one["labelled"] for one in again["tasks"]].count(True) == 1
 
@@ -205,7 +208,7 @@ def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: Literal["csv
 
 
 def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> None:
-    """Agreement uses each person's latest label, per selection, without "cannot say"."""
+    """Agreement uses each person's latest label, per policy, without "cannot say"."""
 
     def label(result: str, who: str, value: str | None, kind: str = "random") -> dict[str, Any]:
         return {
@@ -221,7 +224,7 @@ def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> No
         label("2", "ann", None),
         label("3", "ann", "answered", "doubt"),
     ]
-    found = [(one.selection, one.labels, one.same) for one in agreements(said)]
+    found = [(one.policy, len(one.pairs), one.same) for one in agreements(said)]
     assert found == [("doubt", 1, 1), ("random", 2, 1)]
 
 

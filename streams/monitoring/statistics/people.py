@@ -1,0 +1,247 @@
+"""The mean that people would give, from few labels and many verdicts. Pure.
+
+Sources: Angelopoulos, Duchi, Zrnic, "PPI++" (2023) for the estimate; Rogan, Gladen, "Estimating prevalence
+from the results of a screening test" (1978); Krippendorff, "Computing alpha-reliability" (2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, inf, sqrt
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from streams.monitoring.statistics.estimators import IMAGINED_SQUARE, WeightedSums, student_quantile
+
+FEWEST_LABELS: Final = 30.0
+"""Effective labels below which no estimate is given."""
+SHRINKING: Final = 10.0
+"""Effective labels at which the judge counts half as much as the labels say that it should."""
+MOST_ERRORS: Final = 4.0
+"""Standard errors between the judge's mean of the labelled answers and of all."""
+MOST_MORE: Final = 100_000
+
+
+class LabelledAnswer(NamedTuple):
+    """An answer with people's mean, the judge's score, and w = 1 / (p_judged p_label)."""
+
+    people: float
+    judge: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleMean:
+    """What people would give on average, with a confidence interval.
+
+    Attributes:
+        judge: The judge's own mean.
+        trust: The factor lambda of the judge's scores, from 0 to 1.
+        labels: Labelled answers.
+        effective: Their effective number n, after Kish.
+        alone: Half of the interval from the labels alone.
+    """
+
+    mean: float
+    low: float
+    high: float
+    judge: float
+    trust: float
+    labels: int
+    effective: float
+    half: float
+    alone: float
+    spread: float
+    """Variance of one effective label's residual."""
+    floor: float
+    """Variance that further labels do not reduce: that of the judge's mean."""
+    imagined: float
+    """Sum of the imagined squares, 12 for a scale from 1 to 5."""
+
+    def half_after(self, more: float, *, alone: float | None = None) -> float:
+        """Return half of the interval after this many more labels; `alone`: with this variance instead."""
+        n = self.effective + more * self.effective / self.labels
+        spread, floor = (self.spread, self.floor) if alone is None else (alone, 0.0)
+        return _half(spread, floor, self.imagined, n)
+
+    def more_for(self, half: float) -> int | None:
+        """Return how many more labels make half of the interval this wide; None if none do."""
+        low, high = 0, MOST_MORE
+        if self.half_after(high) > half:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.half_after(middle) <= half else (middle + 1, high)
+        return low
+
+    @property
+    def saved(self) -> int:
+        """The labels that labels alone would need more, for the same interval."""
+        degrees = student_quantile(0.975, self.effective - 2)
+        spread = max((self.alone / degrees) ** 2 - self.imagined / self.effective**2, 0.0) * self.effective
+        low, high = 0, MOST_MORE
+        while low < high:
+            middle = (low + high) // 2
+            enough = self.half_after(middle, alone=spread) <= self.half * (1 + 1e-9)
+            low, high = (low, middle) if enough else (middle + 1, high)
+        return low
+
+
+def _half(spread: float, floor: float, imagined: float, n: float) -> float:
+    return student_quantile(0.975, n - 2) * sqrt(spread / n + floor + imagined / (n * n))
+
+
+def effective_labels(labelled: Iterable[LabelledAnswer]) -> float:
+    """Return n = (sum w)² / sum w²; 0 without labels."""
+    weights = [one.weight for one in labelled]
+    return sum(weights) ** 2 / sum(w * w for w in weights) if weights else 0.0
+
+
+def people_mean(
+    labelled: Sequence[LabelledAnswer], judged: WeightedSums, *, lowest: float, highest: float
+) -> PeopleMean:
+    """Estimate the mean that people would give to all answers.
+
+    With y people's and f the judge's scores of the labelled answers, w their weights, F all scores of the
+    judge with V = 1 / p_judged, and variances those of the means:
+
+        lambda   = clip(cov_w(y, f) / (var_w(f) + var_V(F)), 0, 1) n / (n + 10),  n = (sum w)² / sum w²
+        estimate = lambda mean_V(F) + mean_w(y - lambda f)
+        variance = var_w(y - lambda f) + lambda² var_V(F) + 12 / n²
+
+    and t of n - 2 degrees of freedom. The labelled answers are among F, which only widens the interval.
+    Deviations from PPI++: weights; lambda shrunk, because few labels overestimate it; 12 / n² imagined
+    squares (for a scale from 1 to 5; 0.75 squares of any scale), because few labels that agree hide the
+    spread; t.
+
+    Args:
+        labelled: At least three answers, each once; dependent labels of one are averaged before.
+        judged: All scores of the judge.
+        lowest: Lowest possible score.
+        highest: Highest possible score.
+    """
+    n = effective_labels(labelled)
+    total = sum(one.weight for one in labelled)
+    y_mean, f_mean = (sum(one[place] * one.weight for one in labelled) / total for place in (0, 1))
+
+    def spread(first: float, second: float) -> float:
+        """Return the (co)variance of the weighted means of combinations a y + b f: a, b; times n/(n-1)."""
+        squares = ((one.weight * (first * (one.people - y_mean) + second * (one.judge - f_mean))) ** 2
+                   for one in labelled)  # fmt: skip
+        return sum(squares) / total**2 * n / (n - 1)
+
+    floor = (judged.standard_error or 0.0) ** 2
+    covariance = (spread(1, 1) - spread(1, -1)) / 4
+    divisor = spread(0, 1) + floor
+    trust = min(max(covariance / divisor, 0.0), 1.0) * n / (n + SHRINKING) if divisor > 0 else 0.0
+    judge = judged.mean if judged.mean is not None else f_mean
+    mean = trust * judge + y_mean - trust * f_mean
+    imagined = IMAGINED_SQUARE * (highest - lowest) ** 2
+    residual, floor = spread(1, -trust) * n, trust * trust * floor
+    half = _half(residual, floor, imagined, n)
+    return PeopleMean(
+        mean=min(max(mean, lowest), highest), low=max(mean - half, lowest), high=min(mean + half, highest),
+        judge=judge, trust=trust, labels=len(labelled), effective=n, half=half,
+        alone=_half(spread(1, 0) * n, 0.0, imagined, n), spread=residual, floor=floor, imagined=imagined,
+    )  # fmt: skip
+
+
+def is_representative(
+    labelled: Sequence[LabelledAnswer], judged: WeightedSums, *, lowest: float, highest: float
+) -> bool:
+    """Return whether the judge's mean of the labelled answers is that of all, within four standard errors.
+
+    Otherwise the labels' probabilities are wrong, or are of another population.
+    """
+    least = min(one.weight for one in labelled)
+    sums = WeightedSums.of((one.judge, least / one.weight) for one in labelled)
+    n = sums.effective_count
+    if sums.mean is None or judged.mean is None:
+        return True
+    error = (sums.standard_error or 0.0) ** 2 + (judged.standard_error or 0.0) ** 2
+    error += IMAGINED_SQUARE * ((highest - lowest) / n) ** 2
+    return abs(sums.mean - judged.mean) <= MOST_ERRORS * sqrt(error)
+
+
+def rogan_gladen(labelled: Sequence[LabelledAnswer], share: float) -> float | None:
+    """Return the share of true answers, from the judge's share and its sensitivity and specificity.
+
+    (share + specificity - 1) / (sensitivity + specificity - 1), within 0 and 1; None if the labels are all
+    alike, or the judge is no better than chance. `people` and `judge` are 0 to 1.
+    """
+    positive = sum(one.weight * one.people for one in labelled)
+    negative = sum(one.weight * (1 - one.people) for one in labelled)
+    if positive <= 0 or negative <= 0:
+        return None
+    sensitivity = sum(one.weight * one.people * one.judge for one in labelled) / positive
+    specificity = sum(one.weight * (1 - one.people) * (1 - one.judge) for one in labelled) / negative
+    skill = sensitivity + specificity - 1
+    return min(max((share + specificity - 1) / skill, 0.0), 1.0) if skill > 0 else None
+
+
+def alpha(items: Iterable[Sequence[float | str]]) -> float | None:
+    """Return Krippendorff's alpha of several reviewers: 1 - observed / expected disagreement.
+
+    Args:
+        items: The choices of each item, numbers (squared distance) or names; items with one do not count.
+
+    Returns:
+        1: always the same; 0: as by chance; None without two choices that differ.
+    """
+    units = [list(one) for one in items if len(one) > 1]
+    every = [one for unit in units for one in unit]
+    if len(every) < 2:
+        return None
+    observed = sum(_apart(unit) / (len(unit) - 1) for unit in units) / len(every)
+    expected = _apart(every) / (len(every) * (len(every) - 1))
+    return 1 - observed / expected if expected > 0 else None
+
+
+def _apart(choices: Sequence[float | str]) -> float:
+    """Return the sum of the disagreements of all ordered pairs."""
+    n = len(choices)
+    numbers = [one for one in choices if not isinstance(one, str)]
+    if len(numbers) == n:
+        mean = fmean(numbers)
+        return 2 * n * sum((one - mean) ** 2 for one in numbers)
+    counts = {one: choices.count(one) for one in set(choices)}
+    return float(n * n - sum(count * count for count in counts.values()))
+
+
+def draw_rates(sizes: Mapping[int, float], wants: Mapping[int, float], size: float) -> dict[int, float]:
+    """Return the probability of each answer of a group: min(1, c want), with c such that `size` are drawn.
+
+    Args:
+        sizes: Answers of each group.
+        wants: What each answer of a group is wanted in proportion to; positive.
+        size: Expected number of draws.
+    """
+    sure: set[int] = set()
+    while True:
+        left = sum(sizes[one] * wants[one] for one in sizes if one not in sure)
+        c = max(size - sum(sizes[one] for one in sure), 0.0) / left if left else inf
+        over = {one for one in sizes if one not in sure and c * wants[one] >= 1}
+        if not over:
+            return {one: 1.0 if one in sure else c * wants[one] for one in sizes}
+        sure |= over
+
+
+def systematic(expected: Sequence[float], start: float) -> list[tuple[int, float]]:
+    """Draw from groups in order, with one start in [0, 1): pairs of group and place within it, in [0, 1).
+
+    Each whole number plus the start on the line of the summed expectations is a draw, so neighbouring
+    groups (of score and label value) get their share of each sample.
+    """
+    ends = [0.0]
+    for one in expected:
+        ends.append(ends[-1] + one)
+    found = []
+    for group, (low, high) in enumerate(pairwise(ends)):
+        first = max(ceil(low - start - 1e-9), 0)
+        mark = first + start
+        while mark < high - 1e-9:
+            found.append((group, max(mark - low, 0.0) / (high - low)))
+            mark += 1
+    return found

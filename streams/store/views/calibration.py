@@ -1,0 +1,328 @@
+"""How far a judge says what people say, and what people would give on average."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from statistics import fmean
+from typing import Any, Final
+
+import orjson
+
+from judge.text.printable import printable
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.people import (
+    FEWEST_LABELS,
+    LabelledAnswer,
+    PeopleMean,
+    alpha,
+    effective_labels,
+    is_representative,
+    people_mean,
+    rogan_gladen,
+)
+from streams.store.database import Snapshot
+from streams.store.records import milliseconds
+from streams.store.views.agreement import Agreement, agreements, choice
+from streams.store.views.labels import Scales, all_labels
+
+MOST_BIASES: Final = 12
+"""Limit of printed label values, those with the most labels."""
+POWER: Final = (25, 50, 100, 200, 400)
+"""Further labels in the power table."""
+REVIEW: Final = "label a random sample: judgestream review"
+
+
+@dataclass(slots=True)
+class LabelledItem:
+    """One answer with people's numbers, the judge's, and its weight; no weight: it speaks only for itself."""
+
+    judge: float
+    stratum: str
+    labels: Mapping[str, str]
+    weight: float | None = None
+    people: dict[str, float] = field(default_factory=dict)
+    """The latest number of each person."""
+
+
+@dataclass(slots=True)
+class JudgedSeries:
+    """The judged answers of one evaluator, and those that people labelled."""
+
+    metric: str
+    judge: str
+    fingerprint: str
+    scale: tuple[float, float]
+    boolean: bool = False
+    """Numbers are 1 for true and 0 for false."""
+    counts: Counter[tuple[str, float, float]] = field(default_factory=Counter)
+    """Judged answers by stratum, the judge's number and p_judged."""
+    items: list[LabelledItem] = field(default_factory=list)
+    agreements: list[Agreement] = field(default_factory=list)
+    unsaid: int = 0
+    """Labels that say "cannot say"."""
+
+    @property
+    def judged(self) -> WeightedSums:
+        counts: Counter[tuple[float, float]] = Counter()
+        for (_, score, probability), count in self.counts.items():
+            counts[score, probability] += count
+        return WeightedSums.of_counted(counts)
+
+    def labelled(self) -> list[LabelledAnswer]:
+        """Return the answers whose labels had a known probability; several reviewers count once."""
+        return [
+            LabelledAnswer(fmean(one.people.values()), one.judge, one.weight)
+            for one in self.items
+            if one.weight is not None and one.people
+        ]
+
+    def refusal(self) -> str | None:
+        """Return why there is no estimate and what to label instead; None if there is one."""
+        labelled = self.labelled()
+        n, known = effective_labels(labelled), len(labelled)
+        if not known and self.items:
+            what = f"{len(self.items)} labelled answers were not chosen with a known probability"
+            return f"{what}; {REVIEW} (a random sample, or all failed and some passed)"
+        if n < FEWEST_LABELS:
+            more = max(round((FEWEST_LABELS - n) * known / n + 0.5), 1) if known else int(FEWEST_LABELS)
+            what = f"{known} labels with a known probability count as {n:.0f}, {FEWEST_LABELS:.0f} are needed"
+            return f"{what}; about {more} more: judgestream review"
+        strata = {stratum for stratum, _, _ in self.counts}
+        strata -= {one.stratum for one in self.items if one.weight is not None and one.people}
+        if strata:
+            names = ", ".join(printable(one, 40) for one in sorted(strata)[:3])
+            return f"no label of answers by the sampling rule {names}; label some of them: judgestream review"
+        low, high = self.scale
+        if not is_representative(labelled, self.judged, lowest=low, highest=high):
+            mean = sum(one.judge * one.weight for one in labelled) / sum(one.weight for one in labelled)
+            what = f"the judge gives the labelled answers {mean:.2f} and all {self.judged.mean or 0:.2f}"
+            return f"{what}, so their probabilities are of other answers; {REVIEW}"
+        return None
+
+    def estimate(self) -> PeopleMean | None:
+        """Return people's mean; None if it is refused."""
+        if self.refusal() is not None:
+            return None
+        return people_mean(self.labelled(), self.judged, lowest=self.scale[0], highest=self.scale[1])
+
+    def biases(self) -> list[tuple[str, float, tuple[float, float] | None, int]]:
+        """Return the judge minus people of all, then by label value, with 95% intervals and labels."""
+        groups: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        weighted = any(one.weight is not None and one.people for one in self.items)
+        weights = [one.weight for one in self.items if one.weight is not None]
+        for one in self.items:
+            if not one.people or (weighted and one.weight is None):
+                continue
+            probability = min(weights) / one.weight if one.weight is not None else 1.0
+            for name in ("all", *(f"{name}={value}" for name, value in sorted(one.labels.items()))):
+                groups[name].append((one.judge - fmean(one.people.values()), probability))
+        width = self.scale[1] - self.scale[0]
+        found = []
+        for name, differences in sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            sums = WeightedSums.of(differences)
+            ends = sums.interval(lowest=-width, highest=width) if width > 0 else None
+            found.append((name, sums.mean or 0.0, ends, len(differences)))
+        return found[: MOST_BIASES + 1]
+
+    def reviewers(self) -> tuple[int, float | None]:
+        """Return how many answers several people labelled, and their agreement alpha."""
+        several = [list(one.people.values()) for one in self.items if len(one.people) > 1]
+        choices: list[list[float | str]] = [
+            [str(x) for x in one] if self.boolean else [*one] for one in several
+        ]
+        return len(several), alpha(choices)
+
+    def as_json(self) -> dict[str, Any]:
+        found, (several, agreed) = self.estimate(), self.reviewers()
+        people = None
+        if found is not None:
+            power = {str(more): found.half_after(more) for more in POWER}
+            halved = found.more_for(found.half / 2)
+            people = asdict(found) | {"saved": found.saved, "half_after": power, "more_to_halve": halved}
+            people |= {"rogan_gladen": rogan_gladen(self.labelled(), found.judge)} if self.boolean else {}
+        biases = [
+            {"of": name, "bias": bias, "interval": ends, "labels": n} for name, bias, ends, n in self.biases()
+        ]
+        return {
+            "metric": self.metric, "judge": self.judge, "fingerprint": self.fingerprint,
+            "people": people, "refused": self.refusal(),
+            "agreement": [one.as_json() for one in self.agreements],
+            "biases": biases, "reviewers": {"answers": several, "alpha": agreed}, "cannot_say": self.unsaid,
+        }  # fmt: skip
+
+    def sentence(self) -> str:
+        """Return "People would give 3.6 (3.4 to 3.8), the judge says 4.1", or why not."""
+        found = self.estimate()
+        if found is None:
+            return f"No estimate of what people would give: {self.refusal()}."
+        if self.boolean:
+            ends = f"{100 * found.mean:.0f}% ({100 * found.low:.0f}% to {100 * found.high:.0f}%)"
+            return f"People would say true of {ends}, the judge says {100 * found.judge:.0f}%."
+        ends = f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
+        return f"People would give {ends}, the judge says {found.judge:.2f}."
+
+    def lines(self) -> list[str]:
+        """Return the report."""
+        found, (several, agreed) = self.estimate(), self.reviewers()
+        told = [f"{self.metric}, {printable(self.judge, 60)} ({self.fingerprint})", f"  {self.sentence()}"]
+        if found is not None:
+            told += self._power(found)
+        told += ["", "  Agreement"]
+        told += [f"    {line}" for one in self.agreements for line in one.lines()]
+        if several:
+            shown = "none (all choices are equal)" if agreed is None else f"{agreed:.2f}"
+            told.append(f"    {several} answers have several reviewers: Krippendorff's alpha {shown}")
+        if self.unsaid:
+            told.append(f"    {self.unsaid} labels are left out: cannot say")
+        biases = self.biases()
+        told += ["", "  The judge minus people (95%)"] if biases else []
+        width = max((len(printable(name, 40)) for name, *_ in biases), default=0)
+        for name, bias, ends, count in biases:
+            between = "" if ends is None else f"  ({ends[0]:+.2f} to {ends[1]:+.2f})"
+            told.append(f"    {printable(name, 40):<{width}}  {bias:+.2f}{between}  {count} labels")
+        return told
+
+    def _power(self, found: PeopleMean) -> list[str]:
+        told = [
+            f"    {found.labels} labelled answers count as {found.effective:.0f}; lambda {found.trust:.2f}",
+            f"    ±{found.half:.2f}; labels alone ±{found.alone:.2f}: the judge saves {found.saved} labels",
+        ]
+        if self.boolean:
+            corrected = rogan_gladen(self.labelled(), found.judge)
+            shown = "none (no better than chance)" if corrected is None else f"{100 * corrected:.0f}%"
+            told.append(f"    by Rogan and Gladen's formula, without an interval: {shown}")
+        halved = found.more_for(found.half / 2)
+        halves = "more labels alone cannot halve this" if halved is None else f"{halved} more halve this"
+        power = ", ".join(f"+{more} ±{found.half_after(more):.2f}" for more in POWER)
+        return [*told, f"    {halves}; more labels: {power}"]
+
+
+def calibrations(snapshot: Snapshot, scales: Scales, metric: str | None = None) -> list[JudgedSeries]:
+    """Return each evaluator's series with labels, from the store."""
+    labels = [one for one in all_labels(snapshot) if metric in (None, one["metric"])]
+    series = _judged(snapshot, {(one["metric"], one["fingerprint"]) for one in labels}, scales)
+    for one in agreements(labels, {found.fingerprint: found.judge for found in series.values()}):
+        if (one.metric, one.fingerprint) in series:
+            series[one.metric, one.fingerprint].agreements.append(one)
+    by_metric: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for label in labels:
+        by_metric[label["metric"]].append(label)
+    everywhere = Draws(labels)
+    for of_metric in by_metric.values():
+        draws = Draws(of_metric)
+        by_result: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for label in of_metric:
+            by_result[label["result_id"]].append(label)
+        for result_id, given in by_result.items():
+            _add_item(snapshot, series, result_id, given, draws, everywhere)
+    return [one for _, one in sorted(series.items())]
+
+
+def _judged(
+    snapshot: Snapshot, wanted: set[tuple[str, str | None]], scales: Scales
+) -> dict[tuple[str, str], JudgedSeries]:
+    series: dict[tuple[str, str], JudgedSeries] = {}
+    rows = snapshot.rows(
+        "SELECT metric, fingerprint, model, stratum, score, probability, count(*) FROM results "
+        "JOIN series ON series.id = results.series WHERE replay = 0 AND status = 'scored' "
+        "AND metric IN (SELECT value FROM json_each(?)) "
+        "GROUP BY metric, fingerprint, stratum, score, probability",
+        (orjson.dumps(sorted({metric for metric, _ in wanted})).decode(),),
+    )
+    for metric, fingerprint, model, stratum, score, probability, count in rows:
+        if (metric, fingerprint) not in wanted:
+            continue
+        found = series.get((metric, fingerprint))
+        if found is None:
+            scale = scales.get(metric)
+            names = {} if scale is None else scale.labels
+            boolean = names.keys() == {"true", "false"}
+            ends = (0.0, 1.0) if boolean else (0.0, 0.0) if scale is None else scale.score_range
+            found = series[metric, fingerprint] = JudgedSeries(metric, model, fingerprint, ends, boolean)
+        number = float(score == scales[metric].labels["true"]) if found.boolean else float(score)
+        if metric not in scales:
+            low, high = found.scale if found.counts else (number, number)
+            found.scale = min(low, number), max(high, number)
+        found.counts[stratum, number, probability] += count
+    return series
+
+
+class Draws:
+    """The draws of answers to label: how many were drawn, and how many of them people labelled."""
+
+    def __init__(self, labels: Iterable[Mapping[str, Any]]) -> None:
+        self._results: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for one in labels:
+            key = draw_of(one)
+            if key is not None and one["score"] is not None:
+                self._results[key].add(one["result_id"])
+
+    def labelled(self, draw: tuple[str, int]) -> int:
+        return len(self._results[draw])
+
+    def since(self, judged: int) -> int:
+        """Return the labelled answers of all draws that could draw an answer of this time of judging."""
+        return sum(len(found) for (_, at), found in self._results.items() if at >= judged)
+
+
+def draw_of(label: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the policy and time of the draw from all answers; None if the label is of no such draw."""
+    chosen = label["selection"]
+    if not chosen.get("policy") or chosen.get("frame") or not chosen["probability"] or not chosen["drawn"]:
+        return None
+    return chosen["policy"], milliseconds(datetime.fromisoformat(chosen["drawn_at"]))
+
+
+def _add_item(
+    snapshot: Snapshot,
+    series: Mapping[tuple[str, str], JudgedSeries],
+    result_id: str,
+    given: Sequence[Mapping[str, Any]],
+    draws: Draws,
+    everywhere: Draws,
+) -> None:
+    """Add an answer with its labels.
+
+    Its weight is 1 / p_judged times the sum, over the draws that chose it, of 1 / (p_label r) n / N: r the
+    share of the draw that was labelled, n its labels, N those of all draws that could choose it. So draws
+    of answers that became more with time are joined without bias (Kalton, Anderson, "Sampling rare
+    populations", 1986).
+    """
+    row = snapshot.row(
+        "SELECT stratum, score, probability, judged, series.labels FROM results "
+        "JOIN series ON series.id = results.series "
+        "WHERE result_id = ? AND replay = 0 AND status = 'scored'",
+        (bytes.fromhex(result_id),),
+    )
+    found = series.get((given[-1]["metric"], given[-1]["fingerprint"]))
+    if row is None or found is None:
+        return
+    stratum, score, probability, judged, names = row
+    item = LabelledItem(float(score), stratum, orjson.loads(names))
+    if found.boolean:
+        item.judge = float(choice(None, given[-1].get("judge_value")) == "true")
+    weights: dict[tuple[str, int], float] = {}
+    for one in given:
+        if one["score"] is None:
+            found.unsaid += 1
+            item.people.pop(one["who"], None)
+            continue
+        item.people[one["who"]] = _number(one, found.boolean)
+        draw = draw_of(one)
+        if draw is not None:
+            chosen = one["selection"]
+            share = everywhere.labelled(draw) / max(chosen["drawn"], everywhere.labelled(draw))
+            part = draws.labelled(draw) / max(draws.since(judged), draws.labelled(draw))
+            weights[draw] = part / (probability * chosen["probability"] * share)
+    item.weight = sum(weights.values()) if weights else None
+    found.items.append(item)
+
+
+def _number(label: Mapping[str, Any], boolean: bool) -> float:
+    value = label.get("value")
+    if boolean:
+        return float(value is True)
+    return float(value) if isinstance(value, float) else float(label["score"])

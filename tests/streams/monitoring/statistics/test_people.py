@@ -1,0 +1,148 @@
+"""People's mean from labels and verdicts, agreement of several reviewers, and draws with a probability."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import comb
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.people import DESIGNS, LAWS, cell
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.people import (
+    LabelledAnswer,
+    alpha,
+    draw_rates,
+    effective_labels,
+    is_representative,
+    people_mean,
+    rogan_gladen,
+    systematic,
+)
+
+PEOPLE = (1, 2, 3, 4, 5, 5, 4, 3, 2, 5)
+JUDGE = (2, 2, 4, 4, 5, 4, 4, 3, 1, 5)
+ALL = (5, 4, 3, 5, 2, 4, 5, 1, 4, 4, 3, 5, 2, 4, 5, 5, 4, 3, 4, 5)
+
+
+def test_the_formula_by_hand() -> None:
+    """Four labels 1, 3, 1, 3 of a judge who says the same: their means vary by 4/16 * 4/3 = 1/3, as all do.
+
+    lambda = 1/3 / (1/3 + 1/3) * 4 / (4 + 10) = 1/7; the estimate 3/7 + 2 - 2/7 = 15/7. The variance is
+    (6/7)² / 3 + (1/7)² / 3 + 12 / 16 = 37/147 + 3/4, and t of 2 degrees of freedom 4.303.
+    """
+    labelled = [LabelledAnswer(one, one, 1.0) for one in (1, 3, 1, 3)]
+    found = people_mean(labelled, WeightedSums.of((one, 1.0) for one in (2, 2, 4, 4)), lowest=-9, highest=-5)
+    assert found.trust == pytest.approx(1 / 7)
+    found = people_mean(labelled, WeightedSums.of((one, 1.0) for one in (2, 2, 4, 4)), lowest=1, highest=5)
+    assert found.mean == pytest.approx(15 / 7)
+    assert found.half == pytest.approx(4.303 * (37 / 147 + 0.75) ** 0.5, rel=0.01)
+    assert (found.low, found.judge, found.labels, found.effective) == (1, 3, 4, 4)
+
+
+def test_it_agrees_with_ppi_python() -> None:
+    """`ppi_mean_pointestimate` and `ppi_mean_ci` of ppi-python 0.2.3, with our lambda as `lam`.
+
+    Its variances divide by n, ours by n - 1, before the imagined squares and with the quantile 1.96.
+    """
+    judged = WeightedSums.of((one, 1.0) for one in ALL)
+    found = people_mean(_labelled((1,) * 10), judged, lowest=1, highest=5)
+    assert found.trust == pytest.approx(0.3393840978947977)
+    assert found.mean == pytest.approx(3.55272284)
+    variance = found.spread / 10 * 9 / 10 + found.floor * 19 / 20
+    assert 1.959964 * variance**0.5 == pytest.approx((4.19085489 - 2.9145908) / 2, rel=1e-6)
+    judged = WeightedSums.of((one, 1 / (1 + place % 2)) for place, one in enumerate(ALL))
+    found = people_mean(_labelled((1, 2, 1, 4, 1, 1, 2, 1, 1, 3)), judged, lowest=1, highest=5)
+    assert found.trust == pytest.approx(0.2803464573228317)
+    assert found.mean == pytest.approx(3.71796999)
+
+
+def _labelled(weights: tuple[float, ...]) -> list[LabelledAnswer]:
+    return [LabelledAnswer(*one) for one in zip(PEOPLE, JUDGE, weights, strict=True)]
+
+
+def test_judges_and_people_without_variation_give_an_interval() -> None:
+    """A constant judge counts nothing; constant labels keep the width of the imagined squares, 12 / n²."""
+    constant = [LabelledAnswer(one % 2 + 1, 4, 1.0) for one in range(40)]
+    judged = WeightedSums.of([(4, 1.0)] * 500)
+    found = people_mean(constant, judged, lowest=1, highest=5)
+    assert (found.trust, found.mean, found.judge) == (0, 1.5, 4)
+    assert (found.half, found.saved) == (found.alone, 0)
+    alike = people_mean([LabelledAnswer(5, 5, 1.0)] * 40, judged, lowest=1, highest=5)
+    assert alike.high - alike.low == pytest.approx(2.0244 * 12**0.5 / 40, rel=1e-3)  # above 5 is nothing
+
+
+def test_more_labels_for_half_an_interval() -> None:
+    """The number given is the smallest; none if the judge's own mean is too uncertain."""
+    found = people_mean(_labelled((1,) * 10), WeightedSums.of((one, 1.0) for one in ALL), lowest=1, highest=5)
+    more = found.more_for(found.half / 2)
+    assert more == 15
+    assert found.half_after(more) <= found.half / 2 < found.half_after(more - 1)
+    assert found.more_for(0.1) is None  # lambda² var_V(F) alone is 0.008: +-0.18
+    assert found.half_after(found.saved) < found.half
+
+
+def test_labels_of_other_answers_are_noticed() -> None:
+    """100 labels of the worst answers, said to be a random sample."""
+    judged = WeightedSums.of([(1, 1.0), (5, 1.0)] * 200)
+    worst = [LabelledAnswer(1, 1, 1.0)] * 100
+    fair = [LabelledAnswer(1, 1 + 4 * (one % 2), 1.0) for one in range(100)]
+    assert not is_representative(worst, judged, lowest=1, highest=5)
+    assert is_representative(fair, judged, lowest=1, highest=5)
+
+
+def test_rogan_gladen_by_hand() -> None:
+    """Sensitivity 3/4, specificity 1: of a share of 0.3 true answers, (0.3 + 1 - 1) / 0.75 = 0.4."""
+    labelled = [LabelledAnswer(1, one, 1.0) for one in (1, 1, 1, 0)] + [LabelledAnswer(0, 0, 1.0)] * 4
+    assert rogan_gladen(labelled, 0.3) == pytest.approx(0.4)
+    assert rogan_gladen(labelled[:4], 0.3) is None
+    assert rogan_gladen([LabelledAnswer(1, 0, 1.0), LabelledAnswer(0, 1, 1.0)], 0.3) is None
+
+
+def test_alpha_by_hand() -> None:
+    """Names a a, a b: observed 2 of 4 ordered pairs / 4 values; expected 6 of 12: 1 - 0.5 / 0.5 = 0.
+
+    Numbers 1 1, 3 3: none observed. One answer with 1 and 3 only: observed as expected.
+    """
+    assert alpha([["a", "a"], ["a", "b"], ["b"]]) == pytest.approx(0)
+    assert alpha([[1, 1], [3, 3]]) == 1
+    assert alpha([[1, 3]]) == 0
+    assert alpha([[1, 1], [1, 1]]) is None
+    assert alpha([[2]]) is None
+
+
+def test_rates_are_in_proportion_and_at_most_one() -> None:
+    """Ten wanted of 2 at 100 and 80 at 1: both of the first, then 8 of 80."""
+    assert draw_rates({0: 2, 1: 80}, {0: 100, 1: 1}, 10) == {0: 1.0, 1: pytest.approx(0.1)}
+    assert draw_rates({0: 2, 1: 3}, {0: 5, 1: 1}, 5) == {0: 1.0, 1: 1.0}
+
+
+@given(st.lists(st.floats(0.05, 4), min_size=1, max_size=8), st.integers(0, 2**16))
+def test_a_systematic_draw_takes_each_group_as_often_as_expected(expected: list[float], seed: int) -> None:
+    """The number of draws of a group is its expectation, rounded up or down; places are within the group."""
+    drawn = systematic(expected, Random(seed).random())
+    counts = Counter(group for group, _ in drawn)
+    assert all(abs(counts[group] - one) < 1 + 1e-6 for group, one in enumerate(expected))
+    assert all(0 <= place < 1 for _, place in drawn)
+
+
+def test_the_effective_number_is_that_of_equal_weights() -> None:
+    """Weights 1 and 3: 4² / (1 + 9)."""
+    assert effective_labels([LabelledAnswer(1, 1, 1), LabelledAnswer(1, 1, 3)]) == pytest.approx(1.6)
+    assert effective_labels([]) == 0
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_intervals_hold_people_s_mean(design: str) -> None:
+    """100 labels, all laws together: coverage of 93% is not refuted; short form of `benchmarks people`."""
+    runs = held = 0
+    for number, law in enumerate(LAWS):
+        refused, right, _ = cell(Random(f"{design} {number}"), law, design, 100, 12)
+        runs, held = runs + 12 - refused, held + right
+    assert runs > 0
+    # The probability of so few at 93%: below 1 in 10,000 only if the coverage is lower.
+    fewer = sum(comb(runs, k) * 0.93**k * 0.07 ** (runs - k) for k in range(held + 1))
+    assert fewer > 1e-4

@@ -1,0 +1,146 @@
+"""What people would give, from the labels of a store and of files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas import Scored, Selection
+from streams.store import verdicts
+from streams.store.query import Filter
+from streams.store.views.calibration import JudgedSeries, calibrations
+from streams.store.views.labels import label_of, parse_score
+from streams.store.views.review import choose
+from tests.streams.results import scored
+from tests.streams.store.records import StoreFile, result_record
+from tests.streams.store.views.serving import NOW, SCALES, put
+
+_KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
+
+
+def _judged(path: Path, count: int = 80, **common: Any) -> list[Scored]:
+    """Store answers to which the judge gives 2 and 4 in turn."""
+    made = [
+        scored(number, 2 + 2 * (number % 2), labels={"app": "a" if number % 4 < 2 else "b"}, **common)
+        for number in range(count)
+    ]
+    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(made)))
+    return made
+
+
+def _label(path: Path, result: Scored, score: int | None, selection: Selection, who: str = "ann") -> None:
+    with StoreFile(path).snapshot() as snapshot:
+        verdict = verdicts.one(snapshot, result.result_id) or {}
+    human = parse_score(verdict, score, SCALES)
+    put(path, label_of(verdict, human, who=who, moment=NOW.isoformat(), note="", selection=selection))
+
+
+def _found(path: Path) -> JudgedSeries:
+    with StoreFile(path).snapshot() as snapshot:
+        [found] = calibrations(snapshot, SCALES)
+    return found
+
+
+def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
+    """Every second pair labelled, one point below the judge: people would give 2, the judge says 3.
+
+    The bias is +1 for both apps, the labels of a second reviewer of ten answers are no further answers.
+    """
+    made = _judged(tmp_path / "s")
+    for one in [one for number, one in enumerate(made) if number % 4 in (0, 3)]:
+        _label(tmp_path / "s", one, one.score - 1, _KNOWN)
+    for one in [one for number, one in enumerate(made) if number % 4 == 0][:10]:
+        _label(tmp_path / "s", one, one.score - 1, _KNOWN, "bob")
+    found = _found(tmp_path / "s")
+    mean = found.estimate()
+    assert mean is not None
+    assert (mean.labels, round(mean.mean, 9), mean.judge) == (40, 2, 3)
+    assert mean.low < 2 < mean.high < 3
+    assert [(name, bias, count) for name, bias, _, count in found.biases()] == [
+        ("all", 1, 40), ("app=a", 1, 20), ("app=b", 1, 20),
+    ]  # fmt: skip
+    assert found.reviewers() == (10, None)  # all ten are 1
+    assert found.sentence().startswith("People would give 2.00 (1.")
+    assert found.sentence().endswith("), the judge says 3.00.")
+    assert "random/1: 0 of 50 labels equal" in "\n".join(found.lines())
+
+
+@pytest.mark.parametrize(
+    ("count", "selection", "says"),
+    [
+        (20, _KNOWN, "20 labels with a known probability count as 20, 30 are needed; about 10 more"),
+        (40, Selection(kind="incident"), "40 labelled answers were not chosen with a known probability"),
+        (40, Selection(kind="random", probability=0.5), "not chosen with a known probability"),
+        (40, _KNOWN.model_copy(update={"frame": "labels=(('app', 'a'),)"}), "not chosen with a known"),
+    ],
+    ids=["few", "incident", "old", "limited"],
+)  # fmt: skip
+def test_no_estimate_without_labels_that_speak_for_all(
+    tmp_path: Path, count: int, selection: Selection, says: str
+) -> None:
+    for one in _judged(tmp_path / "s")[:count]:
+        _label(tmp_path / "s", one, 3, selection)
+    found = _found(tmp_path / "s")
+    assert found.estimate() is None
+    assert says in (found.refusal() or "")
+    assert found.as_json()["people"] is None
+
+
+def test_a_stratum_without_a_label_and_labels_of_the_worst_are_refused(tmp_path: Path) -> None:
+    made = _judged(tmp_path / "s")
+    for one in [one for one in made if one.score == 2]:
+        _label(tmp_path / "s", one, 2, _KNOWN)
+    assert "the judge gives the labelled answers 2.00 and all 3.00" in (
+        _found(tmp_path / "s").refusal() or ""
+    )
+    other = scored(900, 4)
+    other = other.model_copy(update={"sampling": other.sampling.model_copy(update={"stratum": "gold"})})
+    StoreFile(tmp_path / "s").write(result_record(other, 900))
+    assert "no label of answers by the sampling rule gold" in (_found(tmp_path / "s").refusal() or "")
+
+
+def test_draws_of_a_growing_store_are_joined(tmp_path: Path) -> None:
+    """20 early answers are drawn with 0.5, later 20 of all with 0.25: the early ones could be drawn twice.
+
+    An early answer has the weight 1 / 0.5 * 20/40 = 1 of the first draw and 1 / 0.25 * 20/40 = 2
+    of the second, a late one 1 / 0.25 * 20/20 = 4.
+    """
+    path = tmp_path / "s"
+    made = _judged(path)
+    early = made[0].times.judged_at + timedelta(seconds=1)
+    later = early + timedelta(hours=1)
+    late = [
+        one.model_copy(update={"times": one.times.model_copy(update={"judged_at": later})})
+        for one in [scored(number, 2, seconds=4000) for number in range(1000, 1080)]
+    ]
+    StoreFile(path).write(*(result_record(one, 1000 + place) for place, one in enumerate(late)))
+    first = _KNOWN.model_copy(update={"drawn": 20, "drawn_at": max(one.times.judged_at for one in made)})
+    second = _KNOWN.model_copy(
+        update={"drawn": 20, "probability": 0.25, "drawn_at": early + timedelta(hours=2)}
+    )
+    for one in made[:20]:
+        _label(path, one, 3, first)
+    for one in [*made[40:50], *late[:10]]:
+        _label(path, one, 3, second)
+    weights = Counter(one.weight for one in _found(path).items)
+    assert weights == {1: 20, 2: 10, 4: 10}
+
+
+@pytest.mark.parametrize("kind", ["failed", "error"])
+def test_draws_keep_their_probability(tmp_path: Path, kind: str) -> None:
+    """Of 10 failed and 70 passed, 20 drawn: all failed and 10 passed of 70; by error all alike at first."""
+    path = tmp_path / "s"
+    made = [scored(number, 1 if number < 10 else 4) for number in range(80)]
+    StoreFile(path).write(*(result_record(one, number) for number, one in enumerate(made)))
+    scores = {one.result_id: one.score for one in made}
+    with StoreFile(path).snapshot() as snapshot:
+        tasks = choose(snapshot, Filter(), kind=kind, size=20, start=b"\x40" * 16, scales=SCALES, now=NOW)
+    drawn = Counter((scores[task.result_id], round(task.selection.probability or 0, 4)) for task in tasks)
+    assert drawn == ({(1, 1.0): 10, (4, 0.1429): 10} if kind == "failed" else drawn)
+    assert len({task.result_id for task in tasks}) == 20
+    assert {task.selection.policy for task in tasks} == {f"{kind}/1"}
+    assert kind == "failed" or {p for _, p in drawn} == {0.25}
