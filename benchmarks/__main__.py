@@ -29,6 +29,7 @@ BENCHMARKS = (
     "tokens",
     "traces",
     "verification",
+    "words",
 )
 """Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in run order."""
 

@@ -71,6 +71,8 @@ class ChatReply:
     usage: Usage
     seconds: float
     limits: RateLimits | None = None
+    system_fingerprint: str | None = None
+    """The provider's name of what served the model, such as a build."""
 
 
 class ChatClient(Protocol):

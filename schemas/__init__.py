@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.alert import Alert, Estimate
+from schemas.alert import Alert, Estimate, Shift, Word
 from schemas.anchor import Anchor
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
@@ -40,7 +40,7 @@ __all__ = [
     "CorrectionKind",
     "CoverageVerdict", "DeadLetter", "DeadLetterReason", "Estimate", "Evaluator", "Failed", "FailedType",
     "Header", "JudgeCall", "JudgeTask", "Label", "QAEvent", "RelevanceVerdict", "Result", "ResultKind",
-    "Sampling", "Scored", "Selection", "Source", "Suspicion", "SuspicionKind", "Times", "ToolCall",
-    "Unscored", "UnscoredReason", "Usage", "Vote", "is_rejudged", "label_id",
+    "Sampling", "Scored", "Selection", "Shift", "Source", "Suspicion", "SuspicionKind", "Times", "ToolCall",
+    "Unscored", "UnscoredReason", "Usage", "Vote", "Word", "is_rejudged", "label_id",
     "result_id",
 ]

@@ -27,6 +27,28 @@ class Estimate(Message):
     )
 
 
+class Shift(Message):
+    """By how many points something became worse, with its uncertainty; negative: better."""
+
+    mean: float
+    low: float = Field(description="Lower end of the 97.5% confidence interval.")
+    high: float = Field(description="Upper end of the 97.5% confidence interval.")
+    count: int = Field(ge=0, description="Answers compared.")
+
+
+class Word(Message):
+    """Whether the product or the judge moved, from old answers judged again and live ones."""
+
+    said: Literal["product", "judge", "both", "unclear"]
+    judge: Shift | None = Field(description="How much worse the judge scores old answers than it did then.")
+    product: Shift | None = Field(
+        description="How much worse live answers are than usual, without the judge's part."
+    )
+    product_is_fine: bool = Field(description="Whether the answers are certainly not notably worse.")
+    decided_at: Timestamp
+    text: str = Field(description="The word in one sentence, with both intervals.")
+
+
 class Alert(Message):
     """A drop of one metric, for all events or for those with certain labels."""
 
@@ -58,6 +80,10 @@ class Alert(Message):
         default=None,
         description="The incident that the monitor knows it to be part of; one of several workers may know "
         "another alert of the same incident, which leads to it as well.",
+    )
+    word: Word | None = Field(
+        default=None,
+        description="What moved. It comes later: then the alert is published again, under the same id.",
     )
     link: str | None = Field(
         default=None,

@@ -72,6 +72,9 @@ class JudgeCall(Message):
     endpoint: str
     model_asked: str
     model_answered: str
+    system_fingerprint: str | None = Field(
+        default=None, description="The provider's name of the build that answered, if it gives one."
+    )
     fallback: bool = False
     cached: bool = False
     tries: int = Field(default=1, ge=1, description="Calls made for this verdict, including failed ones.")

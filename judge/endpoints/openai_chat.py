@@ -229,6 +229,7 @@ class OpenAIChat:
             usage=completion.usage,
             seconds=seconds,
             limits=rate_limits(headers.raw),
+            system_fingerprint=completion.system_fingerprint,
         )
         stopped = self._stopped(completion, request)
         if stopped is not None:

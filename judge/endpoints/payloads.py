@@ -166,6 +166,7 @@ class Completion:
     finish_reason: str | None
     model: str | None
     usage: Usage
+    system_fingerprint: str | None = None
 
 
 def read_completion(raw: bytes) -> Completion:
@@ -181,6 +182,7 @@ def read_completion(raw: bytes) -> Completion:
         refusal=_text(message.get("refusal")),
         finish_reason=_word(choice.get("finish_reason")),
         model=_word(body.get("model")),
+        system_fingerprint=_word(body.get("system_fingerprint")),
         usage=_usage(body.get("usage")),
     )
 

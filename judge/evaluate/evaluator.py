@@ -290,6 +290,7 @@ class Evaluator:
             endpoint=self._endpoint,
             model_asked=self._model,
             model_answered=replies[-1].model if replies else self._model,
+            system_fingerprint=replies[-1].system_fingerprint if replies else None,
             tries=max(1, tries, len(replies)),
         )
 

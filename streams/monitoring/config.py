@@ -123,6 +123,10 @@ class MonitorConfig:
     label_shares: Mapping[str, Mapping[str, tuple[float, Worse]]] = field(default_factory=dict)
     rising: frozenset[str] = frozenset()
     explorer_url: str | None = None
+    rejudged: int = 120
+    """Old answers that are judged again to tell a judge's shift; 0: none."""
+    rejudged_per_day: int = 1_000
+    """Of a metric, at most."""
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
         """Return the rules of a metric's series, of which `fixed_labels` labels have one value.
@@ -199,6 +203,8 @@ def monitor_config(
         },
         rising=frozenset(name for name, metric in named.items() if metric.rises),
         explorer_url=explorer_url,
+        rejudged=settings.rejudge.events,
+        rejudged_per_day=settings.rejudge.per_day,
     )
 
 

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import Final, Literal, Self, get_args
 
 from judge.text.printable import printable
-from schemas import ANCHOR, Alert, Failed, JudgeTask, Scored, Unscored
+from schemas import ANCHOR, Alert, Failed, JudgeTask, Scored, Unscored, is_rejudged
 from streams.monitoring.anchors import SHIFTS, AnchorWatch, Enrolment
 from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
+from streams.monitoring.words import Words
 from streams.telemetry.exposition import MonitorGauge
 
 Result = Scored | Unscored | Failed
@@ -57,6 +58,7 @@ class Monitor:
         self.last_results: deque[Result] = deque(maxlen=LAST_VERDICTS)
         self.last_alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
         self.ignored: Counter[IgnoredReason] = Counter()
+        self._words = Words(self._config)
         self.changed: set[SeriesKey] = set()
         """Series whose state has changed since the caller cleared this."""
         self.due: list[tuple[JudgeTask, str]] = []
@@ -71,8 +73,8 @@ class Monitor:
         """
         if now.tzinfo is None:
             raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
-        if (result.replay_id or "").startswith(ANCHOR):
-            return self._add_anchor(result, now)
+        if is_rejudged(result.replay_id):
+            return self._judged_again(result, now)
         reason = self._reason_to_ignore(result)
         if reason is not None:
             self.ignored[reason] += 1
@@ -98,8 +100,10 @@ class Monitor:
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         alerts = [self._with_shift(alert) for alert in alerts]
-        self.last_alerts.extend(alerts)
-        return alerts
+        whole = self._whole(result)
+        if whole is not None and isinstance(result, Scored):
+            alerts = self._words.live(whole, result, self._sample(result, (), now), alerts, now)
+        return self._said(alerts)
 
     def _with_shift(self, alert: Alert) -> Alert:
         """Return the alert with a note if its judge has shifted on its anchors."""
@@ -108,6 +112,36 @@ class Monitor:
             return alert
         note = f"on its anchors the judge is {whole.anchors.words}"
         return alert.model_copy(update={"summary": f"{alert.summary}; {note}"})
+
+    def _judged_again(self, result: Result, now: datetime) -> list[Alert]:
+        """Add an answer that was judged again; return the alerts that get a word."""
+        if (result.replay_id or "").startswith(ANCHOR):
+            return self._add_anchor(result, now)
+        whole = self._whole(result)
+        return [] if whole is None else self._said(self._words.judged_again(whole, result, now))
+
+    def _whole(self, result: Result) -> Series | None:
+        return self.series.get(SeriesKey(result.metric, result.evaluator.fingerprint, ()))
+
+    def _said(self, alerts: list[Alert]) -> list[Alert]:
+        """Keep alerts for the live view, in the places of earlier forms, and return them."""
+        for alert in alerts:
+            known = [one.alert_id for one in self.last_alerts]
+            if alert.alert_id in known:
+                self.last_alerts[known.index(alert.alert_id)] = alert
+            else:
+                self.last_alerts.append(alert)
+        self._learn_anew(alerts)
+        return alerts
+
+    def _learn_anew(self, alerts: Iterable[Alert]) -> None:
+        """After the judge moved, learn all series of its scores from the shift on."""
+        for alert in alerts:
+            if alert.word is not None and alert.word.said == "judge":
+                for key, series in self.series.items():
+                    if key[:2] == (alert.metric, alert.fingerprint):
+                        series.learn_anew(alert.started_at)
+                        self.changed.add(key)
 
     def _dropped(self, key: SeriesKey) -> Collection[str]:
         """Return the measures in which the whole traffic of a part has dropped."""

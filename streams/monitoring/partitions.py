@@ -17,9 +17,9 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Final, Literal
 
@@ -33,9 +33,10 @@ from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
+from streams.monitoring.burst import Burst
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
-from streams.monitoring.rejudging import task_again
+from streams.monitoring.rejudging import judge_again, task_again, tasks_at
 from streams.monitoring.series import SeriesKey
 from streams.telemetry.logs import where
 
@@ -49,6 +50,8 @@ REMEMBERED_OBSERVATIONS: Final = 20_000
 WARM_UP_RESULTS: Final = 100_000
 """Number of latest results from which a monitor without state learns."""
 LOOK_SECONDS: Final = 5.0
+TASKS_MARGIN: Final = timedelta(minutes=10)
+"""Clocks differ: tasks written this long before a burst may be its own."""
 RETRY_SECONDS: Final = (1.0, 30.0)
 """First and longest pause before an observation is tried again, because the broker fails."""
 STATE_VERSION: Final = 4
@@ -108,6 +111,8 @@ class _Held:
     """The key of each series' saved record."""
     stale: set[str] = field(default_factory=set)
     """Keys of saved records that no mark names any more."""
+    asked: set[str] = field(default_factory=set)
+    """Bursts whose tasks are written."""
     unsaved: int = 0
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -123,13 +128,13 @@ class PartitionMonitors:
     observations: str
     states: str
     scores: str
+    tasks: Callable[[str], str]
+    """Returns the topic of a metric's tasks."""
     finished: Callable[[], Awaitable[Mapping[int, int]]]
     """Returns the offsets before which the results of each partition of scores are forwarded."""
     assigned: Callable[[], Collection[int]]
     tell: Callable[[Alert], str | None] = lambda _: None
     """Logs an alert; returns the id of its incident, None if it is not known."""
-    notes: Callable[[], Iterable[str]] = tuple
-    """Returns what the text of an alert must say besides, such as a judge that changed its model."""
     enrolments: Mapping[str, Enrolment] = field(default_factory=dict)
     """The valid anchors by metric, kept up to date by their owner."""
     _held: dict[int, _Held] = field(default_factory=dict)
@@ -183,9 +188,7 @@ class PartitionMonitors:
 
     async def _publish(self, alerts: list[Alert]) -> None:
         for alert in alerts:
-            summary = "; ".join((alert.summary, *self.notes()))
-            known = alert.model_copy(update={"summary": summary})
-            known = known.model_copy(update={"incident_id": self.tell(known)})
+            known = alert.model_copy(update={"incident_id": self.tell(alert)})
             try:
                 await self.out.alert(known)
             except TooLargeError as error:
@@ -222,6 +225,33 @@ class PartitionMonitors:
                     waited = time.monotonic() - held.saved_at >= SAVE_SECONDS
                     if held.unsaved and (waited or held.unsaved >= SAVE_OBSERVATIONS):
                         await self._save(number, held)
+                    await self._rejudge(held)
+
+    async def _rejudge(self, held: _Held) -> None:
+        """Write the tasks of bursts, once; what is on their topic already is not judged a second time."""
+        pending = [
+            (key, one) for key, series in held.monitor.series.items() for one in series.bursts.values()
+        ]
+        held.asked &= {burst.replay_id for _, burst in pending}
+        for key, burst in pending:
+            if burst.replay_id in held.asked:
+                continue
+            try:
+                await self._write_tasks(key.metric, burst)
+            except Exception as error:  # noqa: BLE001 - alerts and states do not wait for a word
+                _log.warning("old answers cannot be judged again; retrying", error=repr(error))
+            else:
+                held.asked.add(burst.replay_id)
+
+    async def _write_tasks(self, metric: str, burst: Burst) -> None:
+        topic, places = self.tasks(metric), {one[1:3]: one for one in burst.missing}
+        tasks = await tasks_at(self.past, topic, places)
+        again = [task_again(task, burst.replay_id) for task in tasks.values()]
+        since = burst.since - TASKS_MARGIN
+        written = await judge_again(self.out, self.past, topic, again, since=since)
+        for gone in places.keys() - tasks.keys():
+            burst.changes.setdefault(places[gone].event_id, None)
+        _log.info("old answers are judged again", metric=metric, answers=len(tasks), written=written)
 
     def _lock(self, number: int) -> asyncio.Lock:
         return self._locks.setdefault(number, asyncio.Lock())

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.anchors import AnchorWatch
+from streams.monitoring.burst import Burst, Names, OldAnswers
 from streams.monitoring.config import MIX, SeriesRules
 from streams.monitoring.statistics.estimators import SlidingSums, WeightedSums
 from streams.monitoring.statistics.strata import RelativeWeights, Traffic, estimate_strata
@@ -143,6 +144,13 @@ class Series:
     _clusters: Clusters = field(default_factory=Clusters)
     _clustered: bool = False
     _learned_at: dict[str, float] = field(default_factory=dict)
+    old: OldAnswers = field(default_factory=OldAnswers)
+    """Of the whole traffic: answers that can be judged again."""
+    bursts: dict[str, Burst] = field(default_factory=dict)
+    """Of the whole traffic: what is being judged again, by replay id."""
+    names: Names = field(default_factory=Names)
+    spent: tuple[str, int] = ("", 0)
+    """A day, and the old answers that were to be judged again on it."""
 
     def __post_init__(self) -> None:
         self.configure(self.rules)
@@ -163,6 +171,10 @@ class Series:
     def mean(self) -> Watch:
         """The watch of the mean."""
         return self.watches[0]
+
+    def watch(self, measure: str) -> Watch:
+        """Return the watch of a measure; of one that the settings no longer have, that of the mean."""
+        return next((one for one in self.watches if one.measure.name == measure), self.mean)
 
     @property
     def recent(self) -> Estimate | None:
@@ -248,6 +260,15 @@ class Series:
             ):
                 fresh = Watch(watch.measure, watch.first, watch.threshold)
                 self.watches[self.watches.index(watch)] = fresh
+
+    def learn_anew(self, since: datetime) -> None:
+        """Forget the baseline, and learn from the stored scores since a time."""
+        self.watches = [Watch(one.measure, one.first, one.threshold) for one in self.watches]
+        self.old, self._learned_at = OldAnswers(), {}
+        for sample in self._history:
+            if sample.occurred_at >= since:
+                for watch in self.watches:
+                    watch.learn(sample)
 
     def dump(self) -> bytes:
         """Return the whole state as JSON."""

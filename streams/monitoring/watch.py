@@ -200,6 +200,23 @@ class Watch:
         if self._baseline.add(value, sample.probability, seconds, self._season):
             self._mix.refit(self._baseline.sums.count)
 
+    def learn(self, sample: Sample) -> None:
+        """Learn from a score without testing it, as from the answers that a new baseline begins with."""
+        self._learn(sample, self.measure.goodness(sample.score))
+
+    @property
+    def usual(self) -> WeightedSums:
+        """The sums of goodness that set the baseline."""
+        return self._baseline.basis if self._baseline.learned else self._baseline.sums
+
+    def as_usual(self, sample: Sample) -> tuple[float, float]:
+        """Return a score's goodness without its offset from the baseline, and that offset's error."""
+        usual = self._baseline.usual
+        error = 0.0
+        if self._target is None:
+            error = self._season.swing(sample.occurred_at.timestamp(), usual).error
+        return self.measure.goodness(sample.score) - self._offset(sample, usual), error
+
     def _within(self, sample: Sample) -> float:
         return self._mix.offset(sample.part) if self.measure.within_parts else 0.0
 

@@ -36,6 +36,15 @@ def _as_written(given: object) -> object:
     return {str(label).lower() if isinstance(label, bool) else label: way for label, way in given.items()}
 
 
+class RejudgeSettings(Section):
+    """Old answers that are judged again after a fall, to tell whether the product or the judge moved."""
+
+    events: int = Field(default=120, ge=0, le=400)
+    """Answers from before the fall; 0: an alarm says no such word. With fewer than 30 it stays unclear."""
+    per_day: int = Field(default=1_000, ge=0, le=100_000)
+    """At most this many judge calls a metric and day (UTC), besides judge.budget."""
+
+
 class MonitorSettings(Section):
     """Which series are monitored, and when a drop raises an alert."""
 
@@ -61,6 +70,8 @@ class MonitorSettings(Section):
     rest) is spent."""
     samples_per_false_alarm: int = Field(default=20_000, ge=100, le=1_000_000_000)
     """Judged answers of a metric per allowed false alarm."""
+    rejudge: RejudgeSettings = RejudgeSettings()
+    """Old answers that are judged again."""
 
 
 class StoreSettings(Section):

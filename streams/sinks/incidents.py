@@ -25,7 +25,7 @@ from streams.kafka.record import Record
 from streams.settings.tree import Settings
 from streams.sinks.delivery import Agent, Delivery, T
 from streams.store.views.incidents import Incident, find, group, part_name, title
-from streams.store.views.report import IncidentReport, card, lead, report_on_scores
+from streams.store.views.report import IncidentReport, card, lead, report_on_scores, words_of
 
 SETTLE_SECONDS: Final = 20.0
 """Time to wait for alerts of the same cause from other metrics' monitors."""
@@ -51,14 +51,15 @@ def inert(text: str) -> str:
 class Notice:
     """The start or end of an incident; `explorer` is a base URL, `report` its cause if that is known."""
 
-    kind: Literal["incident_began", "incident_ended"]
+    kind: Literal["incident_began", "incident_explained", "incident_ended"]
     incident: Incident
     explorer: str | None = None
     report: IncidentReport | None = None
 
     @property
     def key(self) -> str:
-        return f"{self.kind} {self.incident.incident_id}"
+        about = f" {len(words_of(self.incident))}" if self.kind == "incident_explained" else ""
+        return f"{self.kind} {self.incident.incident_id}{about}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON to send; `text` is for people."""
@@ -68,13 +69,17 @@ class Notice:
             link = f"{self.explorer.rstrip('/')}/explore/incident/{incident.incident_id}"
         lines = card(incident, self.report)
         what = f"over: {title(incident)}"
+        words = words_of(incident)
         if self.kind == "incident_began":
             what = f"{title(incident)}. {'; '.join(lines)}"
+        elif self.kind == "incident_explained":
+            what = f"{title(incident)}: {'; '.join(words)}"
         return {
             "event": self.kind,
             "incident_id": incident.incident_id,
             "text": inert(what) if link is None else f"{inert(what)} {link}",
             "card": [inert(line) for line in lines],
+            "words": [inert(word) for word in words],
             "metrics": list(incident.metrics),
             "parts": [inert(part_name(*part)) for part in incident.parts[:SHOWN]],
             "parts_total": len(incident.parts),
@@ -128,9 +133,13 @@ class IncidentAgent(Agent):
             settled = self._read_at >= alert.raised_at.timestamp() + SETTLE_SECONDS
             if alert.alert_id not in self._known or not settled:
                 await self._read()
+        if alert.word is not None:
+            self._known[alert.alert_id] = alert
         incident = find(group(self._known.values()), alert.alert_id)
         if incident is None:
             return None
+        if alert.word is not None and alert.word.judge is not None:
+            return Notice("incident_explained", incident, self._store.explorer_url)
         if alert.alert_id == incident.drops[0].alert_id:
             return Notice("incident_began", incident, self._store.explorer_url, await self._cause(incident))
         if alert.kind == "recovered" and incident.ended_at == alert.raised_at:

@@ -160,10 +160,10 @@ def _add_monitor(worker: Worker) -> None:
         observations=topics.observations,
         states=topics.monitor_state,
         scores=topics.scores,
+        tasks=topics.task_topic,
         finished=partial(reader.committed, topics.scores, worker.group_id),
         assigned=lambda: [one.partition for one in worker.partitions() if one.topic == topics.observations],
         tell=partial(tell_incident, Folding()),
-        notes=worker.health.about_models,
         enrolments=anchors.enrolments,
     )
     worker.beside.append(partial(anchors.follow, reader, topics.anchors))
@@ -182,6 +182,8 @@ def tell_incident(folding: Folding, alert: Alert) -> str | None:
         _log.warning("incident", incident=incident, summary=words, **further)
     elif step == "over":
         _log.warning("incident is over", incident=incident, summary=words)
+    elif step == "explained":
+        _log.warning("incident explained", incident=incident, word=words)
     else:
         _log.info("incident goes on", incident=incident, change=step, part=words)
     return incident

@@ -173,8 +173,7 @@ class WeightedSums:
             return float(lowest), float(highest)
         scale = highest - lowest
         y = min(max((mean - lowest) / scale, 0.0), 1.0)
-        seen = self._squared_residuals() / (scale * self.weight) ** 2
-        variance = (seen + IMAGINED_SQUARE / (n * n)) * n / (n - 1)
+        variance = self._cautious_variance(scale)
         alike = max(y * (1 - y), min(IMAGINED_SQUARE / n, 0.25)) / variance
         doubt = DOUBT_COUNT / (n + DOUBT_COUNT)
         g = student_quantile(0.5 + confidence / 2, n - 1) ** 2 * ((1 - doubt) / alike + doubt / n)
@@ -182,6 +181,16 @@ class WeightedSums:
         reach = sqrt(y * (1 - y) * g + g * g / 4) / (1 + g)
         low, high = max(min(middle - reach, y), 0.0), min(max(middle + reach, y), 1.0)
         return lowest + scale * low, lowest + scale * high
+
+    @property
+    def cautious_variance(self) -> float | None:
+        """Variance V (`interval`) of the mean of scores on [0, 1]; None below 3 effective ones."""
+        return None if self.effective_count < FEWEST_EFFECTIVE else self._cautious_variance(1.0)
+
+    def _cautious_variance(self, scale: float) -> float:
+        n = self.effective_count
+        seen = self._squared_residuals() / (scale * self.weight) ** 2
+        return (seen + IMAGINED_SQUARE / (n * n)) * n / (n - 1)
 
     def _squared_residuals(self) -> float:
         """Return the sum of w²(x-mean)², at least 0 despite rounding."""

@@ -1,0 +1,248 @@
+"""Tell whether the product or the judge moved: old answers, drawn at random, are judged again. Pure.
+
+A fall of all traffic, or a judge that answers under a new name, begins a burst. Whoever owns the monitor
+writes its tasks. Their results and the live answers since are observations, so the word is repeatable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from random import Random
+from typing import Final, NamedTuple
+
+from judge.text.printable import printable
+from schemas import Alert, Scored, Shift, Word
+from streams.monitoring.config import Measure
+from streams.monitoring.statistics.attribution import (
+    FEWEST,
+    NOTABLE,
+    Difference,
+    Verdict,
+    fall,
+    is_fine,
+    judge_shift,
+    verdict,
+)
+from streams.monitoring.statistics.estimators import WeightedSums
+
+KEPT: Final = 400
+"""Old answers whose places are kept per metric."""
+SPAN: Final = 2_000
+"""Beyond this many answers the kept ones are mostly of the last ones, which their topic still has."""
+LEFT_OUT: Final = 100
+"""Answers just before a fall that are not judged again: the start of the fall is an estimate."""
+LIVE: Final = 200
+"""Live answers after an alert that are compared with the usual ones."""
+LONGEST: Final = timedelta(hours=6)
+"""After this time the word is said with what is known."""
+NAMES: Final = 20
+"""Names of a judge that are remembered; a further one begins no burst."""
+
+
+class Pick(NamedTuple):
+    """An old answer: its number in the series, its task's place, and its score."""
+
+    number: int
+    partition: int
+    offset: int
+    event_id: str
+    score: float
+    probability: float
+
+
+@dataclass
+class OldAnswers:
+    """A random sample of a series' answers. The randomness is a hash of the result, so it is repeatable."""
+
+    seen: int = 0
+    picks: list[Pick] = field(default_factory=list)
+
+    def add(self, result: Scored) -> None:
+        """Count an answer, and keep it by chance."""
+        self.seen += 1
+        if result.task is None:  # of a release that did not say it
+            return
+        task, probability = result.task, result.sampling.probability
+        one = Pick(self.seen, task.partition, task.offset, result.event_id, result.amount, probability)
+        chance = int.from_bytes(blake2b(result.result_id.encode(), digest_size=8).digest())
+        if len(self.picks) < KEPT:
+            self.picks.append(one)
+        elif chance % min(self.seen, SPAN) < KEPT:
+            self.picks[(chance >> 32) % KEPT] = one
+
+    def draw(self, replay_id: str, most: int, *, newest: int) -> list[Pick]:
+        """Draw at random from the answers up to a number, in order."""
+        old = {one.event_id: one for one in self.picks if one.number <= newest}
+        drawn = Random(replay_id).sample(sorted(old), min(most, len(old)))  # noqa: S311 - repeatable
+        return sorted(old[name] for name in drawn)
+
+
+@dataclass
+class Burst:
+    """Old answers that are being judged again, and the live ones since.
+
+    Attributes:
+        alert: The alert that the word is about; None: the judge changed its name.
+        usual: The sums of the baseline, of goodness.
+        changes: By event id, old minus new goodness; None: it could not be judged again.
+        live: Goodness of live answers, without their offsets; `errors` sums their weighted errors.
+    """
+
+    replay_id: str
+    measure: str
+    since: datetime
+    alert: Alert | None = None
+    usual: WeightedSums = field(default_factory=WeightedSums)
+    picks: list[Pick] = field(default_factory=list)
+    changes: dict[str, float | None] = field(default_factory=dict)
+    live: WeightedSums = field(default_factory=WeightedSums)
+    errors: float = 0.0
+
+    @property
+    def missing(self) -> list[Pick]:
+        return [one for one in self.picks if one.event_id not in self.changes]
+
+    def add_live(self, goodness: float, error: float, probability: float) -> None:
+        """Add a live answer's goodness without its offset, whose standard error is given."""
+        if self.alert is not None and self.live.count < LIVE:
+            self.live = self.live.add(goodness, probability)
+            self.errors += error / probability
+
+    def add_again(self, event_id: str, score: float | None, measure: Measure) -> None:
+        """Add an answer that was judged again."""
+        old = next((one for one in self.picks if one.event_id == event_id), None)
+        if old is not None:
+            again = None if score is None else measure.goodness(old.score) - measure.goodness(score)
+            self.changes.setdefault(event_id, again)
+
+    def is_due(self, now: datetime) -> bool:
+        complete = not self.missing and (self.alert is None or self.live.count >= LIVE)
+        return complete or now - self.since >= LONGEST
+
+    def judge(self) -> Difference | None:
+        """Return D."""
+        known = ((one.probability, self.changes.get(one.event_id)) for one in self.picks)
+        return judge_shift((change, probability) for probability, change in known if change is not None)
+
+    def word(self, measure: Measure, now: datetime) -> Word:
+        """Return what moved, with both intervals."""
+        judge = self.judge()
+        error = self.errors / self.live.weight if self.live.count else 0.0
+        fell = fall(self.usual, self.live, season_error=error)
+        product = None if judge is None or fell is None else fell.minus(judge)
+        said = verdict(judge, product)
+        return Word(
+            said=said,
+            judge=_shift(judge, measure),
+            product=_shift(product, measure),
+            product_is_fine=is_fine(product),
+            decided_at=now,
+            text=_text(said, judge, product, measure),
+        )
+
+
+def unclear(why: str, now: datetime) -> Word:
+    """Return the word if nothing can be judged again."""
+    return Word(
+        said="unclear",
+        judge=None,
+        product=None,
+        product_is_fine=False,
+        decided_at=now,
+        text=f"unclear: {why}",
+    )
+
+
+@dataclass
+class Names:
+    """The names under which a judge answered, and what a burst said of the latest."""
+
+    first_at: dict[str, datetime] = field(default_factory=dict)
+    said: str = ""
+
+    def is_new(self, name: str, now: datetime) -> bool:
+        """Remember a name; return whether it is another than the first."""
+        if name in self.first_at or len(self.first_at) >= NAMES:
+            return False
+        self.first_at[name] = now
+        self.said = ""
+        return len(self.first_at) > 1
+
+    @property
+    def note(self) -> str | None:
+        """What each alert says since the judge changed its name; None if it did not."""
+        if len(self.first_at) < 2:
+            return None
+        *_, before, name = self.first_at
+        since = (
+            f"the judge answers as {name} since {self.first_at[name]:%Y-%m-%d %H:%M} UTC, before as {before}"
+        )
+        return f"{since}: {self.said}" if self.said else since
+
+
+def told(judge: Difference | None, measure: Measure) -> str:
+    """Return what a burst says of a judge alone."""
+    if judge is None:
+        return "too few old answers could be judged again"
+    if judge.low > 0 or judge.high < 0:
+        return f"it scores {judge.count} old answers {_points(judge, measure)}"
+    return f"it scores {judge.count} old answers the same, {_points(judge, measure)}"
+
+
+def _shift(one: Difference | None, measure: Measure) -> Shift | None:
+    width = measure.highest - measure.lowest
+    if one is None:
+        return None
+    return Shift(mean=one.mean * width, low=one.low * width, high=one.high * width, count=one.count)
+
+
+def _points(one: Difference, measure: Measure) -> str:
+    """Return a difference as "0.50 lower (97.5% interval 0.31 to 0.69)"."""
+    width = measure.highest - measure.lowest
+    mean, low, high = (width * value for value in (one.mean, one.low, one.high))
+    words = ("lower", "higher") if measure.worse == "down" else ("higher", "lower")
+    if mean < 0:
+        mean, low, high, words = -mean, -high, -low, words[::-1]
+    of = "with a share " if measure.is_share else ""
+    return f"{of}{mean:.2f} {words[0]} (97.5% interval {low:.2f} to {high:.2f})"
+
+
+_WORDS: Final[Mapping[Verdict, str]] = {
+    "judge": "the judge moved",
+    "product": "the product moved, not the judge",
+    "both": "both the judge and the product moved",
+    "unclear": "unclear whether the product or the judge moved",
+}
+
+
+def _text(said: Verdict, judge: Difference | None, product: Difference | None, measure: Measure) -> str:
+    missing = [name for name, one in (("old answers", judge), ("live answers", product)) if one is None]
+    if judge is None or product is None:
+        few = f"fewer than {FEWEST} {missing[0]} were judged"
+        rest = "" if judge is None else f"; {told(judge, measure).replace('it', 'the judge', 1)}"
+        return f"{_WORDS[said]}{rest}; of the product nothing is known: {few}"
+    word = _WORDS[said]
+    if said in ("judge", "unclear") and is_fine(product):
+        word = (
+            "neither moved notably"
+            if said == "unclear" and judge.high < NOTABLE
+            else f"{word}; the product is fine"
+        )
+    elif said == "judge":
+        word = f"{word}; whether the product did, too, is unclear"
+    return (
+        f"{word}: the judge scores {judge.count} old answers {_points(judge, measure)}, and without that "
+        f"{product.count} live answers are {_points(product, measure)}"
+    )
+
+
+def name_of(result: Scored) -> str | None:
+    """Return the judge's name: model and the provider's fingerprint; None for a verdict without a call."""
+    call = result.judge
+    if call is None or call.cached:
+        return None
+    build = "" if call.system_fingerprint is None else f" ({printable(call.system_fingerprint, 80)})"
+    return printable(call.model_answered, 80) + build

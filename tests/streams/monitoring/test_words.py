@@ -1,0 +1,183 @@
+"""The word on an alarm: its formulas, and the bursts that find it."""
+
+from __future__ import annotations
+
+from math import sqrt
+from random import Random
+
+import pytest
+
+from benchmarks.words import CASES, CONFIG, Run, words
+from schemas import JudgeCall, Word
+from streams.monitoring.burst import KEPT, Burst, OldAnswers
+from streams.monitoring.config import MonitorConfig, mean_of
+from streams.monitoring.monitor import Monitor
+from streams.monitoring.series import Series
+from streams.monitoring.statistics.attribution import Difference, fall, is_fine, judge_shift, verdict
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.store.views.incidents import group
+from streams.store.views.report import card
+from tests.streams.results import alert, at
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+def test_the_judge_s_shift_by_hand() -> None:
+    """Of 40 differences half are 0.2 and half 0, with equal weights.
+
+    The mean is 0.1. V = (40 * 0.1^2 / 40^2 + 0.75 / 40^2) * 40 / 39 = (0.00025 + 0.00046875) * 40 / 39
+    = 0.000737179, its root 0.0271510; 2.24 of these are 0.0608183. So 0.0391817 to 0.1608183.
+    """
+    found = judge_shift([(0.2, 1.0), (0.0, 1.0)] * 20)
+    assert found is not None
+    assert (found.mean, found.low, found.high) == pytest.approx((0.1, 0.0391817, 0.1608183), abs=1e-6)
+    assert judge_shift([(0.2, 1.0)] * 29) is None
+
+
+def test_a_weighted_shift_by_hand() -> None:
+    """20 differences of 0.2 at p = 1/3 and 20 of 0 at p = 1: (60 * 0.2 + 0) / 80 = 0.15."""
+    found = judge_shift([(0.2, 1 / 3), (0.0, 1.0)] * 20)
+    assert found is not None
+    assert found.mean == pytest.approx(0.15)
+
+
+def test_the_fall_has_the_errors_of_baseline_live_answers_and_season() -> None:
+    """The variances add up: 0.8 - 0.7 = 0.1, with V of both (the imagined squares alone) and 0.03^2.
+
+    V = 0.75 / 100^2 * 100 / 99 = 0.0000757576.
+    """
+    usual, live = (WeightedSums.of([(value, 1.0)] * 100) for value in (0.8, 0.7))
+    found = fall(usual, live, season_error=0.03)
+    assert found is not None
+    assert (found.mean, found.variance) == pytest.approx((0.1, 2 * 0.0000757576 + 0.0009), abs=1e-9)
+    product = found.minus(Difference(0.06, 0.0001, 120))
+    assert (product.mean, product.variance) == pytest.approx((0.04, found.variance + 0.0001))
+
+
+@pytest.mark.parametrize(
+    ("judge", "product", "said", "fine"),
+    [
+        # Mean and half length of the interval; 0.05 is 0.25 points of five.
+        ((0.10, 0.05), (0.00, 0.04), "judge", True),
+        ((0.10, 0.05), (0.02, 0.04), "judge", False),
+        ((0.04, 0.01), (0.00, 0.04), "unclear", True),  # certain, but not notable
+        ((0.10, 0.11), (0.06, 0.07), "unclear", False),  # notable, but not certain
+        ((0.00, 0.05), (0.10, 0.05), "product", False),
+        ((0.10, 0.05), (0.10, 0.05), "both", False),
+        (None, None, "unclear", False),
+    ],
+)
+def test_the_word_that_two_intervals_allow(
+    judge: tuple[float, float] | None, product: tuple[float, float] | None, said: str, fine: bool
+) -> None:
+    ends = [one and Difference(one[0], (one[1] / 2.24) ** 2, 100) for one in (judge, product)]
+    assert (verdict(*ends), is_fine(ends[1])) == (said, fine)
+
+
+def test_old_answers_are_a_random_sample_without_the_latest() -> None:
+    """Of 4,000 answers 400 are kept, mostly of the last 2,000; the same ones each time."""
+    run, kept = Run(BY_NAME["neither"], Random(5)), [OldAnswers(), OldAnswers()]
+    for number in range(4_000):
+        result = run.result(f"e{number}", 4, number, None, 1.0)
+        for one in kept:
+            one.add(result)
+    assert kept[0] == kept[1]
+    assert len(kept[0].picks) == KEPT
+    ages = sorted(4_000 - one.number for one in kept[0].picks)
+    # With a replaced one in five answers the age is exponential, of mean 2,000: median 1,386 of them.
+    assert 1_000 < ages[KEPT // 2] < 1_800
+    drawn = kept[0].draw("burst-1", 120, newest=3_900)
+    assert len(drawn) == 120
+    assert max(one.number for one in drawn) <= 3_900
+    assert drawn == kept[0].draw("burst-1", 120, newest=3_900) != kept[0].draw("burst-2", 120, newest=3_900)
+
+
+@pytest.mark.parametrize(("name", "right"), [("judge -0.5", "judge"), ("product -0.5", "product")])
+def test_the_word_is_right(name: str, right: str) -> None:
+    """In five runs of five; with 95% each, fewer than three are right in 0.1% of all seeds."""
+    found = words(BY_NAME[name], 5)
+    alarms = 5 - found["no alarm"]
+    assert alarms >= 4
+    assert sum(number for word, number in found.items() if word.startswith(right)) >= 3
+
+
+def test_after_the_judge_moved_the_series_learns_anew() -> None:
+    """And a state that is saved amid the burst goes on; a judge's word ends the incident."""
+    run = Run(BY_NAME["judge -1"], Random(1))
+    first, word = run.word()
+    assert first is not None
+    assert word is not None
+    assert (word.said, word.judge is not None and word.judge.low > 0.1) == ("judge", True)
+    ((key, series),) = run.monitor.series.items()
+    assert (series.mean.state, series.bursts) in (("watching", {}), ("learning", {}))
+    assert series.mean.usual.count <= 500
+    assert run.monitor.last_alerts[0].word == word
+    assert "the judge moved" in word.text
+    state = run.monitor.dump(key)
+    assert state is not None
+    assert Series.load(CONFIG.rules("m"), state).spent == series.spent
+
+
+def test_a_budget_of_the_day_bounds_what_is_judged_again() -> None:
+    """With 50 calls a day a burst has 50; the next one on that day has none, and says so."""
+    run = Run(BY_NAME["judge -1"], Random(1))
+    run.monitor = Monitor(MonitorConfig(labels=(), score_ranges={"m": (1.0, 5.0)}, rejudged_per_day=50))
+    _, word = run.word()
+    assert word is not None
+    assert word.judge is not None
+    assert word.judge.count == 50
+    run.monitor = Monitor(MonitorConfig(labels=(), score_ranges={"m": (1.0, 5.0)}, rejudged_per_day=20))
+    _, word = run.word()
+    assert word is not None
+    assert "monitor.rejudge.per_day" in word.text
+
+
+def test_a_judge_that_changes_its_name_is_noted_and_tried() -> None:
+    """Old answers are judged again once; what they say is in the note of each later alert."""
+    run = Run(BY_NAME["neither"], Random(3))
+    call = JudgeCall(endpoint="e", model_asked="m", model_answered="m-1")
+    for number in range(300):
+        result = run.result(f"e{number}", 4, number, None, 1.0)
+        name = "m-1" if number < 290 else "m-2"
+        told = result.model_copy(update={"judge": call.model_copy(update={"model_answered": name})})
+        run.monitor.observe(told, told.times.judged_at)
+    (series,) = run.monitor.series.values()
+    (burst,) = series.bursts.values()
+    assert (len(burst.picks), burst.alert) == (120, None)
+    for one in burst.missing:
+        again = run.result(one.event_id, 3, 301, burst.replay_id, 1.0)
+        run.monitor.observe(again, again.times.judged_at)
+    note = series.names.note or ""
+    assert "answers as m-2" in note
+    # All differences are 1 of 4 points: 0.25 of the scale, with sqrt(0.75 / 120^2 * 120 / 119) = 0.0072473
+    # as the error: 4 * 2.24 * 0.0072473 = 0.06.
+    assert 4 * 2.24 * sqrt(0.75 / 120 / 119) == pytest.approx(0.0649, abs=1e-4)
+    assert note.endswith("it scores 120 old answers 1.00 lower (97.5% interval 0.94 to 1.06)")
+
+
+def test_live_answers_wait_for_two_hundred() -> None:
+    measure = mean_of(1, 5, min_drop=0.08)
+    burst = Burst("burst-1", "mean", at(0), alert("a"), WeightedSums.of([(0.8, 1.0)] * 100))
+    for number in range(250):
+        assert burst.is_due(at(number)) == (number >= 200)
+        burst.add_live(0.8, 0.0, 1.0)
+    assert burst.live.count == 200
+    assert Burst("burst-2", "mean", at(0), alert("a")).is_due(at(6 * 3600))
+    assert burst.word(measure, at(0)).text.startswith("unclear whether the product or the judge moved")
+
+
+def test_a_word_replaces_its_alert_and_one_on_the_judge_ends_the_incident() -> None:
+    """Also for the parts that fell in the same scores; a word on the product ends nothing."""
+    for said, ended in (("judge", at(900)), ("product", None)):
+        word = Word(
+            said=said, judge=None, product=None, product_is_fine=False, decided_at=at(900), text="It moved."
+        )
+        plain = alert("a")
+        some = [
+            plain,
+            alert("b", seconds=60, labels={"app": "docs"}),
+            plain.model_copy(update={"word": word}),
+        ]
+        (incident,) = group(some)
+        assert (len(incident.drops), incident.ended_at) == (2, ended)
+        assert card(incident)[1] == "It moved."
