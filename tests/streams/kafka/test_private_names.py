@@ -59,7 +59,7 @@ NEEDED = {
     "faust.transport.drivers.aiokafka.Producer": {
         "_ensure_producer", "_new_producer", "_settings_auth", "_settings_extra",
     },
-    "mode.threads.ServiceThread": {"_thread"},
+    "mode.threads.ServiceThread": {"_gather_remaining_tasks", "_thread"},
 }  # fmt: skip
 
 
