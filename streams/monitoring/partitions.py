@@ -19,7 +19,7 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Final, Literal
 
@@ -33,10 +33,9 @@ from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
-from streams.monitoring.burst import Burst
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
-from streams.monitoring.rejudging import judge_again, task_again, tasks_at
+from streams.monitoring.rejudging import judge_burst, task_again
 from streams.monitoring.series import SeriesKey
 from streams.telemetry.logs import where
 
@@ -50,8 +49,6 @@ REMEMBERED_OBSERVATIONS: Final = 20_000
 WARM_UP_RESULTS: Final = 100_000
 """Number of latest results from which a monitor without state learns."""
 LOOK_SECONDS: Final = 5.0
-TASKS_MARGIN: Final = timedelta(minutes=10)
-"""Clocks differ: tasks written this long before a burst may be its own."""
 RETRY_SECONDS: Final = (1.0, 30.0)
 """First and longest pause before an observation is tried again, because the broker fails."""
 STATE_VERSION: Final = 4
@@ -237,21 +234,11 @@ class PartitionMonitors:
             if burst.replay_id in held.asked:
                 continue
             try:
-                await self._write_tasks(key.metric, burst)
+                await judge_burst(self.out, self.past, self.tasks(key.metric), burst)
             except Exception as error:  # noqa: BLE001 - alerts and states do not wait for a word
                 _log.warning("old answers cannot be judged again; retrying", error=repr(error))
             else:
                 held.asked.add(burst.replay_id)
-
-    async def _write_tasks(self, metric: str, burst: Burst) -> None:
-        topic, places = self.tasks(metric), {one[1:3]: one for one in burst.missing}
-        tasks = await tasks_at(self.past, topic, places)
-        again = [task_again(task, burst.replay_id) for task in tasks.values()]
-        since = burst.since - TASKS_MARGIN
-        written = await judge_again(self.out, self.past, topic, again, since=since)
-        for gone in places.keys() - tasks.keys():
-            burst.changes.setdefault(places[gone].event_id, None)
-        _log.info("old answers are judged again", metric=metric, answers=len(tasks), written=written)
 
     def _lock(self, number: int) -> asyncio.Lock:
         return self._locks.setdefault(number, asyncio.Lock())

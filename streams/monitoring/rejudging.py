@@ -7,14 +7,21 @@ monitor as an observation with that replay id, and is in no series, gauge or sin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
+import structlog
 from pydantic import ValidationError
 
 from schemas import JudgeTask, result_id
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
+from streams.monitoring.burst import Burst
 
+_log = structlog.stdlib.get_logger(__name__)
+
+MARGIN: Final = timedelta(minutes=10)
+"""Clocks differ: tasks written this long before a burst may be its own."""
 Place = tuple[int, int]
 """Partition and offset of a task's record."""
 
@@ -49,3 +56,14 @@ async def judge_again(
     for task in wanted.values():
         await out.task(task)
     return len(wanted)
+
+
+async def judge_burst(out: Output, past: TopicReader, topic: str, burst: Burst) -> None:
+    """Write the tasks of a burst that are not written yet, and let it know those that are gone."""
+    places = {one[1:3]: one for one in burst.missing}
+    tasks = await tasks_at(past, topic, places)
+    again = [task_again(task, burst.replay_id) for task in tasks.values()]
+    written = await judge_again(out, past, topic, again, since=burst.since - MARGIN)
+    for gone in places.keys() - tasks.keys():
+        burst.changes.setdefault(places[gone].event_id, None)
+    _log.info("old answers are judged again", topic=topic, answers=len(tasks), written=written)

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from schemas import Alert, Scored
+from schemas import Alert, Scored, Shift, Word
 from streams.kafka.reader import Ranges
 from streams.settings.tree import Settings
 from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, inert
@@ -87,6 +87,26 @@ async def test_an_incident_gives_a_request_at_start_and_end() -> None:
     assert began["text"].startswith("coverage and relevance fell, 2 parts affected. summary of a1")
     assert began["url"] == "https://x.org/explore/incident/a1"
     assert (began["ended_at"], bodies[1]["ended_at"] is None) == (None, False)
+
+
+async def test_a_word_on_an_alarm_is_a_request_of_its_own() -> None:
+    """It comes in the same alert, published again; the start of the incident is told once."""
+    word = Word(
+        said="product", judge=shift(0.0), product=shift(0.5), product_is_fine=False, decided_at=at(600),
+        text="The product moved, ask @team.",
+    )  # fmt: skip
+    server, explained = Server(), ALERTS[0].model_copy(update={"word": word})
+    await told([ALERTS[0], explained], Topic(ALERTS), server)
+    bodies = server.bodies()
+    assert [body["event"] for body in bodies] == ["incident_began", "incident_explained"]
+    assert (bodies[0]["words"], bodies[1]["words"]) == ([], ["relevance: The product moved, ask ＠team."])  # noqa: RUF001
+    assert bodies[1]["text"].startswith(
+        "coverage and relevance fell, 2 parts affected: relevance: The product"
+    )
+
+
+def shift(mean: float) -> Shift:
+    return Shift(mean=mean, low=mean - 0.1, high=mean + 0.1, count=120)
 
 
 async def test_the_request_names_the_cause() -> None:
