@@ -22,6 +22,8 @@ SHRINKING: Final = 10.0
 MOST_ERRORS: Final = 4.0
 """Standard errors between the judge's mean of the labelled answers and of all."""
 MOST_MORE: Final = 100_000
+UNSEEN: Final = 2.66
+"""n labels miss errors of a share of 2.66 / n in 7% of the draws, exp(-2.66), however alike they are."""
 
 
 class LabelledAnswer(NamedTuple):
@@ -41,7 +43,7 @@ class PeopleMean:
         trust: The factor lambda of the judge's scores, from 0 to 1.
         labels: Labelled answers.
         effective: Their effective number n, after Kish.
-        alone: Half of the interval from the labels alone.
+        half: Half of the interval.
     """
 
     mean: float
@@ -52,19 +54,25 @@ class PeopleMean:
     labels: int
     effective: float
     half: float
-    alone: float
     spread: float
     """Variance of one effective label's residual."""
     floor: float
     """Variance that further labels do not reduce: that of the judge's mean."""
     imagined: float
     """Sum of the imagined squares, 12 for a scale from 1 to 5."""
+    spread_alone: float
+    """Variance of one effective label."""
 
-    def half_after(self, more: float, *, alone: float | None = None) -> float:
-        """Return half of the interval after this many more labels; `alone`: with this variance instead."""
+    def half_after(self, more: float, *, alone: bool = False) -> float:
+        """Return half of the interval after this many more labels; `alone`: without the judge."""
         n = self.effective + more * self.effective / self.labels
-        spread, floor = (self.spread, self.floor) if alone is None else (alone, 0.0)
+        spread, floor = (self.spread_alone, 0.0) if alone else (self.spread, self.floor)
         return _half(spread, floor, self.imagined, n)
+
+    @property
+    def alone(self) -> float:
+        """Half of the interval from the labels alone."""
+        return self.half_after(0, alone=True)
 
     def more_for(self, half: float) -> int | None:
         """Return how many more labels make half of the interval this wide; None if none do."""
@@ -79,18 +87,17 @@ class PeopleMean:
     @property
     def saved(self) -> int:
         """The labels that labels alone would need more, for the same interval."""
-        degrees = student_quantile(0.975, self.effective - 2)
-        spread = max((self.alone / degrees) ** 2 - self.imagined / self.effective**2, 0.0) * self.effective
         low, high = 0, MOST_MORE
         while low < high:
             middle = (low + high) // 2
-            enough = self.half_after(middle, alone=spread) <= self.half * (1 + 1e-9)
+            enough = self.half_after(middle, alone=True) <= self.half * (1 + 1e-9)
             low, high = (low, middle) if enough else (middle + 1, high)
         return low
 
 
 def _half(spread: float, floor: float, imagined: float, n: float) -> float:
-    return student_quantile(0.975, n - 2) * sqrt(spread / n + floor + imagined / (n * n))
+    half = student_quantile(0.975, n - 2) * sqrt(spread / n + floor + imagined / (n * n))
+    return max(half, UNSEEN * sqrt(imagined / IMAGINED_SQUARE) / n)
 
 
 def effective_labels(labelled: Iterable[LabelledAnswer]) -> float:
@@ -100,7 +107,7 @@ def effective_labels(labelled: Iterable[LabelledAnswer]) -> float:
 
 
 def people_mean(
-    labelled: Sequence[LabelledAnswer], judged: WeightedSums, *, lowest: float, highest: float
+    labelled: Sequence[LabelledAnswer], judged: WeightedSums | None, *, lowest: float, highest: float
 ) -> PeopleMean:
     """Estimate the mean that people would give to all answers.
 
@@ -114,11 +121,11 @@ def people_mean(
     and t of n - 2 degrees of freedom. The labelled answers are among F, which only widens the interval.
     Deviations from PPI++: weights; lambda shrunk, because few labels overestimate it; 12 / n² imagined
     squares (for a scale from 1 to 5; 0.75 squares of any scale), because few labels that agree hide the
-    spread; t.
+    spread; t; half an interval of at least 2.66 scales / n, for errors that no label shows.
 
     Args:
         labelled: At least three answers, each once; dependent labels of one are averaged before.
-        judged: All scores of the judge.
+        judged: All scores of the judge; None: labels alone, because they are of a part that is not known.
         lowest: Lowest possible score.
         highest: Highest possible score.
     """
@@ -132,11 +139,12 @@ def people_mean(
                    for one in labelled)  # fmt: skip
         return sum(squares) / total**2 * n / (n - 1)
 
-    floor = (judged.standard_error or 0.0) ** 2
+    known = None if judged is None else judged.mean
+    floor = 0.0 if judged is None else (judged.standard_error or 0.0) ** 2
     covariance = (spread(1, 1) - spread(1, -1)) / 4
     divisor = spread(0, 1) + floor
     trust = min(max(covariance / divisor, 0.0), 1.0) * n / (n + SHRINKING) if divisor > 0 else 0.0
-    judge = judged.mean if judged.mean is not None else f_mean
+    judge, trust = (f_mean, 0.0) if known is None else (known, trust)
     mean = trust * judge + y_mean - trust * f_mean
     imagined = IMAGINED_SQUARE * (highest - lowest) ** 2
     residual, floor = spread(1, -trust) * n, trust * trust * floor
@@ -144,7 +152,7 @@ def people_mean(
     return PeopleMean(
         mean=min(max(mean, lowest), highest), low=max(mean - half, lowest), high=min(mean + half, highest),
         judge=judge, trust=trust, labels=len(labelled), effective=n, half=half,
-        alone=_half(spread(1, 0) * n, 0.0, imagined, n), spread=residual, floor=floor, imagined=imagined,
+        spread=residual, floor=floor, imagined=imagined, spread_alone=spread(1, 0) * n,
     )  # fmt: skip
 
 

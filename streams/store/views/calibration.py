@@ -32,6 +32,8 @@ MOST_BIASES: Final = 12
 """Limit of printed label values, those with the most labels."""
 POWER: Final = (25, 50, 100, 200, 400)
 """Further labels in the power table."""
+MOST_UNSAID: Final = 0.05
+"""Share of "cannot say" from which the judge's scores of all answers are no scores of those people judge."""
 REVIEW: Final = "label a random sample: judgestream review"
 
 
@@ -71,6 +73,11 @@ class JudgedSeries:
             counts[score, probability] += count
         return WeightedSums.of_counted(counts)
 
+    @property
+    def partly(self) -> bool:
+        """Whether people can judge only a part of the answers, so that labels alone estimate that part."""
+        return self.unsaid > MOST_UNSAID * (self.unsaid + len(self.items))
+
     def labelled(self) -> list[LabelledAnswer]:
         """Return the answers whose labels had a known probability; several reviewers count once."""
         return [
@@ -96,7 +103,7 @@ class JudgedSeries:
             names = ", ".join(printable(one, 40) for one in sorted(strata)[:3])
             return f"no label of answers by the sampling rule {names}; label some of them: judgestream review"
         low, high = self.scale
-        if not is_representative(labelled, self.judged, lowest=low, highest=high):
+        if not self.partly and not is_representative(labelled, self.judged, lowest=low, highest=high):
             mean = sum(one.judge * one.weight for one in labelled) / sum(one.weight for one in labelled)
             what = f"the judge gives the labelled answers {mean:.2f} and all {self.judged.mean or 0:.2f}"
             return f"{what}, so their probabilities are of other answers; {REVIEW}"
@@ -106,7 +113,8 @@ class JudgedSeries:
         """Return people's mean; None if it is refused."""
         if self.refusal() is not None:
             return None
-        return people_mean(self.labelled(), self.judged, lowest=self.scale[0], highest=self.scale[1])
+        judged = None if self.partly else self.judged
+        return people_mean(self.labelled(), judged, lowest=self.scale[0], highest=self.scale[1])
 
     def biases(self) -> list[tuple[str, float, tuple[float, float] | None, int]]:
         """Return the judge minus people of all, then by label value, with 95% intervals and labels."""
@@ -141,7 +149,12 @@ class JudgedSeries:
         if found is not None:
             power = {str(more): found.half_after(more) for more in POWER}
             halved = found.more_for(found.half / 2)
-            people = asdict(found) | {"saved": found.saved, "half_after": power, "more_to_halve": halved}
+            people = asdict(found) | {
+                "alone": found.alone,
+                "saved": found.saved,
+                "half_after": power,
+                "more_to_halve": halved,
+            }
             people |= {"rogan_gladen": rogan_gladen(self.labelled(), found.judge)} if self.boolean else {}
         biases = [
             {"of": name, "bias": bias, "interval": ends, "labels": n} for name, bias, ends, n in self.biases()
@@ -176,7 +189,8 @@ class JudgedSeries:
             shown = "none (all choices are equal)" if agreed is None else f"{agreed:.2f}"
             told.append(f"    {several} answers have several reviewers: Krippendorff's alpha {shown}")
         if self.unsaid:
-            told.append(f"    {self.unsaid} labels are left out: cannot say")
+            part = "; the estimate is of the other answers, by labels alone" if self.partly else ""
+            told.append(f"    {self.unsaid} labels are left out: cannot say{part}")
         biases = self.biases()
         told += ["", "  The judge minus people (95%)"] if biases else []
         width = max((len(printable(name, 40)) for name, *_ in biases), default=0)

@@ -43,6 +43,8 @@ def test_a_file_of_labels(tmp_path: Path, command: Command) -> None:
     assert "People would say true of 50% (" in passing.out
     assert "Rogan and Gladen's formula, without an interval: 50%" in passing.out
     assert command("calibrate", results).code == 2
+    _file(labels, [one | {"score": one["score"] if place > 4 else None} for place, one in enumerate(rows)])
+    assert "5 labels are left out: cannot say; the estimate is of the other" in command(*call, "--random").out
 
 
 def test_real_labels(tmp_path: Path, command: Command) -> None:

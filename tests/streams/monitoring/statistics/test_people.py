@@ -65,14 +65,21 @@ def _labelled(weights: tuple[float, ...]) -> list[LabelledAnswer]:
 
 
 def test_judges_and_people_without_variation_give_an_interval() -> None:
-    """A constant judge counts nothing; constant labels keep the width of the imagined squares, 12 / n²."""
+    """A constant judge counts nothing; constant labels keep the width of errors not seen: 2.66 scales / n."""
     constant = [LabelledAnswer(one % 2 + 1, 4, 1.0) for one in range(40)]
     judged = WeightedSums.of([(4, 1.0)] * 500)
     found = people_mean(constant, judged, lowest=1, highest=5)
     assert (found.trust, found.mean, found.judge) == (0, 1.5, 4)
     assert (found.half, found.saved) == (found.alone, 0)
     alike = people_mean([LabelledAnswer(5, 5, 1.0)] * 40, judged, lowest=1, highest=5)
-    assert alike.high - alike.low == pytest.approx(2.0244 * 12**0.5 / 40, rel=1e-3)  # above 5 is nothing
+    assert alike.high - alike.low == pytest.approx(2.66 * 4 / 40)  # above 5 is nothing
+
+
+def test_labels_alone_of_a_part() -> None:
+    """Without the judge's scores of the part, the estimate is the labels' mean, 34 / 10."""
+    found = people_mean(_labelled((1,) * 10), None, lowest=1, highest=5)
+    assert (found.trust, found.mean, found.judge, found.floor) == (0, pytest.approx(3.4), 3.4, 0)
+    assert found.half == found.alone
 
 
 def test_more_labels_for_half_an_interval() -> None:
