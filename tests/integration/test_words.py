@@ -1,0 +1,70 @@
+"""A judge that changes its mind in the middle is named by the alarm, over a broker and whole workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from judge.chat import ChatReply, ChatRequest
+from schemas import Usage
+from streams.monitoring import partitions
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage, event
+
+CALM, AFTER = 400, 300
+
+
+class Moody:
+    """A judge that gives 4 and 5 in turn, and 2 and 3 once it has become stricter."""
+
+    endpoint, model = "scripted", "m"
+
+    def __init__(self) -> None:
+        self.asked, self.stricter = 0, 0
+
+    async def complete(self, _: ChatRequest) -> ChatReply:
+        self.asked += 1
+        score = 4 + self.asked % 2 - self.stricter
+        return ChatReply(text=f'{{"score": {score}}}', model="m", usage=Usage(), seconds=0.01)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    changes = {"monitor": {"labels": [], "baseline_samples": 20}, "judge.budget.calls_per_day": CALM + AFTER}
+    return Stage(bootstrap_servers, tmp_path, changes=changes)
+
+
+async def test_an_alarm_says_that_the_judge_moved(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """120 old answers are judged again, each once, beside the budget of live ones, which they exhaust.
+
+    The worker stops between alarm and word; the next one writes only what is not written.
+    """
+    monkeypatch.setattr(partitions, "LOOK_SECONDS", 0.2)
+    chat = Moody()
+    async with stage.worker(chat):
+        await stage.produce([event(number) for number in range(CALM)])
+        await stage.holds(scores=CALM, observations=CALM)
+        chat.stricter = 2
+        await stage.produce([event(number) for number in range(CALM, CALM + 60)])
+        await stage.holds(at_least=True, alerts=1, tasks_tone=CALM + 61)
+    async with stage.worker(chat):
+        await stage.produce([event(number) for number in range(CALM + 60, CALM + AFTER)])
+
+        async def explained() -> bool:
+            return any(alert.word is not None for alert in await stage.alerts())
+
+        await until(explained, "an alert has its word", deadline_seconds=90)
+    said = [alert for alert in await stage.alerts() if alert.word is not None]
+    word = said[0].word
+    assert word is not None
+    assert (word.said, word.product_is_fine) == ("judge", True)
+    assert len({alert.alert_id for alert in said}) == 1
+    tasks = Counter(task.result_id for task in await stage.tasks("tone") if task.replay_id is not None)
+    assert (len(tasks), set(tasks.values())) == (120, {1})
+    again = [result for result in await stage.results() if result.replay_id is not None]
+    assert {result.result_id for result in again} == set(tasks)
