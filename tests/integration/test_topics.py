@@ -55,7 +55,6 @@ async def test_missing_topics_are_made_once_and_as_planned(
     settings = Settings.model_validate(_document(broker, topic_name))
     for dry_run in (True, True, False):
         wanted, missing = await make_topics(settings, dry_run=dry_run)
-        assert len(wanted) == 8
         assert missing == wanted
     partitions, config = await _look(broker, settings.topics.task_topic("coverage"))
     assert partitions == 3
