@@ -11,14 +11,30 @@ import structlog
 from pydantic import ValidationError
 
 from schemas import Anchor
+from streams.errors import TooLargeError
+from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record
 from streams.monitoring.anchors import Enrolment
+from streams.monitoring.monitor import Monitor
+from streams.monitoring.rejudging import task_again
 
 _log = structlog.stdlib.get_logger(__name__)
 
 AGAIN_SECONDS: Final = 5.0
 """Pause before a retry after an error of the broker."""
+
+
+async def judge_due(monitor: Monitor, out: Output) -> None:
+    """Write the tasks of the anchors that are due, and log what has become of the judges."""
+    for task, replay_id in monitor.due:
+        try:
+            await out.task(task_again(task, replay_id))
+        except TooLargeError as error:
+            _log.error("an anchor is too large for its task topic", event_id=task.event_id, error=str(error))
+    for shift in monitor.shifts:
+        _log.warning("judge", shift=shift)
+    monitor.due, monitor.shifts = [], []
 
 
 class KnownAnchors:

@@ -34,6 +34,7 @@ from streams.kafka.reader import TopicReader
 from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
+from streams.monitoring.enrolment import judge_due
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
 from streams.monitoring.rejudging import judge_burst, task_again
 from streams.monitoring.series import SeriesKey
@@ -180,7 +181,7 @@ class PartitionMonitors:
         self._held[record.partition] = held
         if record.offset >= held.next:  # else it is in the state, which is saved after alerts are published
             await self._publish(await self._observe(held, record))
-            await self._judge_anchors(held.monitor)
+            await judge_due(held.monitor, self.out)
             held.next = record.offset + 1
 
     async def _publish(self, alerts: list[Alert]) -> None:
@@ -190,14 +191,6 @@ class PartitionMonitors:
                 await self.out.alert(known)
             except TooLargeError as error:
                 _log.error("an alert is too large to publish", alert=alert.alert_id, error=str(error))
-
-    async def _judge_anchors(self, monitor: Monitor) -> None:
-        """Write the tasks of the anchors that are due, and log what has become of the judges."""
-        for task, replay_id in monitor.due:
-            await self.out.task(task_again(task, replay_id))
-        for shift in monitor.shifts:
-            _log.warning("judge", shift=shift)
-        monitor.due, monitor.shifts = [], []
 
     async def attend(self) -> None:
         """Every few seconds, start new partitions, drop revoked ones and save due state."""

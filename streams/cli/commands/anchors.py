@@ -34,10 +34,10 @@ def add(
     from streams.cli.anchoring import enrol
 
     call = session(config, bootstrap_servers, store)
-    call.require_store("or name it with --store")
     judged = [name for name, one in call.settings.metrics.items() if not one.is_code]
     if metric not in judged:
         raise BadUsageError(f"--metric must be one with a judge ({', '.join(judged)}), got {metric!r}")
+    call.require_store("or name it with --store")
     call.run(lambda stop: enrol(call, metric, stop, count=count, max_usd=max_usd, yes=yes))
 
 

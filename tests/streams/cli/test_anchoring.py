@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from schemas import Anchor, JudgeTask
-from streams.cli.anchoring import _line, _Saved, _status, _task, choose, worse_half
+from streams.cli.anchoring import Candidates, _line, _Saved, _status, _task, choose, worse_half
 from streams.monitoring.anchors import AnchorWatch, Enrolment, anchor_id
 from streams.store.records import text_row, unpacked
 from tests.streams.results import at, scored, task_of
@@ -45,7 +45,7 @@ def test_texts_that_are_cut_or_kept_for_people_make_no_task() -> None:
 def test_up_to_half_of_the_answers_are_bad_ones_and_more_only_if_good_ones_lack() -> None:
     """On 1 to 5 the bad ones are below 3; where a rise is worse, above 3."""
     tasks = {anchor_id(task): task for task in (task_of(scored(n, 4)) for n in range(20))}
-    found = {key: (task, float(1 + n % 5)) for n, (key, task) in enumerate(tasks.items())}
+    found: Candidates = {key: (task, float(1 + n % 5)) for n, (key, task) in enumerate(tasks.items())}
     is_bad = worse_half((1, 5), rising=False)
     chosen = [score for _, score in choose(found, 8, is_bad).values()]
     assert sum(map(is_bad, chosen)) == 4
