@@ -222,6 +222,13 @@ class AnchorWatch:
         return found.model_copy(update={"low": max(low, -self.width), "high": min(high, self.width)})
 
     @property
+    def numbers(self) -> Mapping[str, float]:
+        """Its numbers by the names of its gauges."""
+        found = self.difference
+        ends = {} if found is None else {"mean": found.mean, "low": found.low, "high": found.high}
+        return {"calls": self.calls, "shifted": SHIFTS[self.shift], **ends}
+
+    @property
     def words(self) -> str:
         """What is known of the judge, such as "stricter by 0.41 since 2026-03-14 12:00 UTC"."""
         found, since = self.difference, self.shifted_at

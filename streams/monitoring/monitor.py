@@ -12,7 +12,7 @@ from typing import Final, Literal, Self, get_args
 
 from judge.text.printable import printable
 from schemas import ANCHOR, Alert, Failed, JudgeTask, Scored, Unscored, is_rejudged
-from streams.monitoring.anchors import SHIFTS, AnchorWatch, Enrolment
+from streams.monitoring.anchors import AnchorWatch, Enrolment
 from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
@@ -313,23 +313,14 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
                 if value is not None:
                     yield MonitorGauge(name, (*where, watch.measure.name), value)
         window = series.window(snapshot.taken_at)
-        if window is not None:
-            for name in ("mean", "low", "high"):
-                yield MonitorGauge(f"window_{name}", where, getattr(window, name))
-        if series.anchors is not None:
-            yield from _anchor_gauges(series.anchors, (metric, fingerprint))
+        for name in ("mean", "low", "high") if window is not None else ():
+            yield MonitorGauge(f"window_{name}", where, getattr(window, name))
+        for name, number in series.anchor_numbers.items():
+            yield MonitorGauge(f"anchors_{name}", (metric, fingerprint), number)
         missing = series.missing_strata(snapshot.taken_at)
         yield MonitorGauge("missing_strata", where, float(len(missing)))
     for problem in get_args(StateProblem):
         yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))
-
-
-def _anchor_gauges(anchors: AnchorWatch, judge: tuple[str, str]) -> Iterator[MonitorGauge]:
-    yield MonitorGauge("anchors_calls", judge, anchors.calls)
-    yield MonitorGauge("anchors_shifted", judge, SHIFTS[anchors.shift])
-    difference = anchors.difference
-    for name in ("mean", "low", "high") if difference is not None else ():
-        yield MonitorGauge(f"anchors_{name}", judge, getattr(difference, name))
 
 
 def build_alert(

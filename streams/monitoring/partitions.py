@@ -24,10 +24,10 @@ from secrets import token_hex
 from typing import Final, Literal
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from judge.errors import DrainingError
-from schemas import RESULT, Alert, is_rejudged
+from schemas import Alert
 from streams.errors import SettingsError, TooLargeError
 from streams.kafka.output import Output
 from streams.kafka.reader import TopicReader
@@ -35,8 +35,9 @@ from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.enrolment import judge_due
+from streams.monitoring.forwarder import result_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
-from streams.monitoring.rejudging import judge_burst, task_again
+from streams.monitoring.rejudging import judge_burst
 from streams.monitoring.series import SeriesKey
 from streams.telemetry.logs import where
 
@@ -60,22 +61,6 @@ makes a new version, beside which the one before is still read.
 """
 _STEP: Final = 200
 """Observations to read again between yields to the event loop."""
-
-
-class Forwarder:
-    """Forwards live results as observations, and those that the monitor asked for."""
-
-    def __init__(self, out: Output) -> None:
-        self._out = out
-
-    async def handle(self, record: Record) -> None:
-        """Forward one record of the scores topic."""
-        result = _result(record)
-        if result is not None and (result.replay_id is None or is_rejudged(result.replay_id)):
-            await self._out.observation(result)
-
-    async def on_surprise(self, record: Record, error: Exception) -> None:
-        """Skip a result that could not be forwarded; the pipeline has logged it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +225,7 @@ class PartitionMonitors:
 
     async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         held.heard = max(held.heard, record.timestamp or 0.0)
-        result = _result(record)
+        result = result_of(record)
         if result is None:
             return []
         if held.cold and result.metric not in held.metrics:
@@ -286,7 +271,7 @@ class PartitionMonitors:
     ) -> AsyncIterator[tuple[Record, Result | None]]:
         """Yield the records of a partition with their results, and now and then to the event loop."""
         async for record in self.past.read(topic, {number: (start, end)}):
-            yield record, _result(record)
+            yield record, result_of(record)
             if record.offset % _STEP == 0:
                 await asyncio.sleep(0)
 
@@ -394,17 +379,3 @@ def _observe(monitor: Monitor, result: Result, now: datetime) -> list[Alert]:
     except Exception:  # noqa: BLE001 - logged
         _log.exception("an observation is skipped", event_id=result.event_id, metric=result.metric)
         return []
-
-
-def _result(record: Record) -> Result | None:
-    try:
-        return RESULT.validate_json(record.value or b"")
-    except ValidationError:
-        # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
-        _log.warning(
-            "record is not a result; skipped",
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-        )
-        return None

@@ -177,6 +177,11 @@ class Series:
         return next((one for one in self.watches if one.measure.name == measure), self.mean)
 
     @property
+    def anchor_numbers(self) -> Mapping[str, float]:
+        """The numbers of its anchors by the names of their gauges."""
+        return {} if self.anchors is None else self.anchors.numbers
+
+    @property
     def recent(self) -> Estimate | None:
         """The estimate over the latest scores, of clusters their means; None without any."""
         latest = list(self._history)[-RECENT_SAMPLES:]

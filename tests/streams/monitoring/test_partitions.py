@@ -24,8 +24,9 @@ from streams.monitoring import config, series, watch
 from streams.monitoring import partitions as module
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
+from streams.monitoring.forwarder import Forwarder
 from streams.monitoring.monitor import Monitor
-from streams.monitoring.partitions import Forwarder, PartitionMonitors
+from streams.monitoring.partitions import PartitionMonitors
 from streams.monitoring.statistics import baseline, detectors, estimators, season, strata
 from tests.streams.randomness import seeded
 from tests.streams.results import at, scored, task_of

@@ -1,0 +1,44 @@
+"""Copies results from the scores topic to the observations, by metric."""
+
+from __future__ import annotations
+
+import structlog
+from pydantic import ValidationError
+
+from schemas import RESULT, is_rejudged
+from streams.kafka.output import Output
+from streams.kafka.record import Record
+from streams.monitoring.monitor import Result
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Forwarder:
+    """Forwards live results as observations, and those that the monitor asked for."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    async def handle(self, record: Record) -> None:
+        """Forward one record of the scores topic."""
+        result = result_of(record)
+        if result is not None and (result.replay_id is None or is_rejudged(result.replay_id)):
+            await self._out.observation(result)
+
+    async def on_surprise(self, record: Record, error: Exception) -> None:
+        """Skip a result that could not be forwarded; the pipeline has logged it."""
+
+
+def result_of(record: Record) -> Result | None:
+    """Return the result in a record; None if it is none."""
+    try:
+        return RESULT.validate_json(record.value or b"")
+    except ValidationError:
+        # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
+        _log.warning(
+            "record is not a result; skipped",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+        return None
