@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from streams.store import verdicts
 from streams.store.query import Filter
 from streams.store.views.calibration import JudgedSeries, calibrations
 from streams.store.views.labels import label_of, parse_score
-from streams.store.views.review import choose
+from streams.store.views.review import again, choose, expected_errors
 from tests.streams.results import scored
 from tests.streams.store.records import StoreFile, result_record
-from tests.streams.store.views.serving import NOW, SCALES, put
+from tests.streams.store.views.serving import NOW, SCALES, get, put, review
 
 _KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
 
@@ -144,3 +145,36 @@ def test_draws_keep_their_probability(tmp_path: Path, kind: str) -> None:
     assert len({task.result_id for task in tasks}) == 20
     assert {task.selection.policy for task in tasks} == {f"{kind}/1"}
     assert kind == "failed" or {p for _, p in drawn} == {0.25}
+
+
+def test_old_labels_are_asked_again_and_progress_is_shown(tmp_path: Path) -> None:
+    """A queue of 20 has one old label of the person's own; half an interval is reached after some more."""
+    path = tmp_path / "s"
+    made = _judged(path)
+    for one in made[:40]:
+        _label(path, one, one.score - 1 if one.score == 2 else 4, _KNOWN)
+    with StoreFile(path).snapshot() as snapshot:
+        [task] = again(snapshot, "ann", None, 20, Random(1))
+        assert task.result_id in {one.result_id for one in made[:40]}
+        assert task.selection == Selection(kind="chosen", policy="again/1")
+        assert again(snapshot, "bob", None, 20, Random(1)) == []
+        # 20 of 40 are off by one: (20 + 1) / 41; by score (20 + 5 * 21 / 41) / 25 and (5 * 21 / 41) / 25.
+        found = expected_errors(snapshot)
+        assert found == {
+            ("relevance", None): pytest.approx(21 / 41),
+            ("relevance", 2): pytest.approx((20 + 105 / 41) / 25),
+            ("relevance", 4): pytest.approx(105 / 41 / 25),
+        }
+
+
+async def test_the_queue_tells_how_many_labels_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    for one in _judged(path)[:40]:
+        _label(path, one, one.score, _KNOWN)
+    async with review(path) as (session, url, _):
+        queue = await get(session, url, "/review/api/queue?metric=relevance&size=20&aim=0.2")
+        [said] = queue["progress"]
+        assert said.startswith("People would give 3.00 (")
+        assert " more for ±0.2." in said or said.endswith("cannot reach that.")
+        assert sum(one["policy"] == "again/1" for one in queue["tasks"]) <= 1
+        await get(session, url, "/review/api/queue?aim=wide", status=400)
