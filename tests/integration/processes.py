@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Self
 
 import yaml
@@ -25,6 +25,8 @@ class Endpoint:
     def __init__(self) -> None:
         self.latency_seconds = 0.02
         self.answered = 0
+        self.reply: Callable[[int], str] = lambda _: REPLY
+        """Returns the reply to a call, by its number."""
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -35,7 +37,7 @@ class Endpoint:
         body: dict[str, Any] = await request.json()
         await asyncio.sleep(self.latency_seconds)
         self.answered += 1
-        return completed(REPLY, model=body["model"])
+        return completed(self.reply(self.answered), model=body["model"])
 
     async def __aenter__(self) -> Self:
         await self.start()
