@@ -13,6 +13,7 @@ import typer
 
 from streams.cli.commands.anchors import app as anchors_app
 from streams.cli.commands.calibrate import calibrate
+from streams.cli.commands.compare import compare
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor, topics
@@ -60,6 +61,7 @@ _COMMANDS: Final[Mapping[str, Sequence[tuple[str, Any, str]]]] = {
         ("labels", labels_app, "judgestream labels agreement --config settings.yaml"),
         ("calibrate", calibrate, "judgestream calibrate --config settings.yaml --metric relevance"),
         ("export", export, "judgestream export --config settings.yaml --since 7d"),
+        ("compare", compare, "judgestream compare --metric coverage --label prompt_version=v7,v8"),
     ),
     "Operate": (
         ("produce", produce, "judgestream produce events.jsonl --config settings.yaml"),

@@ -1,0 +1,89 @@
+"""`judgestream compare`: a release gate over the verdict store."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from typer import Exit, Option, echo
+
+from judge.text.printable import printable
+from streams.cli.running import BadUsageError, json_text
+from streams.cli.session import JSON, STORE, STORE_CONFIG, session
+
+EXIT_CODES: Final = {"no worse": 0, "worse": 1, "not yet": 3}
+LONGEST_SECONDS: Final = 120
+"""A gate may run longer than a page's query."""
+
+
+def compare(
+    metric: str = Option(..., "--metric", "-m", metavar="NAME", help="The metric."),
+    label: str = Option(
+        ..., metavar="NAME=OLD,NEW", help="The label and its two values: the one in use, and the new one."
+    ),
+    margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
+    alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
+    by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
+    since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
+    evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
+    config: Path | None = STORE_CONFIG,
+    store: Path | None = STORE,
+    as_json: bool = JSON,
+) -> None:
+    """Say whether answers with a new label value score worse than with the old one, at every look.
+
+    Look as often as you like: the error is bounded over all looks. Exit code 0: not worse by the margin;
+    1: worse by at least the margin, or an error; 3: not yet known. A share of unscored and failed answers
+    that rises by the margin (as a part of the scale) is worse, too. Reads the verdict store
+    (judgestream worker --agents store).
+    """
+    from streams.store.database import StoreReader
+    from streams.store.gate import look
+    from streams.store.query import parse
+    from streams.store.views.explorer import score_ranges
+
+    settings = session(config, store=store).settings
+    name, values = _values(label)
+    ranges = score_ranges(settings)
+    if metric not in ranges:
+        known = ", ".join(ranges)
+        raise BadUsageError(f"--metric must be one of {known}, got {printable(metric, 60)!r}")
+    lowest, highest = ranges[metric]
+    if not 0 < margin < highest - lowest:
+        size = f"{highest - lowest:g}, the length of the scale of {metric}"
+        raise BadUsageError(f"--margin must be above 0 and below {size}, got {margin:g}")
+    if not 0 < alpha < 1:
+        raise BadUsageError(f"--alpha must be above 0 and below 1, got {alpha:g}; 0.05 is common")
+    if since and re.fullmatch(r"\d+[smhd]", since):
+        what = "with a start that moves the error adds up over the looks"
+        raise BadUsageError(f"--since must be a fixed time such as 2026-03-14, got {since}: {what}")
+    rises = metric in settings.metrics and settings.metrics[metric].rises
+    query = {"metric": metric, "since": since or "", "evaluator": evaluator or ""}
+    wanted = parse(query, [], datetime.now(UTC))
+    with StoreReader(settings.store.path, longest_seconds=LONGEST_SECONDS).snapshot() as snapshot:
+        found = look(
+            snapshot,
+            wanted,
+            label=name,
+            values=values,
+            by=by,
+            scale=(highest, lowest) if rises else (lowest, highest),
+            margin=margin,
+            alpha=alpha,
+        )
+    echo(json_text(asdict(found)) if as_json else found.text())
+    raise Exit(EXIT_CODES[found.answer])
+
+
+def _values(label: str) -> tuple[str, tuple[str, str]]:
+    """Return the label's name and its two values."""
+    name, _, both = label.partition("=")
+    values = [one.strip() for one in both.split(",")]
+    if not name or len(values) != 2 or not all(values) or values[0] == values[1]:
+        what = "must be NAME=OLD,NEW with two different values, such as prompt_version=v7,v8"
+        raise BadUsageError(f"--label {what}, got {printable(label, 80)!r}")
+    return name, (values[0], values[1])

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from schemas import Failed, Scored, Unscored
+from streams.cli.main import app, run
+from tests.streams.results import failed, scored, unscored
+from tests.streams.store.records import StoreFile, result_record
+
+
+def store_of(folder: Path, *results: Scored | Unscored | Failed) -> Path:
+    file = StoreFile(folder / "store.sqlite3")
+    file.write(*(result_record(one, number) for number, one in enumerate(results)))
+    return file.path
+
+
+def results(count: int, old: int, new: int, **common: Any) -> list[Scored]:
+    return [
+        scored(number, new if number % 2 else old, labels={"version": f"v{7 + number % 2}"}, **common)
+        for number in range(count)
+    ]
+
+
+def compared(path: Path, *options: str) -> Any:
+    words = ["compare", "-m", "relevance", "--store", str(path), "--label", "version=v7,v8", *options]
+    return CliRunner().invoke(app, words)
+
+
+@pytest.mark.parametrize(
+    ("count", "new", "code", "answer"),
+    [(400, 4, 0, "no worse"), (400, 1, 1, "worse"), (20, 4, 3, "not yet")],
+)
+def test_the_answer_is_the_exit_code(tmp_path: Path, count: int, new: int, code: int, answer: str) -> None:
+    ended = compared(store_of(tmp_path, *results(count, 4, new)), "--margin", "1")
+    assert ended.exit_code == code
+    assert ended.stdout.startswith(answer)
+    assert f"v8 ({count // 2} scored) against v7 ({count // 2} scored)" in ended.stdout
+
+
+def test_a_version_with_more_answers_without_a_score_is_worse(tmp_path: Path) -> None:
+    kept = results(600, 4, 5)
+    lost = [failed(1000 + n, labels={"version": "v8"}) for n in range(300)]
+    lost_too = [unscored(2000 + n, labels={"version": "v8"}) for n in range(300)]
+    ended = compared(store_of(tmp_path, *kept, *lost, *lost_too), "--margin", "1", "--json")
+    found = json.loads(ended.stdout)
+    assert (ended.exit_code, found["answer"]) == (1, "worse")
+    assert found["counts"][1] == {"scored": 300, "failed": 300, "unscored": 300}
+    assert found["unscored_interval"][0] > 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--label", "version=v7,v9"), "--label version=v9 has no answer in the store"),
+        (("--label", "version=v7,v7"), "two different values"),
+        (("--margin", "-1"), "--margin must be above 0"),
+        (("--alpha", "1"), "--alpha must be above 0 and below 1"),
+        (("--since", "24h"), "--since must be a fixed time"),
+        (("--metric", "beauty"), "--metric must be one of"),
+    ],
+)
+def test_wrong_use_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+) -> None:
+    path = store_of(tmp_path, *results(20, 4, 4))
+    words = ["compare", "-m", "relevance", "--store", str(path), "--label", "version=v7,v8", *options]
+    with pytest.raises(SystemExit) as ended:
+        run(words)
+    assert ended.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_scores_of_two_evaluators_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = [scored(1000 + n, 1, labels={"version": "v8"}, fingerprint="f2") for n in range(10)]
+    path = store_of(tmp_path, *results(400, 4, 4), *other)
+    with pytest.raises(SystemExit) as ended:
+        run(["compare", "-m", "relevance", "-s", str(path), "--label", "version=v7,v8"])
+    assert ended.value.code == 2
+    assert "--evaluator must name one of the 2 that judged: f1 (judge-1), f2 (judge-1)" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert compared(path, "--evaluator", "f1", "--margin", "1").exit_code == 0
