@@ -39,9 +39,6 @@
 {{- if and .Values.offlineJudge.enabled (dig "judge" "endpoints" list $config) }}
 {{- $problems = append $problems "offlineJudge.enabled has no effect with config.judge.endpoints; disable it or remove them" }}
 {{- end }}
-{{- if and (eq .Values.mode "split") (eq (dig "judge" "budget" "when_spent" "defer" $config) "lower_rate") }}
-{{- $problems = append $problems "config.judge.budget.when_spent: lower_rate needs intake and judge in one worker; set mode: single or when_spent: defer" }}
-{{- end }}
 {{- if has (dig "telemetry" "host" "127.0.0.1" $config) (list "127.0.0.1" "localhost" "::1") }}
 {{- $problems = append $problems "config.telemetry.host is a loopback address, which neither probes nor Prometheus can reach; set 0.0.0.0 (or ::)" }}
 {{- end }}

@@ -119,7 +119,7 @@ def demo_settings(
 
 def demo_topics(settings: Settings) -> dict[str, int]:
     """Return the demo's topics with their partitions."""
-    uses = topic_uses(settings.topics, settings.metrics, WORKER_AGENTS)
+    uses = topic_uses(settings, WORKER_AGENTS)
     return {use.name: PARTITIONS for use in uses}
 
 

@@ -56,7 +56,7 @@ class BrokerExaminer:
     ) -> None:
         self._settings, self._kafka, self._env = settings, settings.kafka, env
         self._group_id = group_of(settings.kafka.group_id, agents)
-        self._needs = {use.name: use for use in topic_uses(settings.topics, settings.metrics, agents)}
+        self._needs = {use.name: use for use in topic_uses(settings, agents)}
         self._timeout_seconds, self._workers = timeout_seconds, workers
 
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:

@@ -131,9 +131,13 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     ]
     limits = settings.judge.budget
     if limits.is_limited:
-        shown = {"USD per day": limits.usd_per_day, "calls per day": limits.calls_per_day}
-        told = ", ".join(f"{value:,g} {what}" for what, value in shown.items() if value is not None)
-        findings.append(ok("budget", "limit", f"{told} per worker"))
+        told = ", ".join(
+            f"{value:,g} {unit} per day of {name}"
+            for name, limit in limits.limits
+            for unit, value in (("USD", limit.usd_per_day), ("calls", limit.calls_per_day))
+            if value is not None
+        )
+        findings.append(ok("budget", "limit", f"{told}, for all workers together"))
     elif any(map(may_cost, endpoints)):
         what = "no budget is set: the cost of a burst of events is unlimited"
         findings.append(warning("budget", "limit", what, "set usd_per_day or calls_per_day of judge.budget"))

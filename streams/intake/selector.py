@@ -86,7 +86,8 @@ class Selector:
     """Selects the tasks of events.
 
     Args:
-        rate_factor: Returns the factor by which rates are currently lowered; None for no lowering.
+        rate_factor: Returns the factor by which rates are currently lowered for a metric and an event's
+            labels; None for no lowering.
         replay_id: Id of the replay; None for the live stream.
         now: Returns the time, with its offset from UTC.
     """
@@ -97,7 +98,7 @@ class Selector:
         routes: Sequence[Route],
         metrics: Mapping[str, Metric],
         *,
-        rate_factor: Callable[[], Fraction] | None = None,
+        rate_factor: Callable[[str, Mapping[str, str]], Fraction] | None = None,
         replay_id: str | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -109,20 +110,24 @@ class Selector:
         self._now = now
 
     def select(self, event: QAEvent, record_key: bytes | None) -> EventSelection:
-        decision = lowered = self.policy.decide_event(event, record_key)
-        if decision.keep and self._rate_factor is not None:
-            lowered = decision.lowered(self._rate_factor())
+        decision = self.policy.decide_event(event, record_key)
         fitting = [route for route in self.routes if route.when.fits(event)]
+        lowered = [self._lowered(decision, route.metric, event) for route in fitting]
         decided = (
-            Assignment(route.metric, route.decide(decision, lowered))
-            for route in fitting
-            if lowered.keep or route.of_all
+            Assignment(route.metric, route.decide(decision, low))
+            for route, low in zip(fitting, lowered, strict=True)
+            if low.keep or route.of_all
         )
         assignments = tuple(one for one in decided if one.decision.keep)
         skipped: NoTaskReason | None = None
         if not assignments:
-            skipped = lowered.skip_reason or ("not_sampled" if fitting else "unroutable")
+            skipped = decision.skip_reason or ("not_sampled" if fitting else "unroutable")
         return EventSelection(decision, tuple(route.metric for route in fitting), assignments, skipped)
+
+    def _lowered(self, decision: Decision, metric: str, event: QAEvent) -> Decision:
+        if self._rate_factor is None or not decision.keep:
+            return decision
+        return decision.lowered(self._rate_factor(metric, event.labels))
 
     async def tasks(self, record: Record, event: QAEvent, selection: EventSelection) -> list[JudgeTask]:
         """Build the task of each assignment."""

@@ -101,7 +101,7 @@ class JudgeAgent:
         if metric in self.free or not is_live:  # what the monitor has judged again has a budget of its own
             result = await self.judges[metric].judge(task)
         else:
-            async with self.spending.admitted() as settle:
+            async with self.spending.admitted(metric, task.labels) as settle:
                 result = await self.judges[metric].judge(task)
                 settle(result)
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)

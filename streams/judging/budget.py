@@ -1,11 +1,12 @@
 """The judging budget of a day: if it is spent, verdicts wait, and the backlog remains in Kafka.
 
-Days are those of UTC. Each worker counts its own spending in memory: several workers together may
-spend the sum of their budgets, and a restarted worker starts at 0.
+Days are those of UTC. Workers share one budget: each holds leases of it, which the log of
+`streams.judging.ledger` grants. A worker of its own holds the whole budget.
 
-**Admission.** A verdict is admitted if no limit is exceeded, with verdicts in flight counted at the mean cost
-so far. So the limit on calls holds except for repair turns and retries, and the limit on cost except for
-about one verdict.
+**Admission.** A verdict is admitted if every limit that concerns it has room in this worker's lease, with
+verdicts in flight counted at the mean cost so far. So the limit on calls holds except for repair turns and
+retries, and the limit on cost except for about one verdict of each worker. A lease is at most `LEASE` of the
+limit, so that little is lost with a worker that is killed.
 
 **Lower rate.** From `LOWER_FROM` of a limit on, the sampling rate is halved, and halved again each time half
 of the rest is spent, so that the budget lasts. The factor is a power of two, and depends only on the spending
@@ -15,16 +16,21 @@ so far, not on the event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Final
+from math import inf
+from typing import Final, TypeAlias
 
 import structlog
 
+from judge.errors import DrainingError
 from schemas import Result
-from streams.settings.judge import BudgetSettings
+from streams.judging.ledger import NANO, Account, Entry
+from streams.judging.share import LEASE, Lease, Share
+from streams.settings.judge import BudgetSettings, LimitSettings
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -32,55 +38,92 @@ LOWER_FROM: Final = Fraction(4, 5)
 LOWEST_FACTOR: Final = Fraction(1, 1024)
 LONGEST_SLEEP_SECONDS: Final = 30.0
 """Interval of clock checks while verdicts wait, as the clock may be set."""
+MAX_VALUES: Final = 1_000
+"""Values of a label with a limit of their own; further ones share one."""
+OTHER_VALUES: Final = "(others)"
+SAMPLE_SECONDS: Final = 60.0
+SAMPLES: Final = 30
+"""The forecast is by the spending of the last half hour."""
 
-Settle = Callable[[Result], None]
+Settle: TypeAlias = Callable[[Result], None]
 """Records the cost of a verdict."""
+Accounts: TypeAlias = tuple[Account, ...]
+_NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Spending:
-    """What one worker has spent of its budget on the current day.
+    """What one worker holds and has spent of the budget on the current day.
 
     Args:
         limits: In US dollars (which requires known prices) and in calls.
+        shared: Whether leases are granted by a log, which the owner feeds to `heard`; else all is held.
         now: Returns the time, in UTC.
     """
 
     def __init__(
-        self, limits: BudgetSettings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        limits: BudgetSettings,
+        *,
+        shared: bool = False,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._limits = limits
+        self.share = Share(shared=shared)
+        self.is_limited = limits.is_limited
+        self._limits: dict[str, LimitSettings] = dict(limits.limits)
+        self._caps = {cap.name: (cap.metric, cap.by) for cap in limits.caps}
         self._now = now
         self._day: datetime | None = None
-        self._usd = 0.0
-        self._calls = 0
-        self._in_flight = 0
-        self._priced_usd = 0.0
-        self._priced = 0
-        self._waiting = 0
-        self._deferred_until: datetime | None = None
+        self._values: dict[str, set[str]] = defaultdict(set)
+        self._turns: dict[Accounts, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._samples: deque[tuple[datetime, dict[Account, int]]] = deque(maxlen=SAMPLES)
+        self._waiting: Counter[str] = Counter()
+        self._told: dict[str, datetime] = {}
+        self._draining = False
         self._change = asyncio.Event()
 
-    @property
-    def is_limited(self) -> bool:
-        return self._limits.is_limited
+    # State
 
     @property
     def deferring(self) -> str | None:
         """Why verdicts wait; None if none does."""
-        if not self._waiting or self._deferred_until is None:
+        names = sorted(cap for cap, waiting in self._waiting.items() if waiting)
+        if not names:
             return None
-        until = f"{self._deferred_until:%Y-%m-%d %H:%M} UTC"
-        return f"the judging budget is spent until {until}; tasks wait in Kafka"
+        which = "" if "all" in names else f" of {', '.join(names)}"
+        until = f"{self._today() + timedelta(days=1):%Y-%m-%d %H:%M} UTC"
+        return f"the judging budget{which} is spent until {until}; tasks wait in Kafka"
 
-    def spent_ratio(self) -> float:
-        """Return the spent share of the day's limit; the larger one of two limits; 0 without a limit."""
+    @property
+    def caps(self) -> Sequence[str]:
+        """The names of the limits; that on all verdicts is called `all`."""
+        return tuple(self._limits)
+
+    def spent_ratio(self, cap: str | None = None) -> float:
+        """Return the share of the day's limit that workers hold or have spent; the largest of several."""
         self._today()
-        usd, calls = self._limits.usd_per_day, self._limits.calls_per_day
-        return max(0.0 if usd is None else self._usd / usd, 0.0 if calls is None else self._calls / calls)
+        return max((self._ratio(one) for one in self._open(cap)), default=0.0)
 
-    def rate_factor(self) -> Fraction:
-        """Return the current factor for the sampling rate: 1 or a negative power of two."""
-        left = 1 - Fraction(self.spent_ratio())
+    def left_seconds(self, cap: str | None = None) -> float:
+        """Return the time until a limit is spent at the rate of the last half hour; `inf` if not today."""
+        now, end = self._now(), self._today() + timedelta(days=1)
+        found = inf
+        for account in self._open(cap):
+            left = self._limit(account) - self.share.spent(account)
+            before = [(at, spent[account]) for at, spent in self._samples if account in spent]
+            if left <= 0 or not before:
+                found = 0.0 if left <= 0 else found
+                continue
+            (since, amount) = before[0]
+            gained = self.share.spent(account) - amount
+            if gained > 0:
+                found = min(found, left * (now - since).total_seconds() / gained)
+        return found if found < (end - now).total_seconds() else inf
+
+    def rate_factor(self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS) -> Fraction:
+        """Return the current factor for a sampling rate: 1 or a negative power of two."""
+        self._today()
+        lowering = [one for one in self.accounts(metric, labels) if self._when(one) == "lower_rate"]
+        left = 1 - Fraction(max((self._ratio(one) for one in lowering), default=0.0))
         factor = Fraction(1)
         share = 1 - LOWER_FROM
         while left < share and factor > LOWEST_FACTOR:
@@ -88,13 +131,58 @@ class Spending:
             share /= 2
         return factor
 
+    def accounts(self, metric: str, labels: Mapping[str, str]) -> Accounts:
+        """Return the accounts that a verdict concerns."""
+        found = []
+        for name, limits in self._limits.items():
+            of_metric, by = self._caps.get(name, (None, None))
+            if of_metric not in (None, metric):
+                continue
+            value = "" if by is None else self._value(name, labels.get(by, ""))
+            found += [Account(name, value, "usd")] if limits.usd_per_day is not None else []
+            found += [Account(name, value, "calls")] if limits.calls_per_day is not None else []
+        return tuple(found)
+
+    def _value(self, cap: str, value: str) -> str:
+        values = self._values[cap]
+        if value not in values and len(values) >= MAX_VALUES:
+            return OTHER_VALUES
+        values.add(value)
+        return value
+
+    def _when(self, account: Account) -> str:
+        return self._limits[account.cap].when_spent
+
+    def _limit(self, account: Account) -> int:
+        limits = self._limits[account.cap]
+        amount = limits.calls_per_day if account.unit == "calls" else (limits.usd_per_day or 0.0) * NANO
+        return round(amount or 0)
+
+    def _open(self, cap: str | None) -> Iterator[Account]:
+        known = self.share.accounts
+        return (one for one in known if one.cap in self._limits and cap in (None, one.cap))
+
+    def _ratio(self, account: Account) -> float:
+        return self.share.spent(account) / self._limit(account)
+
+    def _lease(self, account: Account) -> Lease:
+        return self.share.lease(account, self._limit(account))
+
+    # Admission
+
     @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[Settle]:
+    async def admitted(
+        self, metric: str = "", labels: Mapping[str, str] = _NO_LABELS
+    ) -> AsyncIterator[Settle]:
         """Wait until the budget admits a verdict; call the yielded function with its result.
 
         A verdict without a result (error or cancellation) counts as no spending.
+
+        Raises:
+            DrainingError: The worker stops, or gives its partitions up.
         """
-        await self._admission()
+        accounts = self.accounts(metric, labels)
+        await self._admission(accounts)
         usd, calls = None, 0
 
         def settle(result: Result) -> None:
@@ -105,71 +193,114 @@ class Spending:
         try:
             yield settle
         finally:
-            self.settle(usd=usd, calls=calls)
+            self.settle(usd=usd, calls=calls, accounts=accounts)
 
-    def admit(self) -> datetime | None:
+    def admit(self, accounts: Accounts | None = None) -> datetime | None:
         """Admit a verdict, which must then be settled; if none is admitted, return the end of the day."""
         day = self._today()
-        if self._is_full():
+        leases = {one: self._lease(one) for one in self._all(accounts)}
+        short = [one for one, lease in leases.items() if not lease.fits(self.share.room(one))]
+        for account, lease in leases.items():
+            if account in short or 2 * lease.free < lease.limit // LEASE:
+                self.share.ask(account)
+        if short:
             return day + timedelta(days=1)
-        self._in_flight += 1
+        for account in leases:
+            self.share.admit(account)
         return None
 
-    def settle(self, *, usd: float | None, calls: int) -> None:
+    def settle(self, *, usd: float | None, calls: int, accounts: Accounts | None = None) -> None:
         """Record the cost of an admitted verdict, None if unknown; 0 calls if it needed none."""
-        self._in_flight -= 1
-        if calls and usd is not None:
-            self._priced_usd += usd
-            self._priced += 1
-        self.book(usd, calls=calls)
-        change, self._change = self._change, asyncio.Event()
-        change.set()
+        for account in self._all(accounts):
+            lease = self._lease(account)
+            lease.in_flight -= 1
+            if calls:
+                lease.priced += round((usd or 0.0) * NANO)
+                lease.verdicts += 1
+        self.book(usd, calls=calls, accounts=accounts)
+        self._changed()
 
-    def book(self, usd: float | None, *, calls: int = 1) -> None:
+    def book(self, usd: float | None, *, calls: int = 1, accounts: Accounts | None = None) -> None:
         """Record calls that needed no admission, with their cost; None if unknown."""
         self._today()
-        self._usd += usd or 0.0
-        self._calls += calls
+        for account in self._all(accounts):
+            lease = self._lease(account)
+            lease.spent += calls if account.unit == "calls" else round((usd or 0.0) * NANO)
+            if lease.spent > lease.held:
+                self.share.send(account)
 
-    def _is_full(self) -> bool:
-        usd, calls = self._limits.usd_per_day, self._limits.calls_per_day
-        if calls is not None and self._calls + self._in_flight + 1 > calls:
-            return True
-        if usd is None:
-            return False
-        # The last verdict may exceed the limit by its cost; otherwise an expensive one never runs.
-        mean = self._priced_usd / self._priced if self._priced and self._in_flight else 0.0
-        return self._usd >= usd or self._usd + (self._in_flight + 1) * mean > usd
+    def drain(self, *, done: bool = False) -> None:
+        """Until it is done, admit none: the next reader of the waiting tasks judges them."""
+        self._draining = not done
+        self._changed()
+
+    def _all(self, accounts: Accounts | None) -> Accounts:
+        return self.accounts("", _NO_LABELS) if accounts is None else accounts
 
     def _today(self) -> datetime:
         """Return the start of the day, which begins with no spending."""
         day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
         if self._day is None or day > self._day:
-            self._usd, self._calls = 0.0, 0
+            self.share.begin(day.date().isoformat())
+            self._values.clear()
+            self._samples.clear()
+            turns = {accounts: turn for accounts, turn in self._turns.items() if turn.locked()}
+            self._turns = defaultdict(asyncio.Lock, turns)
         self._day = day  # a clock that is set back neither resets the budget nor extends the day
         return day
 
-    async def _admission(self) -> None:
-        self._waiting += 1
-        try:
-            while (until := self.admit()) is not None:
-                self._defer(until)
-                seconds = max((until - self._now()).total_seconds(), 0.0)
-                with suppress(TimeoutError):
-                    # Verdicts in flight may cost less than expected.
-                    await asyncio.wait_for(self._change.wait(), min(seconds, LONGEST_SLEEP_SECONDS))
-        finally:
-            self._waiting -= 1
-        if self._deferred_until is not None and self._now() >= self._deferred_until:
-            self._deferred_until = None
+    async def _admission(self, accounts: Accounts) -> None:
+        deferred: set[str] = set()
+        # One waiter of the same accounts looks at each change, in turn.
+        async with self._turns[accounts]:
+            try:
+                while not self._draining and (until := self.admit(accounts)) is not None:
+                    spent = self._spent_caps(accounts)
+                    self._waiting.update(spent - deferred)
+                    deferred |= spent
+                    self._tell(spent, until)
+                    seconds = max((until - self._now()).total_seconds(), 0.0)
+                    with suppress(TimeoutError):
+                        # Verdicts in flight may cost less than expected, and leases come back.
+                        await asyncio.wait_for(self._change.wait(), min(seconds, LONGEST_SLEEP_SECONDS))
+            finally:
+                self._waiting.subtract(deferred)
+            refused = self._draining
+        if refused:
+            raise DrainingError("the verdict waited for the budget, and the worker gives its task up")
+        if [cap for cap in deferred if self._told.pop(cap, None) is not None]:
             _log.info("judging budget available again")
 
-    def _defer(self, until: datetime) -> None:
-        spent = self.spent_ratio()
-        if self._deferred_until != until and spent >= 1:
-            self._deferred_until = until
-            _log.warning(
-                "judging budget spent, tasks wait in Kafka",
-                until=until.isoformat(),
-                day_spent_ratio=round(spent, 3),
-            )
+    def _spent_caps(self, accounts: Accounts) -> set[str]:
+        """Return the limits of which nothing is left, neither here nor to be granted."""
+        leases = {one: self._lease(one) for one in accounts if self.share.room(one) <= 0}
+        return {one.cap for one, lease in leases.items() if lease.free <= 0 and not lease.in_flight}
+
+    def _tell(self, caps: set[str], until: datetime) -> None:
+        for cap in sorted(caps):
+            if self._told.get(cap) != until:
+                self._told[cap] = until
+                _log.warning(
+                    "judging budget spent, tasks wait in Kafka",
+                    cap=cap,
+                    until=until.isoformat(),
+                    day_spent_ratio=round(self.spent_ratio(cap), 3),
+                )
+
+    def _changed(self) -> None:
+        change, self._change = self._change, asyncio.Event()
+        change.set()
+
+    def heard(self, entry: Entry | None, offset: int) -> None:
+        """Take the log's next record."""
+        self._today()
+        self.share.heard(entry, offset)
+        self._changed()
+
+    def sample(self) -> None:
+        """Begin the day if it is new, and remember the spending, for the forecast."""
+        self._today()
+        now = self._now()
+        if not self._samples or (now - self._samples[-1][0]).total_seconds() >= SAMPLE_SECONDS:
+            spent = {one: self.share.spent(one) for one in self._open(None) if not one.value}
+            self._samples.append((now, spent))

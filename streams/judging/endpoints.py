@@ -148,7 +148,7 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
             [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
         )
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
-    if budget.usd_per_day is not None and unknown:
+    if budget.in_dollars and unknown:
         raise SettingsError([_unpriced(name) for name in unknown])
 
 

@@ -83,13 +83,19 @@ class Output:
         return min(self._failing.values(), key=lambda trouble: trouble.since, default=None)
 
     async def write(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> None:
-        """Write one record and wait until the broker confirms it."""
+        """Write one record, by default to its key's partition, and wait until the broker confirms it."""
         longest = FIRST_WAIT_SECONDS
         while True:
             try:
-                await (await self._producer().send(topic, key, value, None, None, list(headers)))
+                await (await self._producer().send(topic, key, value, partition, None, list(headers)))
                 break
             except (KafkaError, ProducerSendError) as error:
                 if isinstance(_cause(error), MessageSizeTooLargeError | RecordTooLargeError):

@@ -207,6 +207,8 @@ class TopicSettings(Section):
     """Results by metric, internal to the monitor."""
     monitor_state: TopicName = "qa.monitor-state"
     """The monitor's state (compacted)."""
+    budget: TopicName = "qa.budget"
+    """What workers hold of judge.budget (compacted); only with a budget."""
     create: bool = False
     """Create missing topics at start, for trials."""
     create_partitions: int = Field(default=4, ge=1, le=10_000)

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from judge.text.redaction import Kind
+from schemas.base import LabelName, MetricName
 from streams.errors import SettingsError
 from streams.settings.addresses import endpoint_address, refuse_secret_parameters
 from streams.settings.base import Count, FilePath, Secret, Section, read_secret, refuse, repeated
@@ -68,28 +69,72 @@ class EndpointSettings(Section):
         return read_secret(self.api_key, f"judge.endpoints ({self.name}).api_key", env)
 
 
-class BudgetSettings(Section):
-    """Cost limits of judging per worker and day of UTC. `budget: none` sets no limit."""
+class LimitSettings(Section):
+    """Limits of a day of UTC."""
 
-    unlimited: bool = False
-    """No limit (same as `budget: none`). Otherwise a paid endpoint requires a limit."""
     usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000)
     """US dollars."""
     calls_per_day: Count | None = None
     """Judge calls."""
     when_spent: Literal["defer", "lower_rate"] = "defer"
     """defer: tasks wait in Kafka for the next day; lower_rate: additionally, from 80% on fewer events
-    are sampled, with their probability recorded (intake and judge in one worker)."""
+    are sampled, with their probability recorded."""
 
     @property
     def is_limited(self) -> bool:
         return self.usd_per_day is not None or self.calls_per_day is not None
 
+
+class CapSettings(LimitSettings):
+    """A limit on a metric, on each value of a label, or on each value within a metric."""
+
+    metric: MetricName | None = None
+    """The metric; default: all."""
+    by: LabelName | None = None
+    """The event label whose values each have this limit; default: one limit."""
+
+    @property
+    def name(self) -> str:
+        return " by ".join(part for part in (self.metric or "all", self.by) if part)
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.metric is None and self.by is None:
+            refuse([("", "needs metric, by or both; limits on all verdicts are judge.budget's own")])
+        if not self.is_limited:
+            refuse([("", "limits nothing; set usd_per_day or calls_per_day")])
+        return self
+
+
+class BudgetSettings(LimitSettings):
+    """Cost limits of judging, for all workers together. `budget: none` sets no limit."""
+
+    unlimited: bool = False
+    """No limit (same as `budget: none`). Otherwise a paid endpoint requires a limit."""
+    caps: tuple[CapSettings, ...] = Field(default=(), max_length=20)
+    """Further limits on metrics or label values; a verdict must be within all that concern it."""
+
+    @property
+    def limits(self) -> tuple[tuple[str, LimitSettings], ...]:
+        """All limits with their names; that on all verdicts is called `all`."""
+        whole: tuple[tuple[str, LimitSettings], ...] = (("all", self),) if super().is_limited else ()
+        return (*whole, *((cap.name, cap) for cap in self.caps))
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.limits)
+
+    @property
+    def in_dollars(self) -> bool:
+        return any(limit.usd_per_day is not None for _, limit in self.limits)
+
     @model_validator(mode="after")
     def _limit_or_none(self) -> Self:
-        limits = [name for name in ("usd_per_day", "calls_per_day") if getattr(self, name) is not None]
+        names = ("usd_per_day", "calls_per_day", "caps")
+        limits = [name for name in names if getattr(self, name) not in (None, ())]
         if self.unlimited and limits:
             refuse([("unlimited", f"must be false beside {limits[0]} (got true); keep one of them")])
+        refuse([(f"caps.{path}", text) for path, text in repeated([cap.name for cap in self.caps])])
         return self
 
 

@@ -61,6 +61,7 @@ class Settings(Section):
             [
                 *_topic_problems(self),
                 *_monitor_problems(self),
+                *_cap_problems(self),
                 *(
                     (f"metrics.{name}{path}", what)
                     for name, metric in self.metrics.items()
@@ -119,10 +120,18 @@ def _monitor_problems(settings: Settings) -> Iterator[tuple[str, str]]:
                 yield f"monitor.{field}.{name}", what
 
 
+def _cap_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    for index, cap in enumerate(settings.judge.budget.caps):
+        if cap.metric is not None and cap.metric not in settings.metrics:
+            known = ", ".join(settings.metrics)
+            what = f"names a metric that is not judged (metrics: {known}); remove it"
+            yield f"judge.budget.caps.{index}.metric", what
+
+
 def _topic_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     topics = settings.topics
     one_by_one = ("events", "scores", "dead_letters", "alerts", "labels", "evaluations", "observations")
-    compacted = ("anchors", "monitor_state")
+    compacted = ("anchors", "monitor_state", "budget")
     names = {f"topics.{name}": getattr(topics, name) for name in (*one_by_one, *compacted)}
     names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
     owners: dict[str, str] = {}

@@ -91,10 +91,13 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Time limit of a judge call (judge.timeout_seconds)."),
     _gauge(
         "judgestream_judge_budget_spent_ratio", "1",
-        "Share of this worker's judging budget that is spent, for the limit nearest to exhaustion; only "
-        "with a budget.",
-        "period",
+        "Share of the workers' common judging budget that is spent, the same at each worker, for the limit "
+        "nearest to exhaustion; only with a budget.",
+        "period", "cap",
     ),
+    _gauge("judgestream_judge_budget_left_seconds", "seconds",
+        "Time until a limit of the budget is spent at the rate of the last half hour; +Inf if not today.",
+        "cap"),
     _counter("judgestream_verdict_cache_failures_total", "accesses",
         "Verdicts that could not be read from or written to the cache."),
     _counter("judgestream_verdict_corrections_total", "corrections",

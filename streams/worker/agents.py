@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
@@ -20,6 +19,7 @@ from streams.intake.reader import EventReader, GroupReader, GroupSampler, open_r
 from streams.intake.selector import Intake, Selector, metric_routes, reading_policy, sampling_policy
 from streams.judging.agent import JudgeAgent, JudgeWatch
 from streams.judging.endpoints import build_prices, check_prices, judge_endpoints, metric_judges, open_pool
+from streams.judging.leasing import Leasing
 from streams.kafka.delivery import BufferLimit
 from streams.kafka.reader import TopicReader
 from streams.kafka.topics.table import AgentName
@@ -41,8 +41,27 @@ def add_agents(worker: Worker) -> None:
     if "sink" in worker.agents and len(worker.agents) > 1:
         # Monitor and sink would share the results of one group, and a slow receiver would delay judging.
         raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])
+    if worker.spending.is_limited and not {"intake", "judge"}.isdisjoint(worker.agents):
+        _add_leasing(worker)
     for name in worker.agents:
         _ADD[name](worker)
+
+
+def _add_leasing(worker: Worker) -> None:
+    """Share the budget with the other workers."""
+    leasing = worker.leasing = Leasing(
+        worker.spending,
+        TopicReader(worker.settings.kafka, worker.env),
+        worker.output,
+        worker.settings.topics.budget,
+        writes="judge" in worker.agents,
+        is_ready=lambda: (of := worker.consumer()) is not None and of.assigned,
+    )
+    worker.beside += [leasing.read, leasing.write]
+    for cap in worker.spending.caps:
+        ratio, left = (partial(of, cap) for of in (worker.spending.spent_ratio, worker.spending.left_seconds))
+        worker.metrics.set("judgestream_judge_budget_spent_ratio", "day", cap, to=ratio)
+        worker.metrics.set("judgestream_judge_budget_left_seconds", cap, to=left)
 
 
 def _add_intake(worker: Worker) -> None:
@@ -51,7 +70,9 @@ def _add_intake(worker: Worker) -> None:
     reader, reading = open_reader(settings, worker.env), reading_policy(settings)
     worker.closing.append(reader.close)
     worker.troubles.append(partial(_trouble, reader, "waiting for "))
-    policy, rate_factor = sampling_policy(settings.sampling), _rate_factor(worker)
+    policy = sampling_policy(settings.sampling)
+    lowers = any(one.when_spent == "lower_rate" for _, one in settings.judge.budget.limits)
+    rate_factor = worker.spending.rate_factor if lowers else None
 
     def intake(unit: Unit) -> Intake:
         selector = Selector(policy, metric_routes(settings, unit), worker.judged_by, rate_factor=rate_factor)
@@ -91,19 +112,6 @@ def _add_intake(worker: Worker) -> None:
         worker.metrics.watch_skips(lambda: {str(reason): count for reason, count in skipped.items()})
 
 
-def _rate_factor(worker: Worker) -> Callable[[], Fraction] | None:
-    """Return the function that lowers sampling rates by spending, which is known only next to the judge."""
-    spending = worker.spending
-    if worker.settings.judge.budget.when_spent == "defer" or not spending.is_limited:
-        return None
-    if "judge" not in worker.agents:
-        why = "because each worker counts its own spending; run them together, or use defer"
-        raise SettingsError(
-            [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
-        )
-    return spending.rate_factor
-
-
 def _trouble(dependency: Any, words: str) -> list[str]:
     return [] if dependency.trouble is None else [f"{words}{dependency.trouble}"]
 
@@ -122,8 +130,6 @@ def _add_judge(worker: Worker) -> None:
     worker.pool = pool
     worker.closing.append(pool.close)
     worker.metrics.set("judgestream_judge_timeout_seconds", to=settings.judge.timeout_seconds)
-    if worker.spending.is_limited:
-        worker.metrics.set("judgestream_judge_budget_spent_ratio", "day", to=worker.spending.spent_ratio)
     agent = JudgeAgent(
         judges=metric_judges(pool, worker.judged_by, settings.metrics if given is None else {}),
         output=worker.output,

@@ -93,7 +93,7 @@ async def run_worker(
             settings.kafka,
             plan_topics(settings, worker.agents),
             create=settings.topics.create,
-            grants=worker_grants(settings.topics, settings.metrics, worker.group_id, worker.agents),
+            grants=worker_grants(settings, worker.group_id, worker.agents),
         )
         if not await _ended_before(stop, topics_ready):
             return

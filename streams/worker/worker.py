@@ -22,6 +22,7 @@ from judge.metrics.registry import with_option
 from judge.text.printable import printable
 from streams.judging.agent import CitationWatch
 from streams.judging.budget import Spending
+from streams.judging.leasing import Leasing
 from streams.judging.metrics import build_metrics
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _log = structlog.stdlib.get_logger(__name__)
 
 HOPELESS_SECONDS: Final = 0.5
-"""Timeout of records in flight if the judge is unavailable or its budget spent: they would not finish."""
+"""Timeout of records in flight if the judge is unavailable: they would not finish."""
 KEEP_SECONDS: Final = 5.0
 """Timeout of saving the monitor's state when partitions are revoked."""
 BUFFER_BYTES: Final = 32 * 1024 * 1024
@@ -72,7 +73,7 @@ class Worker:
         self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self.chat = chat
-        self.spending = Spending(settings.judge.budget)
+        self.spending = Spending(settings.judge.budget, shared=True)
         self.env = os.environ if env is None else env
         self.metrics = Metrics(
             _process_registry() if registry is None else registry,
@@ -101,6 +102,8 @@ class Worker:
         """The judge's endpoints; None without the judge agent."""
         self.monitors: PartitionMonitors | None = None
         """Holds the monitors of the owned partitions; None without the monitor agent."""
+        self.leasing: Leasing | None = None
+        """Shares the budget with the other workers; None without one."""
         self.store: StoreAgent | None = None
         """Writes the verdict store; None without the store agent."""
         self.citations = CitationWatch(with_option("citation_pattern"))
@@ -216,14 +219,17 @@ class Worker:
 
     async def finish(self, timeout_seconds: float) -> None:
         """Wait for the records in flight, up to the timeout."""
-        waits = self.spending.deferring is not None or self.judge_trouble is not None
-        bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
+        bound = timeout_seconds if self.judge_trouble is None else min(timeout_seconds, HOPELESS_SECONDS)
+        self.spending.drain()
         for release in self.before_finish:
             release()
         if self.pool is not None:
             # Unsent calls would not finish in time, or would be paid for in vain.
             self.pool.drain()
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
+        self.spending.drain(done=True)
+        if self.leasing is not None:
+            await self.leasing.give_back()
         if self.monitors is not None:
             # The partition's next owner reads again what is not saved in time.
             with contextlib.suppress(TimeoutError):

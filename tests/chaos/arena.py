@@ -289,7 +289,7 @@ class Arena:
                 for agents in self._groups:
                     group = group_of(settings.kafka.group_id, agents)
                     offsets = await admin.list_consumer_group_offsets(group)
-                    uses = topic_uses(settings.topics, settings.metrics, agents)
+                    uses = topic_uses(settings, agents)
                     read = {use.name for use in uses if use.reads}
                     if not all(
                         end == 0 or (place in offsets and offsets[place].offset == end)

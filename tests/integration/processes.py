@@ -24,7 +24,7 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.latency_seconds = 0.02
-        self.answered = 0
+        self.asked = self.answered = 0
         self.reply: Callable[[int], str] = lambda _: REPLY
         """Returns the reply to a call, by its number."""
         self._runner: web.AppRunner | None = None
@@ -34,6 +34,7 @@ class Endpoint:
         return self.answered >= calls
 
     async def _answer(self, request: web.Request) -> web.Response:
+        self.asked += 1
         body: dict[str, Any] = await request.json()
         await asyncio.sleep(self.latency_seconds)
         self.answered += 1

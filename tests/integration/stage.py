@@ -73,6 +73,7 @@ class Stage:
                 "observations": f"{self.name}.observations",
                 "anchors": f"{self.name}.anchors",
                 "monitor_state": f"{self.name}.monitor-state",
+                "budget": f"{self.name}.budget",
                 "create": True,
                 "create_partitions": self.partitions,
             },

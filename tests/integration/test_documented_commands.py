@@ -73,7 +73,7 @@ async def test_a_worker_needs_the_documented_topics_and_permissions(
     """A worker with all agents may start only after the commands of docs/permissions.md."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    grants = worker_grants(settings.topics, settings.metrics, settings.kafka.group_id, AGENTS)
+    grants = worker_grants(settings, settings.kafka.group_id, AGENTS)
     with pytest.raises(KafkaAccessError):
         await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
     (commands,) = blocks("docs/permissions.md", "<!-- acls: worker -->")

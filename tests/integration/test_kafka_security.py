@@ -98,11 +98,11 @@ class GuardedStage(Stage):
     def grants(self, agents: Sequence[AgentName] = AGENTS) -> list[Grant]:
         settings = self.settings
         group = group_of(settings.kafka.group_id, agents)
-        return worker_grants(settings.topics, settings.metrics, group, agents)
+        return worker_grants(settings, group, agents)
 
     async def create_topics(self) -> None:
         async with kafka_admin(**self.access) as admin:
-            names = [use.name for use in topic_uses(self.settings.topics, self.settings.metrics)]
+            names = [use.name for use in topic_uses(self.settings)]
             await admin.create_topics([NewTopic(name, self.partitions, 1) for name in names])
 
     @contextlib.contextmanager

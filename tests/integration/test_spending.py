@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import signal
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from judge.endpoints.clients import ScriptedChat
-from streams.errors import SettingsError
 from tests.integration.deadlines import until
+from tests.integration.processes import SOON_MISSED, Endpoint, process
 from tests.integration.stage import REPLY, Stage, event
 
 
@@ -38,7 +42,9 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
                 return "budget is spent" in await answer.text()
 
         await until(waits, "a note that the budget is spent")
-        spent = registry.get_sample_value("judgestream_judge_budget_spent_ratio", {"period": "day"})
+        spent = registry.get_sample_value(
+            "judgestream_judge_budget_spent_ratio", {"period": "day", "cap": "all"}
+        )
         assert spent == 1.0
         assert len(asked.requests) == 5
         started = asyncio.get_running_loop().time()
@@ -84,9 +90,59 @@ async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> 
     assert len(asked.requests) == 10
 
 
-async def test_a_rate_cannot_be_lowered_by_a_worker_that_does_not_judge(stage: Stage) -> None:
-    """`lower_rate` needs intake and judge in one worker; the error names the remedy."""
-    stage.changes = {"judge.budget": {"calls_per_day": 10, "when_spent": "lower_rate"}}
-    with pytest.raises(SettingsError, match="run them together, or use defer"):
-        async with stage.worker(chat(), agents=("intake",)):
-            pass
+async def test_one_budget_holds_for_all_workers(stage: Stage) -> None:
+    """Three workers, of which one is killed and one suspended, spend one budget: never more than it, and all
+    but the leases that these two hold. Suspended, a worker is cut off: it spends nothing beyond its lease.
+
+    A lease is 600 / 200 = 3 calls: 600 - 2 * 3 = 594, and 98% of the budget are 588. The suspended worker's
+    calls in flight, 3 at most, time out and are repeated.
+    """
+    stage.changes |= {**SOON_MISSED, "judge.budget": {"calls_per_day": 600}}
+    async with Endpoint() as judge, contextlib.AsyncExitStack() as stack:
+        stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+        workers = [await stack.enter_async_context(process(stage)) for _ in range(3)]
+        await stage.produce([event(number) for number in range(1_000)])
+        await until(lambda: judge.asked >= 150, "the first calls")
+        workers[0].send_signal(signal.SIGKILL)
+        await until(lambda: judge.asked >= 300, "further calls")
+        workers[1].send_signal(signal.SIGSTOP)
+        await until(lambda: judge.asked >= 594, "the rest", deadline_seconds=180)
+        workers[1].send_signal(signal.SIGCONT)
+        # A new worker knows what was spent before it.
+        async with stage.worker(None) as (running, _), aiohttp.ClientSession(running.url) as session:
+
+            async def waits() -> bool:
+                async with session.get("/readyz") as answer:
+                    return "budget is spent" in await answer.text()
+
+            await until(waits, "a note that the budget is spent")
+        assert 594 <= judge.asked <= 603
+
+
+async def test_a_restarted_worker_goes_on_with_what_is_left(stage: Stage) -> None:
+    """A worker that ends gives its lease back, and the next one spends the rest of the day's budget."""
+    stage.changes = {"judge.budget": {"calls_per_day": 10}}
+    asked = chat()
+    for number, calls in ((4, 4), (20, 10)):
+        async with stage.worker(asked):
+            await stage.produce([event(one) for one in range(number)])
+            await until(partial(lambda calls: len(asked.requests) == calls, calls), "the calls")
+    entries = {record.key: json.loads(record.value) for record in await stage.read("budget")}
+    assert sum(entry["held"] for entry in entries.values()) == 10
+
+
+async def test_a_spent_cap_holds_back_its_own_metric_and_label_value(stage: Stage) -> None:
+    """A tenant's cap lets other tenants pass, and that of a metric other metrics."""
+    stage.metrics = ("tone", "style")
+    caps = [{"by": "tenant", "metric": "tone", "calls_per_day": 3}, {"metric": "style", "calls_per_day": 7}]
+    stage.changes = {"judge.budget": {"caps": caps}}
+    async with stage.worker(chat()) as (running, registry), aiohttp.ClientSession(running.url) as session:
+        tenants = "aaaaabbbbbcc"
+        await stage.produce([event(n, labels={"tenant": tenant}) for n, tenant in enumerate(tenants)])
+        await stage.holds(scores=3 + 3 + 2 + 7)
+        async with session.get("/readyz") as answer:
+            assert "the judging budget of style, tone by tenant is spent" in await answer.text()
+        labels = {"period": "day", "cap": "style"}
+        assert registry.get_sample_value("judgestream_judge_budget_spent_ratio", labels) == 1.0
+    found = [(one.metric, one.labels["tenant"]) for one in await stage.results()]
+    assert [found.count(("tone", tenant)) for tenant in "abc"] == [3, 3, 2]

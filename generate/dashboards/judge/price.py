@@ -81,20 +81,34 @@ PRICE: Final = (
         (
             Panel(
                 title="Budget spent",
-                description="Spent share of the hourly and daily budget, for the worker that has spent "
-                "most. At 100% its tasks wait in Kafka for the next hour or day; with "
+                description="Spent share of the workers' common budget of the day, by limit; of a limit by "
+                "label, that of the fullest value. At 100% tasks wait in Kafka for the next day; with "
                 "`lower_rate` fewer events are sampled from 80% on.",
                 unit="percentunit",
                 no_data="No budget is set (judge.budget)",
                 queries=(
                     Query(
-                        expr=f"max by (period) (judgestream_judge_budget_spent_ratio{{{WORKER}}})",
-                        legend="{{period}}",
+                        expr=f"max by (cap) (judgestream_judge_budget_spent_ratio{{{WORKER}}})",
+                        legend="{{cap}}",
                     ),
                 ),
                 thresholds=((0.8, "yellow"), (1, "red")),
                 minimum=0,
                 alerts=("JudgestreamBudgetNearlySpent",),
+            ),
+            Panel(
+                title="Budget lasts for",
+                description="Time until a limit of the budget is spent at the rate of the last half hour; "
+                "nothing for a limit that lasts until the day ends.",
+                unit="s",
+                no_data="No budget is set (judge.budget), or it lasts for today",
+                queries=(
+                    Query(
+                        expr=f"min by (cap) (judgestream_judge_budget_left_seconds{{{WORKER}}}) < +Inf",
+                        legend="{{cap}}",
+                    ),
+                ),
+                minimum=0,
             ),
         ),
     ),

@@ -65,7 +65,7 @@ def init(
         metavar="MODEL",
         help="offline (rules, costs nothing), a model of OpenAI's, or MODEL@URL for another endpoint.",
     ),
-    usd_per_day: float | None = Option(None, metavar="USD", min=0.01, help="Budget per day and worker."),
+    usd_per_day: float | None = Option(None, metavar="USD", min=0.01, help="Budget per day."),
     rate: float | None = Option(
         None, metavar="SHARE", min=0, max=1, help="Share of the answers to judge, from 0 to 1."
     ),

@@ -58,6 +58,7 @@ TOPICS: Final = (
     TopicKind("observations", "result", readers=("monitor",), writers=("monitor",)),
     TopicKind("anchors", "anchor", readers=("monitor",), cleanup="compact"),
     TopicKind("monitor_state", None, readers=("monitor",), writers=("monitor",), cleanup="compact"),
+    TopicKind("budget", None, readers=("intake", "judge"), writers=("judge",), cleanup="compact"),
 )
 
 
@@ -76,17 +77,15 @@ class TopicUse:
         return (*(("Read",) if self.reads else ()), *(("Write",) if self.writes else ()))
 
 
-def topic_uses(
-    topics: TopicSettings, metrics: Iterable[str], agents: Collection[str] = AGENTS
-) -> list[TopicUse]:
-    """Return the topics that agents use, in the order of the table."""
-    named = list(metrics)
+def topic_uses(settings: Settings, agents: Collection[str] = AGENTS) -> list[TopicUse]:
+    """Return the topics that agents use, in the order of the table; that of the budget only if one is set."""
     chosen = frozenset(agents)
     return [
         TopicUse(name, kind, reads, writes)
         for kind in TOPICS
+        if kind.field != "budget" or settings.judge.budget.is_limited
         if (reads := not chosen.isdisjoint(kind.readers)) | (writes := not chosen.isdisjoint(kind.writers))
-        for name in kind.names(topics, named)
+        for name in kind.names(settings.topics, settings.metrics)
     ]
 
 
@@ -161,7 +160,7 @@ def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None)
             topics.create_replication_factor,
             {CLEANUP: use.kind.cleanup, **_retention(use.kind), **safe},
         )
-        for use in topic_uses(topics, settings.metrics, agents)
+        for use in topic_uses(settings, agents)
     ]
 
 

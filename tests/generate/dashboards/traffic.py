@@ -53,7 +53,9 @@ class _Worker:
         self.metrics.set_range("coverage", 0, 5)
         self.metrics.set_range("relevance", 1, 5)
         self.metrics.watch_monitor(self._monitored)
-        self.metrics.set("judgestream_judge_budget_spent_ratio", "day", to=lambda: self._minute % 1440 / 1500)
+        self.metrics.set(
+            "judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: self._minute % 1440 / 1500
+        )
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -39,7 +39,7 @@ def select(
     randomness: int = RANGE - 1,
     rate: float = 1.0,
     routes: tuple[Route, ...] = ROUTES,
-    factor: Callable[[], Fraction] | None = None,
+    factor: Callable[[str, Mapping[str, str]], Fraction] | None = None,
 ) -> EventSelection:
     selector = Selector(SamplingPolicy(default_rate=rate), routes, {}, rate_factor=factor)
     trace_id = f"{1:018x}{randomness:014x}"
@@ -125,7 +125,7 @@ def test_a_free_metric_has_its_own_rate() -> None:
 
 def test_a_budget_does_not_lower_the_rate_of_free_metrics() -> None:
     """A budget lowers the rates of judged metrics only: at a tenth of the rate they drop R at a half."""
-    found = select({"reference": "r"}, RANGE // 2, 0.9, (*ROUTES, FREE), lambda: Fraction(1, 10))
+    found = select({"reference": "r"}, RANGE // 2, 0.9, (*ROUTES, FREE), lambda *_: Fraction(1, 10))
     (one,) = found.assignments
     assert (one.metric, one.decision.policy) == ("latency", found.decision.policy)
 

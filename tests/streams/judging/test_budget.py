@@ -26,7 +26,7 @@ class Day:
 
     def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
         self.now = NOON
-        limits = BudgetSettings(usd_per_day=usd, calls_per_day=calls)
+        limits = BudgetSettings(usd_per_day=usd, calls_per_day=calls, when_spent="lower_rate")
         self.spending = Spending(limits, now=lambda: self.now)
 
     def admit(self, now: datetime = NOON) -> datetime | None:

@@ -28,9 +28,10 @@ _NAMES = {
     """,
     "histogram": "judge_call_seconds event_to_result_seconds panel_disagreement_ratio",
     "gauge": """
-        judge_in_flight judge_breaker_open judge_budget_spent_ratio consumer_lag_records
-        oldest_unfinished_seconds joins_open joins_late_records monitor_state monitor_evidence
-        monitor_threshold monitor_baseline monitor_tolerated monitor_missing_strata objective_share
+        judge_in_flight judge_breaker_open judge_budget_spent_ratio judge_budget_left_seconds
+        consumer_lag_records oldest_unfinished_seconds joins_open joins_late_records monitor_state
+        monitor_evidence monitor_threshold monitor_baseline monitor_tolerated monitor_missing_strata
+        objective_share
         score_range evaluator_info worker_info consumer_finished_records judge_timeout_seconds
     """,
 }
@@ -205,10 +206,10 @@ def test_what_is_observed_is_exposed(
 
 def test_the_budget_is_read_when_it_is_asked_for() -> None:
     metrics, spent = Metrics(CollectorRegistry()), [0.25]
-    assert 'judge_budget_spent_ratio{period="day"}' not in _lines(metrics)
-    metrics.set("judgestream_judge_budget_spent_ratio", "day", to=lambda: spent[0])
+    assert 'judge_budget_spent_ratio{cap="all",period="day"}' not in _lines(metrics)
+    metrics.set("judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: spent[0])
     spent[0] = 1.0
-    assert _lines(metrics)['judge_budget_spent_ratio{period="day"}'] == 1.0
+    assert _lines(metrics)['judge_budget_spent_ratio{cap="all",period="day"}'] == 1.0
 
 
 @pytest.mark.parametrize(

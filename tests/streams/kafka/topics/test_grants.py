@@ -26,7 +26,7 @@ SETTINGS = Settings.model_validate({"metrics": {"coverage": {}, "relevance": {}}
 def grants_of(*parts: str) -> list[Grant]:
     agents = [agent for agent in ALL_AGENTS if agent in (parts or AGENTS)]
     group = group_of(SETTINGS.kafka.group_id, agents)
-    return worker_grants(SETTINGS.topics, SETTINGS.metrics, group, agents)
+    return worker_grants(SETTINGS, group, agents)
 
 
 def documented() -> dict[str, list[str]]:
@@ -63,7 +63,7 @@ def test_the_documentation_shows_what_is_granted_in_the_tests(
 def test_every_needed_topic_has_a_grant(parts: tuple[str, ...]) -> None:
     agents = [agent for agent in ALL_AGENTS if agent in (parts or AGENTS)]
     topics = {grant.name for grant in grants_of(*parts) if grant.resource == "topic"}
-    assert topics == {use.name for use in topic_uses(SETTINGS.topics, SETTINGS.metrics, agents)}
+    assert topics == {use.name for use in topic_uses(SETTINGS, agents)}
 
 
 def test_names_are_quoted_for_the_shell() -> None:

@@ -43,6 +43,17 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
     }
 
 
+def test_the_budgets_topic_is_needed_with_a_budget_only() -> None:
+    """Each worker that judges writes it, and intake reads it, to lower rates."""
+    budget = {"caps": [{"by": "tenant", "calls_per_day": 9}]}
+    settings = Settings.model_validate({"judge": {"budget": budget}, "metrics": {"coverage": {}}})
+    (plan,) = (topic for topic in plan_topics(settings) if topic.name == "qa.budget")
+    assert plan.config == {"cleanup.policy": "compact"}
+    uses = {agent: topic_uses(settings, (agent,))[-1] for agent in ("intake", "judge")}
+    assert [use.operations for use in uses.values()] == [("Read",), ("Read", "Write")]
+    assert {use.name for use in uses.values()} == {"qa.budget"}
+
+
 def test_what_the_settings_say_counts() -> None:
     created = {"create_partitions": 24, "create_replication_factor": 3}
     plan = _plan(events="answers", tasks_prefix="t-", **created)
@@ -73,7 +84,7 @@ def test_the_command_creates_the_same() -> None:
 
 
 def test_what_agents_do_with_topics() -> None:
-    everything = topic_uses(SETTINGS.topics, SETTINGS.metrics)
+    everything = topic_uses(SETTINGS)
     assert {use.name: use.operations for use in everything} == {
         "qa.events": ("Read",),
         "judge.tasks.coverage": ("Read", "Write"),
@@ -84,7 +95,7 @@ def test_what_agents_do_with_topics() -> None:
         "qa.anchors": ("Read",),
         "qa.monitor-state": ("Read", "Write"),
     }
-    judge = topic_uses(SETTINGS.topics, SETTINGS.metrics, ("judge",))
+    judge = topic_uses(SETTINGS, ("judge",))
     assert {use.name: use.operations for use in judge} == {
         "judge.tasks.coverage": ("Read",),
         "qa.scores": ("Write",),

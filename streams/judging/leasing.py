@@ -1,0 +1,122 @@
+"""Exchange the leases of the budget with the other workers, over one partition of a topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+
+from streams.errors import StreamsError
+from streams.judging.budget import Spending
+from streams.judging.ledger import Entry, parse_entry
+from streams.judging.share import IDLE_SECONDS
+from streams.kafka.output import Output
+from streams.kafka.reader import Place, TopicBatch, TopicReader
+from streams.kafka.record import Record
+
+_log = structlog.stdlib.get_logger(__name__)
+
+PARTITION: Final = 0
+"""All entries are on one partition, because their order decides."""
+KEPT: Final = timedelta(days=2)
+"""Entries of earlier periods are deleted; a clock that is ahead by a day deletes none in use."""
+TICK_SECONDS: Final = 1.0
+AGAIN_SECONDS: Final = 5.0
+FAREWELL_SECONDS: Final = 2.0
+"""Timeout of giving leases back at the end; what is not given back counts as spent."""
+
+
+class Leasing:
+    """Reads the log for a worker's spending, and writes its entries.
+
+    Args:
+        writes: Whether the worker judges; another one only reads what is spent.
+        is_ready: Returns whether the worker has joined its group, so that the producer runs.
+    """
+
+    def __init__(
+        self,
+        spending: Spending,
+        reader: TopicReader,
+        output: Output,
+        topic: str,
+        *,
+        writes: bool,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._spending, self._reader, self._output, self._topic = spending, reader, output, topic
+        self._writes, self._is_ready = writes, is_ready
+        self._positions: dict[Place, int] = {}
+        self._outdated: dict[bytes, None] = {}
+        self._idle_seconds = IDLE_SECONDS
+
+    async def read(self) -> None:
+        """Follow the log until cancelled."""
+        while True:
+            try:
+                following = self._reader.follow([self._topic], self._positions)
+                async with aclosing(following) as batches:
+                    async for batch in batches:
+                        self._take(batch)
+            except (KafkaError, StreamsError, OSError) as error:
+                _log.warning("the budget's topic cannot be read; retrying", error=repr(error))
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    def _take(self, batch: TopicBatch) -> None:
+        for record in batch.records:
+            if record.partition == PARTITION:
+                self._spending.heard(self._entry(record), record.offset)
+        self._positions |= batch.positions
+
+    def _entry(self, record: Record) -> Entry | None:
+        if record.value is None:
+            return None
+        try:
+            entry = parse_entry(record.value)
+        except ValidationError:
+            _log.warning("record is no entry of the budget; skipped", offset=record.offset)
+            return None
+        if entry.period < f"{datetime.now(UTC) - KEPT:%F}":
+            self._outdated[entry.key] = None
+        return entry
+
+    async def write(self) -> None:
+        """Write entries as they are due, until cancelled."""
+        share = self._spending.share
+        while not self._is_ready():  # noqa: ASYNC110 - Faust has no event for it
+            await asyncio.sleep(TICK_SECONDS / 5)
+        self._spending.sample()  # begins the day
+        first = share.joining()
+        await self._put([(first.key, first.value)] if self._writes else [])
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(share.wake.wait(), TICK_SECONDS)
+            share.wake.clear()
+            self._spending.sample()
+            entries = share.entries(idle_seconds=self._idle_seconds)
+            await self._put([(entry.key, entry.value) for entry in entries])
+            if self._writes and self._outdated:
+                outdated, self._outdated = self._outdated, {}
+                await self._put([(key, None) for key in outdated])
+
+    async def give_back(self) -> None:
+        """Give back what is left, at the end or while partitions are given up."""
+        self._idle_seconds = 0.0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                while self._spending.share.holds_more:
+                    self._spending.share.wake.set()
+                    await asyncio.sleep(TICK_SECONDS / 20)
+        self._idle_seconds = IDLE_SECONDS
+
+    async def _put(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        """Write records; an account's entries do not overtake each other, as one is on its way at most."""
+        async with asyncio.TaskGroup() as tasks:
+            for key, value in records:
+                tasks.create_task(self._output.write(self._topic, key=key, value=value, partition=PARTITION))
