@@ -56,7 +56,7 @@ class Spending:
 
     Args:
         limits: In US dollars (which requires known prices) and in calls.
-        shared: Whether leases are granted by a log, which the owner feeds to `heard`; else all is held.
+        share: Its leases from a log, which is fed to `heard`; None: all is held.
         now: Returns the time, in UTC.
     """
 
@@ -64,10 +64,10 @@ class Spending:
         self,
         limits: BudgetSettings,
         *,
-        shared: bool = False,
+        share: Share | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.share = Share(shared=shared)
+        self.share = Share() if share is None else share
         self.is_limited = limits.is_limited
         self._limits: dict[str, LimitSettings] = dict(limits.limits)
         self._caps = {cap.name: (cap.metric, cap.by) for cap in limits.caps}

@@ -9,10 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
-from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
-from streams.errors import StreamsError
 from streams.judging.budget import Spending
 from streams.judging.ledger import Entry, parse_entry
 from streams.judging.share import IDLE_SECONDS
@@ -64,7 +62,7 @@ class Leasing:
                 async with aclosing(following) as batches:
                     async for batch in batches:
                         self._take(batch)
-            except (KafkaError, StreamsError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - retried
                 _log.warning("the budget's topic cannot be read; retrying", error=repr(error))
             await asyncio.sleep(AGAIN_SECONDS)
 

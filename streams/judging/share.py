@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import Final
 
 from streams.judging.ledger import Account, Entry, Ledger, Unit
@@ -67,18 +65,18 @@ class Share:
     """A worker's leases in the current period.
 
     Args:
-        shared: Whether a log grants leases; else this worker holds all.
+        worker: This worker's id in the log that grants leases; empty: it holds all.
     """
 
-    def __init__(self, *, shared: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self.worker = token_hex(8)
+    def __init__(self, worker: str = "", clock: Callable[[], float] = lambda: 0.0) -> None:
+        self.worker = worker
         self.period = ""
         self.leases: dict[Account, Lease] = {}
         self.has_joined = False
         """Whether its first entry has been read, so that it knows all earlier grants."""
         self.wake = asyncio.Event()
         """Set if there are entries to write."""
-        self._shared, self._clock = shared, clock
+        self._shared, self._clock = bool(worker), clock
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
         self._unsent: dict[Account, None] = {}
         self._due: int | None = None

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -24,6 +25,7 @@ from streams.judging.agent import CitationWatch
 from streams.judging.budget import Spending
 from streams.judging.leasing import Leasing
 from streams.judging.metrics import build_metrics
+from streams.judging.share import Share
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.consumer import Consumer, ConsumerOptions
@@ -73,7 +75,7 @@ class Worker:
         self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self.chat = chat
-        self.spending = Spending(settings.judge.budget, shared=True)
+        self.spending = Spending(settings.judge.budget, share=Share(token_hex(8), clock=time.monotonic))
         self.env = os.environ if env is None else env
         self.metrics = Metrics(
             _process_registry() if registry is None else registry,
