@@ -30,7 +30,8 @@ from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
 from tests.streams.cli.processes import Service, judgestream, running
 
-NEEDED = ("events", "tasks.tone", "scores", "dead", "alerts", "observations", "monitor-state")
+MONITORS = ("scores", "alerts", "observations", "anchors", "monitor-state")
+NEEDED = ("events", "tasks.tone", "dead", *MONITORS)
 
 
 @pytest.fixture
@@ -89,7 +90,8 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
     if broker.kind == "apache":
         read, _, written = rights.detail.partition("; ")
         assert set(read.removeprefix("Read: ").split(", ")) == {
-            topics.topic(name) for name in ("events", "tasks.tone", "scores", "observations", "monitor-state")
+            topics.topic(name)
+            for name in ("events", "tasks.tone", "scores", "observations", "anchors", "monitor-state")
         }
         assert set(written.removeprefix("Write: ").split(", ")) == {
             topics.topic(name)
@@ -118,7 +120,7 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     broker.create_topic(stage.topic("events"), 2)
     broker.create_topic(stage.topic("tasks.tone"), 4, cleanup_policy="compact")
     broker.create_topic(stage.topic("dead"), 4, max_message_bytes="1000")
-    for name in ("scores", "alerts", "observations", "monitor-state"):
+    for name in MONITORS:
         broker.create_topic(stage.topic(name), 8)
     diagnosis = await diagnosed(stage, workers=3)
     told = [(one.subject, one.outcome, one.detail) for one in diagnosis.findings if one.check == "topics"]
@@ -149,7 +151,7 @@ async def test_agents_of_a_split_worker(topics: Stage) -> None:
     """Only the topics and the group of the selected agents are checked."""
     diagnosis = await diagnosed(topics, agents=("monitor",))
     subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
-    assert subjects == {topics.topic(name) for name in ("scores", "alerts", "observations", "monitor-state")}
+    assert subjects == {topics.topic(name) for name in ("tasks.tone", *MONITORS)}
     assert found(diagnosis, "access", f"group {topics.name}-group.monitor")
     assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
 

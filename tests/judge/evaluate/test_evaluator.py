@@ -77,6 +77,7 @@ async def test_a_scored_result_carries_judge_usage_cost_and_times() -> None:
         "endpoint": "primary",
         "model_asked": "m-1",
         "model_answered": "m-1-2026",
+        "system_fingerprint": None,
         "fallback": False,
         "cached": False,
         "tries": 1,

@@ -135,7 +135,7 @@ def test_judges_that_cost_nothing_need_no_budget() -> None:
         assert found.outcome == "ok"
     priced = {**ENDPOINT, "usd_per_million_tokens": {"input": 1, "output": 2}}
     (found,) = examine_budget(settings(judge={"endpoints": [priced], "budget": {"usd_per_day": 5}}), {})
-    assert found.detail == "5 USD per day per worker"
+    assert found.detail == "5 USD per day of all, for all workers together"
 
 
 def test_process(tmp_path: Path) -> None:
