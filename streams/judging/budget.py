@@ -56,7 +56,7 @@ class Spending:
 
     Args:
         limits: In US dollars (which requires known prices) and in calls.
-        share: Its leases from a log, which is fed to `heard`; None: all is held.
+        worker: Its id in the log that grants leases, whose records `heard` gets; "": it holds all.
         now: Returns the time, in UTC.
     """
 
@@ -64,10 +64,10 @@ class Spending:
         self,
         limits: BudgetSettings,
         *,
-        share: Share | None = None,
+        worker: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.share = Share() if share is None else share
+        self.share = Share(worker, clock=lambda: now().timestamp())
         self.is_limited = limits.is_limited
         self._limits: dict[str, LimitSettings] = dict(limits.limits)
         self._caps = {cap.name: (cap.metric, cap.by) for cap in limits.caps}

@@ -17,6 +17,7 @@ from streams.judging.share import IDLE_SECONDS
 from streams.kafka.output import Output
 from streams.kafka.reader import Place, TopicBatch, TopicReader
 from streams.kafka.record import Record
+from streams.telemetry.logs import where
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -62,8 +63,10 @@ class Leasing:
                 async with aclosing(following) as batches:
                     async for batch in batches:
                         self._take(batch)
-            except Exception as error:  # noqa: BLE001 - retried
-                _log.warning("the budget's topic cannot be read; retrying", error=repr(error))
+            except Exception as error:  # noqa: BLE001 - without leases nothing would be judged
+                _log.error(
+                    "the budget's topic cannot be read; retrying", error=repr(error), where=where(error)
+                )
             await asyncio.sleep(AGAIN_SECONDS)
 
     def _take(self, batch: TopicBatch) -> None:
@@ -96,12 +99,18 @@ class Leasing:
             with suppress(TimeoutError):
                 await asyncio.wait_for(share.wake.wait(), TICK_SECONDS)
             share.wake.clear()
-            self._spending.sample()
-            entries = share.entries(idle_seconds=self._idle_seconds)
-            await self._put([(entry.key, entry.value) for entry in entries])
-            if self._writes and self._outdated:
-                outdated, self._outdated = self._outdated, {}
-                await self._put([(key, None) for key in outdated])
+            try:
+                await self._write_due()
+            except Exception as error:  # noqa: BLE001 - as above
+                _log.error("leases cannot be written; retrying", error=repr(error), where=where(error))
+
+    async def _write_due(self) -> None:
+        self._spending.sample()
+        entries = self._spending.share.entries(idle_seconds=self._idle_seconds)
+        await self._put([(entry.key, entry.value) for entry in entries])
+        if self._writes and self._outdated:
+            outdated, self._outdated = self._outdated, {}
+            await self._put([(key, None) for key in outdated])
 
     async def give_back(self) -> None:
         """Give back what is left, at the end or while partitions are given up."""

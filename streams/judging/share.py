@@ -36,7 +36,7 @@ class Lease:
     is_sound: bool = True
     """Whether no record before that entry is missing."""
     used_at: float = 0.0
-    """On the monotonic clock."""
+    """When it was last used, in seconds."""
 
     @property
     def each(self) -> int:
@@ -65,10 +65,11 @@ class Share:
     """A worker's leases in the current period.
 
     Args:
-        worker: This worker's id in the log that grants leases; empty: it holds all.
+        worker: Its id in the log that grants leases; "": there is no log, and it holds all.
+        clock: Returns the time, in seconds.
     """
 
-    def __init__(self, worker: str = "", clock: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, worker: str, clock: Callable[[], float]) -> None:
         self.worker = worker
         self.period = ""
         self.leases: dict[Account, Lease] = {}

@@ -25,7 +25,6 @@ from streams.judging.agent import CitationWatch
 from streams.judging.budget import Spending
 from streams.judging.leasing import Leasing
 from streams.judging.metrics import build_metrics
-from streams.judging.share import Share
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.consumer import Consumer, ConsumerOptions
@@ -75,7 +74,7 @@ class Worker:
         self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self.chat = chat
-        self.spending = Spending(settings.judge.budget, share=Share(token_hex(8), clock=time.monotonic))
+        self.spending = Spending(settings.judge.budget, worker=token_hex(8))
         self.env = os.environ if env is None else env
         self.metrics = Metrics(
             _process_registry() if registry is None else registry,
@@ -228,8 +227,10 @@ class Worker:
         if self.pool is not None:
             # Unsent calls would not finish in time, or would be paid for in vain.
             self.pool.drain()
-        await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
-        self.spending.drain(done=True)
+        try:
+            await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
+        finally:
+            self.spending.drain(done=True)
         if self.leasing is not None:
             await self.leasing.give_back()
         if self.monitors is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from secrets import token_hex
 
 import pytest
 from hypothesis import given, settings
@@ -70,7 +69,7 @@ class Judge:
     """A worker with calls to spend; one that is `stopped` has lost its memory or is suspended for good."""
 
     def __init__(self, log: Log, limit: int) -> None:
-        self.share = Share(token_hex(4))
+        self.share = Share(f"w{log.end}", lambda: 0.0)
         self.log, self.limit, self.read = log, limit, 0
         self.share.begin(DAY)
         log.append(self.share.joining())
