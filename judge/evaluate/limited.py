@@ -190,11 +190,9 @@ class Child:
         try:
             connection.send_bytes(pickled)
             return self._value(*connection.recv())
-        except (OSError, EOFError, TypeError) as error:  # TypeError: closed by `kill` while it was written to
+        except (OSError, EOFError):
             if is_late.is_set():
                 raise self._over(f"it took longer than {seconds:g} s", LateError) from None
-            if isinstance(error, TypeError):
-                raise
             raise self._over(f"its process ended{self._end(patiently=True)}") from None
         finally:
             killer.cancel()
@@ -258,7 +256,9 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        connection.close()
+        # Shut down, not closed, as a thread may be writing to it; it is closed when nothing refers to it.
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as own:
+            own.shutdown(socket.SHUT_RDWR)
         if code is None:
             return " by us"
         return f" with signal {-code}" if code < 0 else f" with exit code {code}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from dataclasses import dataclass
 
@@ -69,6 +70,18 @@ async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() 
     assert caught.value.error_type == "verification_timeout"
     after = await limited.run_limited(LONG, 20, _pid)
     assert after != before
+
+
+async def test_a_call_that_is_still_being_sent_is_ended() -> None:
+    """A child that does not read is killed at the time limit, while a thread still writes to it."""
+    child = limited.Child("stopped", limited.MEMORY_BYTES)
+    try:
+        os.kill(await child.call(60, _pid), signal.SIGSTOP)
+        with pytest.raises(limited.LateError, match=r"longer than 0\.2 s"):
+            await child.call(0.2, len, bytes(8 * MIB))
+        assert await child.call(60, len, bytes(8 * MIB)) == 8 * MIB
+    finally:
+        child.close()
 
 
 async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
