@@ -217,17 +217,17 @@ async def upgraded_and_rolled_back(arena: Arena) -> Report:
 
 
 async def _stores_all(arena: Arena, program: Sequence[str]) -> None:
-    """Start the store's worker by a program, and wait until it exports every result once."""
+    """Start the store's worker by a program, and wait until it exports every live result once."""
     store = arena.workers[0]
     await store.restart(program=program)
     await store.reads()
-    results = sorted(result.result_id for result in await arena.stage.results())
+    live = {result.result_id for result in await arena.stage.results() if result.replay_id is None}
     export = [*program, "export", "--config", str(arena.directory / "settings.yaml")]
 
     async def exported() -> bool:
         done = await asyncio.create_subprocess_exec(*export, cwd=ROOT, stdout=PIPE, stderr=DEVNULL)
         lines, _ = await done.communicate()
-        return sorted(json.loads(line)["result_id"] for line in lines.splitlines()) == sorted(set(results))
+        return sorted(json.loads(line)["result_id"] for line in lines.splitlines()) == sorted(live)
 
     await until(exported, "every result in the store", deadline_seconds=arena.size.settle_seconds)
     assert await store.end(signal.SIGTERM) == 0, store.tail()

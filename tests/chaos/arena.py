@@ -54,6 +54,8 @@ _CONSTANTS: Final = {
     PATIENCE: {"longest_wait_seconds": 1, "longest_breaker_seconds": 1},
 }
 """Not for the worker of an earlier version, which waits longer."""
+_WITHOUT_GROUP: Final = {"tasks": {"monitor"}}
+"""Agents that read a kind of topic by offset and commit nothing on it."""
 _LOOK_AGAIN_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 0.1
 
@@ -290,7 +292,11 @@ class Arena:
                     group = group_of(settings.kafka.group_id, agents)
                     offsets = await admin.list_consumer_group_offsets(group)
                     uses = topic_uses(settings, agents)
-                    read = {use.name for use in uses if use.reads}
+                    read = {
+                        use.name
+                        for use in uses
+                        if set(use.kind.readers) & set(agents) - _WITHOUT_GROUP.get(use.kind.field, set())
+                    }
                     if not all(
                         end == 0 or (place in offsets and offsets[place].offset == end)
                         for place, end in ends.items()

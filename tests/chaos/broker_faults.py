@@ -148,9 +148,15 @@ async def results_too_large(arena: Arena) -> Report:
     """While the scores topic accepts at most 300 bytes a batch, verdicts become dead letters; afterwards
     results.
     """
+    await arena.judge.change(limit=100)  # a slow machine would change the topic after the last verdict
     await arena.begin(stretch=2)
     await arena.set_topic(arena.topics["scores"], max_message_bytes="300")
-    await arena.judged(100)
+    await arena.judge.change(limit=None)
+
+    async def refused() -> bool:
+        return any(letter.topic != arena.topics["events"] for letter in await arena.stage.dead_letters())
+
+    await until(refused, "a verdict that is too large", deadline_seconds=arena.size.settle_seconds)
     await arena.set_topic(arena.topics["scores"], max_message_bytes="1048588")
     report = await arena.verdict()
     assert report.dead_letters > 0

@@ -5,7 +5,8 @@ of each event from its bytes and the policy, by the rule of the design, and read
 topics, the scores and the dead letters. Then read = undecodable + unroutable + skipped + sampled and due
 (event and metric) = results + dead letters must hold, with exactly one `result_id` for each event and metric.
 A record written twice is a duplicate, which at-least-once delivery allows and `result_id` removes; it is
-counted and no problem.
+counted and no problem. An answer that is judged again, under a replay id, counts apart: each such task has
+its result, and none is there without its task.
 """
 
 from __future__ import annotations
@@ -172,9 +173,9 @@ def _kept(randomness: int, rate: Fraction) -> bool:
     return randomness >= (1 << RANDOM_BITS) - math.ceil(rate * (1 << RANDOM_BITS))
 
 
-def result_id(topic: str, event_id: str, metric: str) -> str:
-    """The published id of a live result."""
-    parts = json.dumps([topic, event_id, metric, None], separators=(",", ":"))
+def result_id(topic: str, event_id: str, metric: str, replay_id: str | None = None) -> str:
+    """The published id of a result; of a live one without a replay id."""
+    parts = json.dumps([topic, event_id, metric, replay_id], separators=(",", ":"))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
@@ -200,6 +201,10 @@ class _Check:
         self._topic = written.events[0].topic if written.events else ""
         self._set_aside: set[Place] = set()
         self._judged: set[Pair] = set()
+        self._letters: Counter[Place] = Counter()
+        """The number of dead letters by their record."""
+        self._again: dict[Place, str] = {}
+        """The result ids of tasks under a replay id."""
 
     def _pair(self, place: Place, metric: str) -> Pair:
         """The ids under which a metric judges an event."""
@@ -235,23 +240,28 @@ class _Check:
         for metric, records in self._written.tasks.items():
             for record in records:
                 task = _document(record)
-                pairs[record.place] = (task.get("event_id", ""), task.get("metric", ""))
+                pair = (task.get("event_id", ""), task.get("metric", ""))
+                pairs[record.place] = pair
+                if task.get("replay_id") is not None:
+                    self._again[record.place] = result_id(self._topic, *pair, task["replay_id"])
                 if task.get("metric") != metric:
                     self._report.note("task on another metric's topic", [record.place])
         distinct = set(pairs.values())
-        self._report.duplicate_tasks = len(pairs) - len(distinct)
+        self._report.duplicate_tasks = len(pairs.keys() - self._again.keys()) - len(distinct)
         invented = self._report.note("task that is not due", distinct - self._pairs.keys())
         self._report.invented += invented
         return pairs
 
     def _check_dead_letters(self, task_pairs: Mapping[Place, Pair]) -> set[Pair]:
         """Record which events are dead letters; returns the pairs whose tasks are."""
-        letters: Counter[Place] = Counter()
+        letters = self._letters
         aside: set[Pair] = set()
         for record in self._written.dead_letters:
             letter = _document(record)
             place = (letter.get("topic", ""), letter.get("partition", -1), letter.get("offset", -1))
             letters[place] += 1
+            if place in self._again:
+                continue
             if place in task_pairs:
                 aside.add(task_pairs[place])
                 continue
@@ -279,14 +289,22 @@ class _Check:
 
     def _check_results(self) -> None:
         ids: dict[Pair, Counter[str]] = defaultdict(Counter)
+        again = set()
         for record in self._written.scores:
             result = _document(record)
             pair = (result.get("event_id", ""), result.get("metric", ""))
+            if result.get("replay_id") is not None:
+                again.add(result.get("result_id", ""))
+                continue
             ids[pair][result.get("result_id", "")] += 1
             if result.get("status") == "failed":
                 self._report.failed.add(pair)
             elif result.get("status") not in {"scored", "unscored"}:
                 self._report.note("result without a status", [pair])
+        asked = set(self._again.values())
+        missing = {name for place, name in self._again.items() if place not in self._letters}
+        self._report.lost += self._report.note("judged again without a result", missing - again)
+        self._report.invented += self._report.note("judged again without a task", again - asked)
         for pair, counted in ids.items():
             self._report.duplicates += sum(count - 1 for count in counted.values())
             if pair not in self._pairs:

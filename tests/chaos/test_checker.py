@@ -46,6 +46,13 @@ def _result(
     return _record("scores", offset, event_id=event_id, metric="tone", status=status, result_id=identity)
 
 
+def _again(topic: str, offset: int, event_id: str, *, own_id: str | None = None) -> Record:
+    """The task of an answer that is judged again, or its result."""
+    identity = own_id or result_id("events", event_id, "tone", "r")
+    named = {"event_id": event_id, "metric": "tone", "replay_id": "r", "result_id": identity}
+    return _record(topic, offset, **named, status="scored")
+
+
 def _letter(offset: int, of: Record, reason: str) -> Record:
     value = None if of.value is None else base64.b64encode(of.value).decode()
     place = {"topic": of.topic, "partition": of.partition, "offset": of.offset}
@@ -93,6 +100,22 @@ def test_duplicates_are_counted_and_allowed() -> None:
     assert (report.duplicates, report.duplicate_tasks, report.duplicate_dead_letters) == (2, 1, 1)
 
 
+def test_answers_judged_again_are_counted_apart() -> None:
+    """A task under a replay id has a result of its own, or a dead letter; both are no duplicates."""
+    world = _world()
+    tasks = [_again("tasks", offset, event_id) for offset, event_id in ((8, "k0"), (9, "e1"))]
+    more = Written(
+        events=world.events,
+        tasks={"tone": [*world.tasks["tone"], *tasks]},
+        scores=[*world.scores, _again("scores", 8, "k0")],
+        dead_letters=[*world.dead_letters, _letter(9, tasks[1], "invalid_task")],
+    )
+    report = check(more, POLICY)
+    assert report.problems == {}
+    assert (report.due, report.results, report.dead_letters) == (4, 3, 1)
+    assert (report.duplicates, report.duplicate_tasks, report.duplicate_dead_letters) == (0, 0, 0)
+
+
 def test_an_event_sent_twice_is_judged_once() -> None:
     """Two records with one event id need one result."""
     world = _world()
@@ -127,6 +150,8 @@ DEFECTS: dict[str, tuple[dict[str, Any], str, int]] = {
         "task on another metric's topic",
         0,
     ),
+    "lost again": ({"tasks": {"tone": [*TASKS, _again("tasks", 9, "k0")]}}, "again without a result", 1),
+    "invented again": ({"scores": [*SCORES, _again("scores", 9, "k0")]}, "again without a task", 0),
     "no task": ({"tasks": {"tone": TASKS[1:]}, "scores": SCORES[1:]}, "without an outcome", 1),
     "judged and dead": ({"scores": [*SCORES, _result(9, "e3")]}, "both judged and set aside", 0),
     "lost dead letter": ({"dead_letters": LETTERS[:2]}, "undecodable and not set aside", 1),
