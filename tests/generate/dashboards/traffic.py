@@ -56,6 +56,7 @@ class _Worker:
         self.metrics.set(
             "judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: self._minute % 1440 / 1500
         )
+        self.metrics.set("judgestream_judge_budget_left_seconds", "all", to=3600)
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):
@@ -65,6 +66,14 @@ class _Worker:
         for metric in ("coverage", "relevance"):
             series = (metric, self._fingerprint, "all")
             yield MonitorGauge("missing_strata", series, 1.0)
+            for name, value in (
+                ("mean", 0.1),
+                ("low", -0.1),
+                ("high", 0.3),
+                ("calls", 40.0),
+                ("shifted", 0.0),
+            ):
+                yield MonitorGauge(f"anchors_{name}", series[:2], value)
             for name, value in (
                 ("state", 1.0),
                 ("evidence", 20.0),
