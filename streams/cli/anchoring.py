@@ -245,7 +245,7 @@ def _status(name: str, enrolment: Enrolment, saved: Mapping[str, _Saved]) -> dic
         "enrolled_at": since.isoformat(),
         "calls": watch.calls,
         "difference": None if difference is None else difference.model_dump(include={"mean", "low", "high"}),
-        "judge": "void: its evaluator has changed; judgestream anchors add enrols anew"
+        "judge": "void: its evaluator has changed; judgestream anchors add enrols again"
         if void
         else watch.words,
         "ids": list(enrolment.anchors),

@@ -2,7 +2,7 @@
 
 A worker writes one entry at a time for an account: what it holds, how much of that is spent, and what more it
 asks for. The log's order decides: an ask is granted as far as the account has room at that place. So there is
-no owner that could fail, be cut off or be replaced: whoever reads the log knows every grant, and its own.
+no owner that could fail, be cut off or be replaced: each reader of the log knows every grant, and its own.
 
 **Never above the limit.** A worker counts a grant only after it has read its own entry, and all before it.
 What a killed or stopped worker holds counts as spent until the period ends; so leases are small.

@@ -222,7 +222,7 @@ def _text(said: Verdict, judge: Difference | None, product: Difference | None, m
     missing = [name for name, one in (("old answers", judge), ("live answers", product)) if one is None]
     if judge is None or product is None:
         few = f"fewer than {FEWEST} {missing[0]} were judged"
-        rest = "" if judge is None else f"; {told(judge, measure).replace('it', 'the judge', 1)}"
+        rest = "" if judge is None else f"; the judge {told(judge, measure).removeprefix('it ')}"
         return f"{_WORDS[said]}{rest}; of the product nothing is known: {few}"
     word = _WORDS[said]
     if said in ("judge", "unclear") and is_fine(product):
