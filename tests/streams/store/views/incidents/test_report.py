@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from streams.store.views import report as report_module
 from streams.store.views.incidents import known_incidents
-from streams.store.views.report import IncidentReport, headline, markdown, report_on, values_of
+from streams.store.views.report import IncidentReport, escaped, headline, markdown, report_on, values_of
 from streams.store.writer import StoreWriter
 from tests.streams.results import scored
 from tests.streams.store.records import TOPICS, Record, StoreFile, batch_of, result_record
@@ -101,11 +105,22 @@ def test_answers_of_other_evaluators_do_not_shorten_the_comparison(
 
 def test_markdown_is_text_whatever_answers_say(report: IncidentReport) -> None:
     told = markdown(report, link="https://port.example/")
-    assert "# relevance fell, 2 parts affected: at the same time as prompt\\_version=v8 replaced" in told
+    assert "# relevance fell, 2 parts affected: at the same time as prompt_version=v8 replaced" in told
     assert "](https://port.example/explore/verdict/" in told
-    assert "](javascript" not in told.replace("\\]\\(javascript", "")
-    assert "\\]\\(javascript" in told
-    assert "<script>" not in told.replace("\\<script\\>", "")
+    assert "\\](javascript" in told
+    assert "\\<script>" in told
+    rendered = MarkdownIt("commonmark").render(told)
+    assert "<script" not in rendered
+    assert {link.partition("/explore/")[0] for link in re.findall(r'href="([^"]*)', rendered)} == {
+        "https://port.example"
+    }
     assert "relevance of app=x" in told
     assert "text not kept" in told
     assert "`judgestream replay --config judgestream.yaml --incident" in told
+
+
+@given(st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), max_size=60))
+def test_markdown_shows_escaped_text_as_it_is(said: str) -> None:
+    (line,) = MarkdownIt("commonmark").enable("strikethrough").parseInline(f"- {escaped(said)}")
+    assert "".join(part.content for part in line.children or ()) == f"- {said}"
+    assert all(part.type in {"text", "text_special"} for part in line.children or ())
