@@ -13,12 +13,11 @@ import pytest
 from aiohttp import web
 
 from schemas import Anchor, Label, Selection, result_id
-from streams.cli.anchoring import enrol, remove_anchors, tell_status
+from streams.cli.anchoring import candidates, enrol, remove_anchors, tell_status
 from streams.cli.running import CommandError
 from streams.cli.session import Session
 from streams.kafka.topics.table import AGENTS
 from streams.store.database import StoreReader
-from streams.store.views.labels import all_labels
 from tests.integration.deadlines import until
 from tests.integration.processes import Endpoint
 from tests.integration.stage import Stage, event
@@ -58,7 +57,7 @@ def stage(bootstrap_servers: str, tmp_path: Path, judge: Judge) -> Stage:
 
 
 async def label(stage: Stage, count: int) -> None:
-    """Label answers and wait until the store has the labels."""
+    """Label answers and wait until the store has the labels, their verdicts and their texts."""
     labels = []
     for number in range(count):
         name = result_id(topic=stage.topic("events"), event_id=f"l{number}", metric="tone", replay_id=None)
@@ -79,7 +78,7 @@ async def label(stage: Stage, count: int) -> None:
 
     def stored() -> bool:
         with reader.snapshot() as snapshot:
-            return len(list(all_labels(snapshot))) == count
+            return len(candidates((), snapshot, "tone")) == count
 
     await until(stored, "labels in the store")
 
