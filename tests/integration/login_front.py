@@ -7,9 +7,11 @@ import contextlib
 import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from streams.embedded.broker import EmbeddedBroker
+from tests.listening import listening
 
 _API_VERSIONS: Final = 18
 _HANDSHAKE: Final = 17
@@ -118,21 +120,7 @@ async def login_front(mechanism: str, secret: str) -> AsyncIterator[LoginFront]:
     front = LoginFront(mechanism, secret)
     async with _FrontedBroker() as broker:
         host, port = broker.bootstrap_servers.split(":")
-        clients: set[asyncio.Task[None]] = set()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            client = asyncio.create_task(front.serve((host, int(port)), reader, writer))
-            clients.add(client)
-            client.add_done_callback(clients.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        async with server:
-            address = server.sockets[0].getsockname()
-            broker.front = (address[0], address[1])
-            front.bootstrap_servers = f"{address[0]}:{address[1]}"
-            try:
-                yield front
-            finally:
-                for client in clients:
-                    client.cancel()
-                await asyncio.gather(*clients, return_exceptions=True)
+        async with listening(partial(front.serve, (host, int(port)))) as front_port:
+            broker.front = ("127.0.0.1", front_port)
+            front.bootstrap_servers = f"127.0.0.1:{front_port}"
+            yield front

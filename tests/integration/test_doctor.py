@@ -28,6 +28,7 @@ from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
+from tests.listening import listening
 from tests.streams.cli.processes import Service, judgestream, running
 
 MONITORS = ("scores", "alerts", "observations", "anchors", "monitor-state")
@@ -192,9 +193,8 @@ async def _forwarder(target: str) -> AsyncIterator[str]:
         there, back = await asyncio.open_connection(host, int(port))
         await asyncio.gather(pump(reader, back), pump(there, writer))
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(serve) as front:
+        yield f"127.0.0.1:{front}"
 
 
 async def test_one_of_two_servers_is_down(topics: Stage) -> None:

@@ -23,6 +23,7 @@ from judge.metrics.registry import build_metric
 from schemas import Scored
 from tests.judge.fake_openai import completion
 from tests.judge.tasks import make_task
+from tests.listening import listening
 
 ASK = ChatRequest((ChatMessage("user", "hello"),))
 CALLERS = 32
@@ -64,7 +65,6 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     while said := await reader.read(100):
         writer.write(said)
         await writer.drain()
-    writer.close()
 
 
 def test_resets_within_tls_handshakes_harm_no_other_connection() -> None:
@@ -90,9 +90,7 @@ def test_resets_within_tls_handshakes_harm_no_other_connection() -> None:
                 writer.close()
                 await writer.wait_closed()
 
-        echo = await asyncio.start_server(_echo, "127.0.0.1", 0)
-        other = echo.sockets[0].getsockname()[1]
-        async with echo:
+        async with listening(_echo) as other:
             await asyncio.gather(*(call() for _ in range(CALLERS)), *(bystander(other) for _ in range(16)))
         await chat.close()
         return kinds
@@ -123,19 +121,15 @@ async def repeating(
         nonlocal connections
         connections += 1
         number = connections
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-                length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
-                body = (await reader.readexactly(length)).decode()
-                asked.append(number)
-                respond(len(asked), writer, "second" if "second lake" in body else "first")
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+            body = (await reader.readexactly(length)).decode()
+            asked.append(number)
+            respond(len(asked), writer, "second" if "second lake" in body else "first")
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", asked
+    async with listening(serve) as port:
+        yield f"http://127.0.0.1:{port}/v1", asked
 
 
 ANSWERS = {

@@ -15,6 +15,7 @@ from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
 from streams.kafka.access import connection as module
 from streams.kafka.access.connection import open_connection
+from tests.listening import listening
 
 HEARTBEAT, SYNC, API_VERSIONS = 12, 14, 18
 KNOWN = struct.pack(">hi9h", 0, 3, HEARTBEAT, 0, 1, SYNC, 0, 0, API_VERSIONS, 0, 0)
@@ -28,25 +29,17 @@ async def broker(answer: Answer) -> AsyncIterator[int]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         known = False
-        try:
-            while size := await reader.read(4):
-                request = await reader.readexactly(int.from_bytes(size))
-                correlation = request[4:8]
-                if known:
-                    await answer(writer, correlation)
-                else:
-                    writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
-                known = True
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
+        while size := await reader.read(4):
+            request = await reader.readexactly(int.from_bytes(size))
+            correlation = request[4:8]
+            if known:
+                await answer(writer, correlation)
+            else:
+                writer.write(struct.pack(">i", len(KNOWN) + 4) + correlation + KNOWN)
+            known = True
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+    async with listening(serve) as port:
+        yield port
 
 
 async def nothing(_writer: asyncio.StreamWriter, _correlation: bytes) -> None:
