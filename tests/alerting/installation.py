@@ -44,6 +44,8 @@ class Installation:
         self._topic = topic
         self.worse = False
         """If true, most further answers are bad."""
+        self.paused = False
+        """If true, `feed` sends nothing."""
 
     @property
     def scraped(self) -> Scraped:
@@ -61,7 +63,7 @@ class Installation:
         started = loop.time()
         index = 0
         while True:
-            if index % EVERY not in {UNDECODABLE_AT, UNROUTABLE_AT}:
+            if not self.paused and index % EVERY not in {UNDECODABLE_AT, UNROUTABLE_AT}:
                 record = make_record(questions, index, worse=self.worse, occurred_at=datetime.now(UTC))
                 await self.send(record.value)
             index += 1
