@@ -32,7 +32,7 @@ topics:
 """,
     "dead_letters": """\
 dead_letters:
-  limit: {consecutive: 1000, ratio: 0.5}
+  max_ratio: 0.5
 """,
     "ingest": """\
 ingest:

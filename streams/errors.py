@@ -8,7 +8,7 @@ StreamsError
 ├── ReaderDownError         reading needs another system, which does not answer
 ├── TooLargeError           one record is too large for the broker: it is truncated or a dead letter
 ├── KafkaAccessError        the broker refuses access, a retry does not help: exit code 2
-├── DeadLetterLimitError    there are more dead letters than dead_letters.limit allows
+├── DeadLetterLimitError    there are more dead letters than dead_letters.max_ratio allows
 ├── TokenError              there is no token to log in with
 ├── TopicsError             topics are missing, or the broker does not answer
 ├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
@@ -117,7 +117,7 @@ class KafkaAccessError(StreamsError):
 
 
 class DeadLetterLimitError(StreamsError):
-    """There are more dead letters than `dead_letters.limit` allows."""
+    """There are more dead letters than `dead_letters.max_ratio` allows."""
 
 
 class TokenError(StreamsError):

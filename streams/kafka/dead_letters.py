@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from schemas import DeadLetter, DeadLetterReason, Header
 from streams.errors import DeadLetterLimitError
 from streams.kafka.record import Record, moment
-from streams.settings.broker import DeadLetterLimitSettings
 
 WHOLE_BYTES: Final = 4 * 1024 * 1024
 """Larger records are truncated: a letter takes several times its size in memory while it is encoded."""
@@ -81,36 +80,29 @@ def _text(text: str) -> str:
 class DeadLetterLimit:
     """Stops a worker that would turn every record into a dead letter: something is set wrong then."""
 
-    def __init__(self, limit: DeadLetterLimitSettings | None) -> None:
-        self._limit = limit
+    def __init__(self, max_ratio: float | None) -> None:
+        self._max_ratio = max_ratio
         self._latest = defaultdict[str, deque[bool]](lambda: deque(maxlen=RATIO_OVER_RECORDS))
         """By topic, whether each of the latest records became a dead letter."""
-        self._consecutive: Counter[str] = Counter()
 
     def finished(self, topic: str) -> None:
         """Count a record that did not become a dead letter."""
-        if self._limit is not None:
+        if self._max_ratio is not None:
             self._latest[topic].append(False)
-            self._consecutive[topic] = 0
 
     def set_aside(self, topic: str) -> None:
         """Count a record that is about to become a dead letter."""
-        if self._limit is None:
+        if self._max_ratio is None:
             return
-        latest, consecutive, ratio = self._latest[topic], self._limit.consecutive, self._limit.ratio
+        latest = self._latest[topic]
         latest.append(True)
-        self._consecutive[topic] += 1
         aside = sum(latest)
-        if consecutive is not None and self._consecutive[topic] > consecutive:
-            what, setting = f"{self._consecutive[topic]} consecutive", f"consecutive is {consecutive}"
-        elif ratio is not None and len(latest) == RATIO_OVER_RECORDS and aside > ratio * len(latest):
-            what, setting = f"{aside} of the latest {len(latest)}", f"ratio is {ratio:g}"
-        else:
-            return
-        raise DeadLetterLimitError(
-            f"{what} records of {topic} would become dead letters, dead_letters.limit.{setting}; check the "
-            "latest dead letters, then fix their cause or raise the limit"
-        )
+        if aside > self._max_ratio * RATIO_OVER_RECORDS:
+            raise DeadLetterLimitError(
+                f"{aside} of the latest {RATIO_OVER_RECORDS} records of {topic} would become dead letters, "
+                f"dead_letters.max_ratio is {self._max_ratio:g}; check the latest dead letters, then fix "
+                "their cause or raise the limit"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

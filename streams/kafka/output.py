@@ -74,7 +74,7 @@ class Output:
         self._metrics = metrics
         self._topics = topics
         self._policy = DeadLetterSettings() if policy is None else policy
-        self._limit = DeadLetterLimit(self._policy.limit)
+        self._limit = DeadLetterLimit(self._policy.max_ratio)
         self._failing: dict[str, WriteTrouble] = {}
 
     @property

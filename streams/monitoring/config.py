@@ -123,10 +123,8 @@ class MonitorConfig:
     label_shares: Mapping[str, Mapping[str, tuple[float, Worse]]] = field(default_factory=dict)
     rising: frozenset[str] = frozenset()
     explorer_url: str | None = None
-    rejudged: int = 120
-    """Old answers that are judged again to tell a judge's shift; 0: none."""
     rejudged_per_day: int = 1_000
-    """Of a metric, at most."""
+    """Old answers of a metric that are judged again to tell a judge's shift, at most; 0: none."""
 
     def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
         """Return the rules of a metric's series, of which `fixed_labels` labels have one value.
@@ -193,18 +191,20 @@ def monitor_config(
         labels=settings.labels,
         baseline_samples=settings.baseline_samples,
         min_drop=settings.min_drop,
-        shares=settings.shares,
+        shares={
+            metric: () if isinstance(wanted, dict) else wanted for metric, wanted in settings.shares.items()
+        },
         targets=settings.targets,
         expected_samples_per_false_alarm=settings.samples_per_false_alarm,
         score_ranges={name: metric.score_range for name, metric in metrics.items()},
         label_shares={
             metric: {label: (metrics[metric].labels[label], worse) for label, worse in wanted.items()}
-            for metric, wanted in settings.label_shares.items()
+            for metric, wanted in settings.shares.items()
+            if isinstance(wanted, dict)
         },
         rising=frozenset(name for name, metric in named.items() if metric.rises),
         explorer_url=explorer_url,
-        rejudged=settings.rejudge.events,
-        rejudged_per_day=settings.rejudge.per_day,
+        rejudged_per_day=settings.rejudge_per_day,
     )
 
 
@@ -214,7 +214,10 @@ def _problems(settings: MonitorSettings, metrics: Mapping[str, Metric]) -> Itera
     for name, metric in metrics.items():
         lowest, highest = metric.score_range
         objective, target = settings.objectives.get(name), settings.targets.get(name)
-        levels = settings.shares.get(name, ())
+        shares = settings.shares.get(name, ())
+        if isinstance(shares, dict):
+            yield from _label_problems(name, shares, metric.labels)
+        levels = () if isinstance(shares, dict) else shares
         if objective is not None and not lowest < objective.at_least <= highest:
             yield (
                 f"objectives.{name}.at_least: must be above {lowest:g} and at most {highest:g}, the scale of "
@@ -230,12 +233,11 @@ def _problems(settings: MonitorSettings, metrics: Mapping[str, Metric]) -> Itera
                     f"shares.{name} must be at least {lowest} and below {highest}, got {level}; "
                     "all scores are at most the highest"
                 )
-        yield from _label_problems(name, settings.label_shares.get(name, ()), metric.labels)
 
 
 def _label_problems(metric: str, wanted: Iterable[str], numbers: Mapping[str, float]) -> Iterator[str]:
     for label in wanted:
-        where, number = f"label_shares.{metric}.{label}", numbers.get(label)
+        where, number = f"shares.{metric}.{label}", numbers.get(label)
         others = [other for other, same in numbers.items() if other != label and same == number]
         if number is None:
             labels = ", ".join(numbers) or "numbers only"

@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 
 from schemas import BURST, Alert, Failed, Scored, Unscored
-from streams.monitoring.burst import LEFT_OUT, Burst, name_of, told, unclear
+from streams.monitoring.burst import LEFT_OUT, REJUDGED, Burst, name_of, told, unclear
 from streams.monitoring.config import MEAN, MIX, MonitorConfig
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.attribution import FEWEST
@@ -35,7 +35,7 @@ class Words:
         self, series: Series, result: Scored, sample: Sample, alerts: list[Alert], now: datetime
     ) -> list[Alert]:
         """Add a live answer and the alerts that it raised; return what is to be published."""
-        if not self._config.rejudged:
+        if not self._config.rejudged_per_day:
             return alerts
         for burst in series.bursts.values():
             burst.add_live(*series.watch(burst.measure).as_usual(sample), sample.probability)
@@ -66,12 +66,12 @@ class Words:
         spent = series.spent[1] if series.spent[0] == day else 0
         left = self._config.rejudged_per_day - spent
         burst.picks = series.old.draw(
-            burst.replay_id, min(self._config.rejudged, max(left, 0)), newest=series.old.seen - left_out
+            burst.replay_id, min(REJUDGED, max(left, 0)), newest=series.old.seen - left_out
         )
         if len(burst.picks) < FEWEST:
             if left < FEWEST:
                 return (
-                    "the answers that may be judged again on this day (monitor.rejudge.per_day) are used up"
+                    "the answers that may be judged again on this day (monitor.rejudge_per_day) are used up"
                 )
             return f"fewer than {FEWEST} answers from before can be judged again"
         series.spent = (day, spent + len(burst.picks))

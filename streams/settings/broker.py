@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
 
 from streams.settings.addresses import token_address
-from streams.settings.base import Count, FilePath, Problems, Secret, Section, refuse, written
+from streams.settings.base import FilePath, Problems, Secret, Section, refuse, written
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"]
@@ -220,15 +220,6 @@ class TopicSettings(Section):
         return f"{self.tasks_prefix}{metric}"
 
 
-class DeadLetterLimitSettings(Section):
-    """Dead letters that stop the worker; counted per topic, in each worker."""
-
-    consecutive: Count | None = None
-    """Maximum consecutive dead letters."""
-    ratio: float | None = Field(default=None, gt=0, lt=1)
-    """Maximum share of dead letters among 1,000 recent records."""
-
-
 class DeadLetterSettings(Section):
     """Handling of records that cannot be processed."""
 
@@ -236,5 +227,6 @@ class DeadLetterSettings(Section):
     """If the dead-letter topic refuses even the smallest letter: wait (the partition stops, readiness reports
     it), or skip the record (counted, logged with its position)."""
 
-    limit: DeadLetterLimitSettings | None = None
-    """Stop with exit code 1 when too many records become dead letters."""
+    max_ratio: float | None = Field(default=None, gt=0, lt=1)
+    """Maximum share of dead letters among the latest 1,000 records of a topic, counted by each worker; above
+    it the worker stops with exit code 1."""

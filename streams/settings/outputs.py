@@ -15,6 +15,7 @@ from streams.settings.kinds import KindSection
 DEFAULT_LABELS: Final = ("app", "model")
 """Labels that most products have; the shipped dashboards group by them."""
 _Worse = dict[LabelValue, Literal["up", "down"]]
+Levels = Annotated[tuple[float, ...], Field(max_length=8)]
 LinkTemplate = Annotated[str, AfterValidator(has_web_scheme), Field(max_length=1_000)]
 """An address with placeholders in braces."""
 SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
@@ -36,15 +37,6 @@ def _as_written(given: object) -> object:
     return {str(label).lower() if isinstance(label, bool) else label: way for label, way in given.items()}
 
 
-class RejudgeSettings(Section):
-    """Old answers that are judged again after a fall, to tell whether the product or the judge moved."""
-
-    events: int = Field(default=120, ge=0, le=400)
-    """Answers from before the fall; 0: an alarm says no such word. With fewer than 30 it stays unclear."""
-    per_day: int = Field(default=1_000, ge=0, le=100_000)
-    """At most this many judge calls a metric and day (UTC), besides judge.budget."""
-
-
 class MonitorSettings(Section):
     """Which series are monitored, and when a drop raises an alert."""
 
@@ -55,13 +47,11 @@ class MonitorSettings(Section):
     min_drop: float = Field(default=0.1, gt=0, le=5)
     """Smallest relevant fall of a mean, in points of a scale five wide; proportional on others, and for the
     rise of a share (0.02)."""
-    shares: dict[MetricName, Annotated[tuple[float, ...], Field(max_length=8)]] = Field(default_factory=dict)
-    """By metric, levels: the share of scores at or below each is monitored. Default: the lowest third of the
-    scale; an empty list monitors only the mean."""
-    label_shares: dict[MetricName, Annotated[_Worse, BeforeValidator(_as_written)]] = Field(
+    shares: dict[MetricName, Levels | Annotated[_Worse, BeforeValidator(_as_written)]] = Field(
         default_factory=dict
     )
-    """By metric with labels (or true and false), the labels whose share is monitored and which direction is
+    """By metric, levels: the share of scores at or below each is monitored. Default: the lowest third of the
+    scale; an empty list monitors only the mean. Or labels (also true and false) with the direction that is
     worse: {refusal: {refused: up}} alerts when more answers refuse."""
     targets: dict[MetricName, float] = Field(default_factory=dict)
     """By metric, the lowest acceptable mean, instead of a learned baseline."""
@@ -70,8 +60,9 @@ class MonitorSettings(Section):
     rest) is spent."""
     samples_per_false_alarm: int = Field(default=20_000, ge=100, le=1_000_000_000)
     """Judged answers of a metric per allowed false alarm."""
-    rejudge: RejudgeSettings = RejudgeSettings()
-    """Old answers that are judged again."""
+    rejudge_per_day: int = Field(default=1_000, ge=0, le=100_000)
+    """After a fall 120 answers from before it are judged again, to tell whether the product or the judge
+    moved: at most this many a metric and day (UTC), besides judge.budget. 0: an alarm says no such word."""
 
 
 class StoreSettings(Section):

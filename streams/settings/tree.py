@@ -113,7 +113,7 @@ def _endpoint_problems(metric: MetricSettings, settings: Settings) -> Iterator[t
 
 def _monitor_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     known = ", ".join(settings.metrics)
-    for field in ("targets", "shares", "label_shares", "objectives"):
+    for field in ("targets", "shares", "objectives"):
         for name in getattr(settings.monitor, field):
             if name not in settings.metrics:
                 what = f"names a metric that is not judged (metrics: {known}); remove it"

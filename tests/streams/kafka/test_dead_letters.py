@@ -14,7 +14,6 @@ from schemas import DeadLetter
 from streams.errors import DeadLetterLimitError
 from streams.kafka.dead_letters import WHOLE_BYTES, DeadLetterLimit, letter_forms
 from streams.kafka.record import Record
-from streams.settings.broker import DeadLetterLimitSettings
 from tests.streams.kafka.test_output import _record
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -59,32 +58,21 @@ def test_a_huge_record_is_truncated_at_once() -> None:
     assert all(one.truncated for one in _forms(_record(value=b"v" * (WHOLE_BYTES + 1))))
 
 
-def test_records_in_a_row() -> None:
-    """A limit of three consecutive dead letters applies per topic; a good record resets the count."""
-    unlimited = DeadLetterLimit(None)
-    for _ in range(10_000):
-        unlimited.set_aside("t")
-    limit = DeadLetterLimit(DeadLetterLimitSettings(consecutive=3))
-    for _ in range(5):
-        for _ in range(3):
-            limit.set_aside("t")
-        limit.finished("t")
-    for topic in ("t", "u"):
-        for _ in range(3):
-            limit.set_aside(topic)
-    with pytest.raises(DeadLetterLimitError, match=r"4 consecutive records of t .*consecutive is 3"):
-        limit.set_aside("t")
-
-
 def test_a_share_of_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a ratio of 0.5 of the latest ten records (1,000 outside this test), the sixth dead letter raises."""
+    """With max_ratio 0.5 of the latest ten records (1,000 outside this test) the sixth letter raises."""
     monkeypatch.setattr("streams.kafka.dead_letters.RATIO_OVER_RECORDS", 10)
-    limit = DeadLetterLimit(DeadLetterLimitSettings(ratio=0.5))
+    unlimited = DeadLetterLimit(None)
+    for _ in range(100):
+        unlimited.set_aside("t")
+    limit = DeadLetterLimit(0.5)
     for _ in range(5):
         limit.set_aside("t")
+        limit.set_aside("u")
         limit.finished("t")
     limit.finished("t")  # the oldest, a dead letter, leaves the window: 4 of 10
     limit.set_aside("t")  # a good one leaves the window: 5 of 10
     limit.set_aside("t")  # a dead letter leaves the window: 5 of 10
     with pytest.raises(DeadLetterLimitError, match=r"6 of the latest 10 records of t"):
         limit.set_aside("t")
+    with pytest.raises(DeadLetterLimitError, match=r"records of u"):
+        limit.set_aside("u")  # six of six

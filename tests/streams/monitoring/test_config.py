@@ -39,15 +39,15 @@ _PACK = b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "use
             "objectives.relevance.at_least: must be above 1",
         ),
         (
-            {"label_shares": {"refusal": {"silent": "up"}}},
+            {"shares": {"refusal": {"silent": "up"}}},
             "refusal.silent: refusal has no such label (it",
         ),
         (
-            {"label_shares": {"relevance": {"refused": "up"}}},
+            {"shares": {"relevance": {"refused": "up"}}},
             "relevance.refused: relevance has no such",
         ),
-        ({"label_shares": {"relevance": {"refused": "up"}}}, "gives numbers only)"),
-        ({"label_shares": {"own": {"no": "up"}}}, "label_shares.own.no: never has the same number"),
+        ({"shares": {"relevance": {"refused": "up"}}}, "gives numbers only)"),
+        ({"shares": {"own": {"no": "up"}}}, "shares.own.no: never has the same number"),
         ({"labels": ["app", "app"]}, "labels must be different"),
         ({"targets": {"relevance": 5.0}}, "targets.relevance must be inside the scale 1 to 5"),
         ({"shares": {"relevance": [5.0]}}, "shares.relevance must be at least 1 and below 5"),
@@ -67,9 +67,7 @@ def test_an_objective_does_not_change_the_detector() -> None:
 
 def test_more_refusals_are_called() -> None:
     """A rise of refusals from a tenth to a half raises an alert about the label's share."""
-    settings = MonitorSettings.model_validate(
-        {"labels": [], "shares": {"refusal": []}, "label_shares": {"refusal": {"refused": "up"}}}
-    )
+    settings = MonitorSettings.model_validate({"labels": [], "shares": {"refusal": {"refused": "up"}}})
     monitor = Monitor(monitor_config(settings, METRICS))
     alerts = []
     for number in range(600):
@@ -85,8 +83,8 @@ def test_more_refusals_are_called() -> None:
 def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
     """YAML's booleans are accepted as label names."""
     given = yaml.safe_load("{toxicity: {true: up}, pii_leak: {false: down}}")
-    settings = MonitorSettings.model_validate({"label_shares": given})
-    assert settings.label_shares == {"toxicity": {"true": "up"}, "pii_leak": {"false": "down"}}
+    settings = MonitorSettings.model_validate({"shares": given})
+    assert settings.shares == {"toxicity": {"true": "up"}, "pii_leak": {"false": "down"}}
 
 
 def test_a_rise_of_latency_is_for_the_worse() -> None:

@@ -129,7 +129,7 @@ def test_a_budget_of_the_day_bounds_what_is_judged_again() -> None:
     run.monitor = Monitor(MonitorConfig(labels=(), score_ranges={"m": (1.0, 5.0)}, rejudged_per_day=20))
     _, word = run.word()
     assert word is not None
-    assert "monitor.rejudge.per_day" in word.text
+    assert "monitor.rejudge_per_day" in word.text
 
 
 def test_a_judge_that_changes_its_name_is_noted_and_tried() -> None:
