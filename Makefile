@@ -3,6 +3,9 @@ PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if 
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Without compiled files each process that a test starts would compile the packages.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help docs install demo test test-all test-tools chaos test-llm test-receivers test-collector fuzz check format bench chart generate lock image sbom audit release release-dry-run test-lowest clean
 

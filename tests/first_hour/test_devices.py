@@ -13,6 +13,7 @@ LIMITED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "says"),
     [

@@ -83,6 +83,7 @@ async def label(stage: Stage, count: int) -> None:
     await until(stored, "labels in the store")
 
 
+@pytest.mark.slow
 async def test_a_judge_that_becomes_kinder_is_found_and_no_live_number_has_an_anchor(
     stage: Stage, judge: Judge, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,6 +70,7 @@ async def bring(stage: Stage, numbers: range, group: str) -> None:
     await until(done, f"{numbers.stop} results observed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", [False, True], ids=["state", "damaged state"])
 async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage, damaged: bool) -> None:
     """Two workers share the results; both stop during the drop and one continues: one drop, one recovery.

@@ -175,6 +175,7 @@ async def test_a_killed_worker_loses_no_trace(stage: Stage, endpoint: Endpoint) 
     assert await stage.dead_letters() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["worker stopped", "stopped beyond its session", "broker away"])
 async def test_no_trace_is_judged_from_a_half_after_a_stop(fault: str, tmp_path: Path) -> None:
     """The rest of open traces is written while the worker cannot read for longer than `idle_seconds`."""

@@ -161,6 +161,7 @@ async def test_unreadable_records_delay_no_other(broker: RunningBroker, tmp_path
     )
 
 
+@pytest.mark.slow
 async def test_records_removed_by_retention_are_counted(broker: RunningBroker, tmp_path: Path) -> None:
     """Of 20 events 5 are read and 12 removed: the next worker counts 7 lost and judges the other 8."""
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)

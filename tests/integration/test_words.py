@@ -41,6 +41,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
     return Stage(bootstrap_servers, tmp_path, changes=changes)
 
 
+@pytest.mark.slow
 async def test_an_alarm_says_that_the_judge_moved(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """120 old answers are judged again, each once, beside the budget of live ones, which they exhaust.
 

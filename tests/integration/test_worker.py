@@ -375,6 +375,7 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
         broker.close()
 
 
+@pytest.mark.slow
 async def test_a_clock_that_is_ahead_for_a_moment_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

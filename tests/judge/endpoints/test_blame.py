@@ -120,6 +120,7 @@ async def test_one_event_that_always_hangs_is_given_up(is_idle: bool) -> None:
         assert pool.trouble is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ANSWERED.values(), ids=ANSWERED.keys())
 @pytest.mark.parametrize("a_second", [20, 2])
 @virtually
@@ -210,6 +211,7 @@ async def test_an_endpoint_that_fails_nearly_all_decides_no_event() -> None:
         assert {kind_of(one) for one in await asyncio.gather(*tasks["a"])} == {"scored"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rejected_request", "content_refused", "invalid_verdict"])
 @virtually
 async def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) -> None:

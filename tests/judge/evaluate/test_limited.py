@@ -92,6 +92,7 @@ async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
     assert await limited.run_limited(LONG, 20, _hold, MIB) == MIB
 
 
+@pytest.mark.slow
 async def test_an_ordinary_text_does_not_wait_behind_hostile_ones() -> None:
     """Three texts that do not end leave the quick child after a second each; an ordinary one is next."""
     hostile = [asyncio.create_task(limited.run_limited(LONG, 60, _never_ends)) for _ in range(3)]

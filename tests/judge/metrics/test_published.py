@@ -146,9 +146,8 @@ def _schema(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json_schema(name))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "redacted" else ()) for name in METRICS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METRICS)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     question=EVENT_TEXTS, answer=EVENT_TEXTS, reference=EVENT_TEXTS | st.none(), context=PAGES, data=st.data()

@@ -200,6 +200,7 @@ POLICIES = [
 CASES = [(policy, ingest, PushDown(policy, ingest)) for policy in POLICIES for ingest in (INGEST, MAPPED)]
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(
     DOCUMENTS,

@@ -255,6 +255,7 @@ def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rat
     assert both.probability <= ours.probability
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("upstream", ["equalize", "proportional"])
 @pytest.mark.parametrize("stated", [False, True])
 def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, stated: bool) -> None:

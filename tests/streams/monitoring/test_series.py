@@ -138,6 +138,7 @@ def test_samples_by_record_key_are_clustered() -> None:
     assert series.recent.clustered
 
 
+@pytest.mark.slow
 def test_a_restored_series_gives_the_same_alerts() -> None:
     """Restored while learning, watching and dropped, it gives drop, further fall and recovery as another."""
 

@@ -31,6 +31,7 @@ def mean_of(law: Law) -> float:
     return sum(score * chance for score, chance in law.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strata", "an_hour"),
     [

@@ -67,6 +67,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
+@pytest.mark.slow
 def test_resets_within_tls_handshakes_harm_no_other_connection() -> None:
     """On uvloop, thousands of failed TLS connections give "unavailable", and other connections stay whole."""
 

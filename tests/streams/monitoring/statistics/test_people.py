@@ -143,6 +143,7 @@ def test_the_effective_number_is_that_of_equal_weights() -> None:
     assert effective_labels([]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_intervals_hold_people_s_mean(design: str) -> None:
     """100 labels, all laws together: coverage of 93% is not refuted; short form of `benchmarks people`."""

@@ -172,6 +172,7 @@ def find(before: list[JudgedAnswer], after: list[JudgedAnswer]) -> Fall:
     return find_causes(before, after, scale=(1, 5), product_labels=("model", "prompt_version"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop", DROPS)
 def test_simulated_drops_have_the_right_cause(
     drop: Callable[[Random], tuple[list[JudgedAnswer], list[JudgedAnswer], set[object]]],
