@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 from collections import defaultdict
@@ -31,12 +32,16 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_descriptors() -> Iterator[None]:
     """Let this process open no further file."""
+    # What former tests left must not be collected, and its files closed, amid the test.
+    gc.collect()
+    gc.disable()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.open(os.devnull, os.O_RDONLY)
     os.close(free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ from judge.evaluate.cache import make_private
 from judge.text.printable import NO_DESCRIPTORS, out_of_descriptors
 from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Increase it with every change of `tables.sql`: a store of another version is rebuilt from the topics."""
 APPLICATION_ID: Final = 0x6A737472
 """Marks the file as a store of judgestream ("jstr"), so that no other database is overwritten."""

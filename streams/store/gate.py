@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from heapq import merge
-from typing import Any, Final
+from math import ceil
+from statistics import fmean
+from typing import Final, NamedTuple
 
 from judge.text.printable import printable
 from streams.errors import BadFilterError
+from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS
 from streams.monitoring.statistics.sequences import Answer, DifferenceSequence
 from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
 from streams.store.query import Filter, conditions
+from streams.store.records import milliseconds
 
 MAX_EVALUATORS_SHOWN: Final = 8
+
+
+class _Answer(NamedTuple):
+    id: int
+    group: int
+    series: int
+    status: str
+    score: float | None
+    probability: float
+    judged: int
+    part: str
+    cluster: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +50,18 @@ class Verdict:
     """Of the share of answers without a score, the second value's minus the first's."""
     counts: tuple[Mapping[str, int], Mapping[str, int]]
     """By status, the number of each value's answers."""
+    compared: tuple[int, int]
+    """Of each value, the number of answers and clusters of answers that were compared."""
     missing: int | None
     """About how many more answers of the second value decide; None if that cannot be said."""
 
     def text(self) -> str:
         more = "" if self.missing is None else f" (about {self.missing} more)"
         shown = " against ".join(
-            f"{printable(value, 80)} ({_told(count)})"
-            for value, count in zip(reversed(self.values), reversed(self.counts), strict=True)
+            f"{printable(value, 80)} ({_told(count, compared)})"
+            for value, count, compared in list(zip(self.values, self.counts, self.compared, strict=True))[
+                ::-1
+            ]
         )
         low, high = self.interval
         lost_low, lost_high = (100 * end for end in self.unscored_interval)
@@ -52,8 +73,9 @@ class Verdict:
         )
 
 
-def _told(count: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {status}" for status, number in sorted(count.items())) or "no answers"
+def _told(count: Mapping[str, int], compared: int) -> str:
+    answers = ", ".join(f"{number} {status}" for status, number in sorted(count.items()))
+    return answers if compared == sum(count.values()) else f"{answers}; {compared} independent"
 
 
 def look(
@@ -63,13 +85,16 @@ def look(
     label: str,
     values: tuple[str, str],
     by: str | None,
+    cluster: str | None,
     scale: tuple[float, float],
     margin: float,
     alpha: float,
+    now: datetime,
 ) -> Verdict:
     """Compare the live answers of a filter that have these two values of a label.
 
-    The answers are taken in the order in which they reached the store, so each look continues the one before.
+    The answers are taken in the order in which they reached the store, so each look continues the one before;
+    those with one value of the label `cluster`, or sampled together, count once.
     Scores and the share of answers without a score are compared with half of alpha each; "no worse" needs
     both, "worse" one. `scale` has the worst and the best score.
 
@@ -78,20 +103,23 @@ def look(
     """
     known, (worst, best) = all_series(snapshot), scale
     scores, lost = DifferenceSequence(alpha / 2), DifferenceSequence(alpha / 2)
-    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    rows = [_rows(snapshot, wanted, (label, value), by, group) for group, value in enumerate(values)]
+    rows = [
+        _rows(snapshot, wanted, (label, value), (by, cluster), group) for group, value in enumerate(values)
+    ]
     _refuse(rows, known, label, values)
-    for _, group, series, status, score, probability, part in merge(*rows):
-        stratum = (known[series].stratum, part)
-        counts[group][status] += 1
-        lost.add(stratum, group, float(status == "scored"), probability)
-        if status == "scored":
-            scaled = min(max((score - worst) / (best - worst), 0.0), 1.0)
-            scores.add(stratum, group, scaled, probability)
+    for together in _independent(merge(*rows), milliseconds(now)):
+        first = together[0]
+        stratum = (known[first.series].stratum, first.part)
+        weight = sum(1 / one.probability for one in together)
+        scaled = [(one.score - worst) / (best - worst) for one in together if one.score is not None]
+        lost.add(stratum, first.group, len(scaled) / len(together), weight)
+        if scaled:
+            scores.add(stratum, first.group, min(max(fmean(scaled), 0.0), 1.0), weight)
     relative = margin / abs(best - worst)
     both = (scores.answer(relative), lost.answer(relative))
     low, high = (abs(best - worst) * end for end in scores.ends())
     scored_low, scored_high = lost.ends()
+    answers_each = len(rows[1]) / max(lost.counts[1], 1)
     missing = [one.missing(relative) for one in (scores, lost)]
     return Verdict(
         metric=str(wanted.metric),
@@ -101,29 +129,73 @@ def look(
         answer="worse" if "worse" in both else "not yet" if "not yet" in both else "no worse",
         interval=(low, high),
         unscored_interval=(-scored_high, -scored_low),
-        counts=(dict(counts[0]), dict(counts[1])),
-        missing=None if None in missing else max(one or 0 for one in missing),
+        counts=(_statuses(rows[0]), _statuses(rows[1])),
+        compared=lost.counts,
+        missing=None if None in missing else ceil(answers_each * max(one or 0 for one in missing)),
     )
 
 
+def _statuses(answers: Sequence[_Answer]) -> Mapping[str, int]:
+    return dict(Counter(one.status for one in answers))
+
+
 def _rows(
-    snapshot: Snapshot, wanted: Filter, pair: tuple[str, str], by: str | None, group: int
-) -> list[tuple[Any, ...]]:
-    """Return id, group, evaluator's series, status, score, probability and part of each answer, by id."""
+    snapshot: Snapshot,
+    wanted: Filter,
+    pair: tuple[str, str],
+    labels: tuple[str | None, str | None],
+    group: int,
+) -> list[_Answer]:
+    """Return the answers by id; `labels` name their part of the traffic and their cluster."""
     some = conditions(snapshot, replace(wanted, labels=(*wanted.labels, pair)))
-    part = "coalesce((SELECT value FROM json_each(results.labels) WHERE key = ?), '')"
+    value = "(SELECT value FROM json_each(results.labels) WHERE key = ?)"
     return [
-        tuple(row)
+        _Answer(*row)
         for row in snapshot.rows(
-            f"SELECT id, {group}, evaluator, status, score, probability, {part} "
-            f"FROM results NOT INDEXED WHERE {some.where} ORDER BY id",
-            (by or "", *some.parameters),
+            f"SELECT id, {group}, evaluator, status, score, probability, judged, coalesce({value}, ''), "
+            f"coalesce({value}, cluster) FROM results NOT INDEXED WHERE {some.where} ORDER BY id",
+            (*(name or "" for name in labels), *some.parameters),
         )
     ]
 
 
+def _independent(answers: Iterable[_Answer], end: int) -> Iterator[list[_Answer]]:
+    """Yield each answer alone, or the answers of a cluster, when they are complete, as the monitor does.
+
+    A cluster is complete after half an hour without an answer, or after a day; it counts again a day later.
+    """
+    opened: OrderedDict[tuple[int, int, str, str], list[_Answer]] = OrderedDict()
+    latest: dict[tuple[int, int, str, str], int] = {}
+    idle, longest = 1_000 * IDLE_SECONDS, 1_000 * LONGEST_SECONDS
+    now = 0
+    for one in answers:
+        now = max(now, one.judged)
+        yield from _complete(opened, latest, now - idle)
+        if one.cluster is None:
+            yield [one]
+            continue
+        name = (one.group, one.series, one.part, one.cluster)
+        if name in opened or now - latest.get(name, 0) > longest:
+            opened.setdefault(name, []).append(one)
+            opened.move_to_end(name)
+        latest[name] = now
+        if name in opened and now - opened[name][0].judged > longest:
+            yield opened.pop(name)
+    yield from _complete(opened, latest, end - idle)
+
+
+def _complete(
+    opened: OrderedDict[tuple[int, int, str, str], list[_Answer]],
+    latest: Mapping[tuple[int, int, str, str], int],
+    before: float,
+) -> Iterator[list[_Answer]]:
+    """Yield the clusters without an answer since then; the longest silent stands first."""
+    while opened and latest[next(iter(opened))] < before:
+        yield opened.popitem(last=False)[1]
+
+
 def _refuse(
-    rows: Sequence[Sequence[tuple[Any, ...]]],
+    rows: Sequence[Sequence[_Answer]],
     known: Mapping[int, ResultSeries],
     label: str,
     values: tuple[str, str],
@@ -135,7 +207,8 @@ def _refuse(
             raise BadFilterError(
                 f"{what}; check --label, --metric and --since, or wait for its first results"
             )
-    judges = {known[series].fingerprint: known[series].model for _, _, series, *_ in (*rows[0], *rows[1])}
+    asked = {one.series for one in (*rows[0], *rows[1])}
+    judges = {known[series].fingerprint: known[series].model for series in asked}
     if len(judges) > 1:
         shown = [f"{one} ({printable(model, 60)})" for one, model in sorted(judges.items())]
         names = ", ".join(shown[:MAX_EVALUATORS_SHOWN])

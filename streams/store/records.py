@@ -98,6 +98,7 @@ def result_row(raw: bytes, *, partition: int, offset: int) -> dict[str, Any]:
         "day": day_of(at),
         "judged": milliseconds(result.times.judged_at),
         "probability": result.sampling.probability,
+        "cluster": result.sampling.cluster,
         "cost": result.cost_usd,
         "marks": _marks(result),
         "partition": partition,

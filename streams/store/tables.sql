@@ -21,6 +21,7 @@ CREATE TABLE results (
   day INTEGER NOT NULL,       -- its day since 1970 (UTC)
   judged INTEGER NOT NULL,
   probability REAL NOT NULL,
+  cluster TEXT,               -- what was sampled together
   cost REAL,
   marks TEXT NOT NULL,        -- " correction:KIND suspicion:KIND ", or empty
   partition INTEGER NOT NULL, -- place of the result's record

@@ -27,6 +27,11 @@ def compare(
     margin: float = Option(0.1, help="Points of the metric's scale that NEW may be lower."),
     alpha: float = Option(0.05, help="Probability of a wrong answer, over all looks together."),
     by: str | None = Option(None, metavar="LABEL", help="Also stratify by this label, such as the app."),
+    cluster: str | None = Option(
+        None,
+        metavar="LABEL",
+        help="Answers with one value of this label, such as the user, depend on each other and count once.",
+    ),
     since: str | None = Option(None, help="Start time, fixed over all looks: 2026-03-14 or RFC 3339."),
     evaluator: str | None = Option(None, metavar="FINGERPRINT", help="Only scores of this evaluator."),
     config: Path | None = STORE_CONFIG,
@@ -62,7 +67,8 @@ def compare(
         raise BadUsageError(f"--since must be a fixed time such as 2026-03-14, got {since}: {what}")
     rises = metric in settings.metrics and settings.metrics[metric].rises
     query = {"metric": metric, "since": since or "", "evaluator": evaluator or ""}
-    wanted = parse(query, [], datetime.now(UTC))
+    now = datetime.now(UTC)
+    wanted = parse(query, [], now)
     with StoreReader(settings.store.path, longest_seconds=LONGEST_SECONDS).snapshot() as snapshot:
         found = look(
             snapshot,
@@ -70,9 +76,11 @@ def compare(
             label=name,
             values=values,
             by=by,
+            cluster=cluster,
             scale=(highest, lowest) if rises else (lowest, highest),
             margin=margin,
             alpha=alpha,
+            now=now,
         )
     echo(json_text(asdict(found)) if as_json else found.text())
     raise Exit(EXIT_CODES[found.answer])

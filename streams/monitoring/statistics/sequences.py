@@ -3,8 +3,9 @@
 Each group's mean within a stratum has a predictable plug-in empirical-Bernstein confidence sequence. All hold
 at once, by a union bound, at every look. So the difference holds for any mix of the strata, also one that is
 estimated, differs between the groups, or drifts. Not for scores whose mean within a stratum depends on those
-before, such as bursts of like answers. Source: Waudby-Smith and Ramdas, "Estimating means of bounded random
-variables by betting" (JRSS B, 2024), theorem 2 with the parameters of section 3.2.
+before, such as bursts of like answers: the mean of a burst is one score then. Source: Waudby-Smith and
+Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024), theorem 2 with the
+parameters of section 3.2.
 """
 
 from __future__ import annotations
@@ -75,16 +76,16 @@ class DifferenceSequence:
     _strata: dict[Hashable, tuple[MeanSequence, MeanSequence]] = field(default_factory=dict)
     _weights: dict[Hashable, float] = field(default_factory=dict)
 
-    def add(self, stratum: Hashable, group: int, score: float, probability: float) -> None:
-        """Take the next score: of group 0 or 1, of an answer sampled with this probability."""
-        if not 0 < probability <= 1:
-            raise ValueError(f"probability must be above 0 and at most 1, got {probability}")
+    def add(self, stratum: Hashable, group: int, score: float, weight: float) -> None:
+        """Take the next score: of group 0 or 1, for so many answers of the traffic."""
+        if weight < 1:
+            raise ValueError(f"weight must be at least 1, got {weight}")
         if stratum not in self._strata:
             number = len(self._strata) + 1
             share = self.alpha / (2 * number * (number + 1))
             self._strata[stratum] = (MeanSequence(share), MeanSequence(share))
         self._strata[stratum][group].add(score)
-        self._weights[stratum] = self._weights.get(stratum, 0.0) + 1 / probability
+        self._weights[stratum] = self._weights.get(stratum, 0.0) + weight
 
     def ends(self) -> tuple[float, float]:
         """Return both ends of the difference now, within -1 and 1."""
@@ -98,6 +99,12 @@ class DifferenceSequence:
             high += share * (second_high - first_low)
         return low, high
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The number of scores of each group."""
+        pairs = self._strata.values()
+        return sum(first.count for first, _ in pairs), sum(second.count for _, second in pairs)
+
     def answer(self, margin: float) -> Answer:
         """Say whether the second group is worse by the margin or more; both answers cannot hold at once."""
         low, high = self.ends()
@@ -108,7 +115,7 @@ class DifferenceSequence:
         if self.answer(margin) != "not yet":
             return 0
         low, high = self.ends()
-        count = sum(second.count for _, second in self._strata.values())
+        _, count = self.counts
         gap = abs((low + high) / 2 + margin)
         one_sided = any(not (first.count and second.count) for first, second in self._strata.values())
         if one_sided or gap < 1e-9:

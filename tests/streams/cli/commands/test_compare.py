@@ -42,6 +42,51 @@ def test_the_answer_is_the_exit_code(tmp_path: Path, count: int, new: int, code:
     assert f"v8 ({count // 2} scored) against v7 ({count // 2} scored)" in ended.stdout
 
 
+def test_answers_to_one_user_count_once(tmp_path: Path) -> None:
+    """Of 20 users of v7 8 get bad answers, of 20 of v8 12, fifty each, all alike: so few users decide nothing.
+
+    Taken one by one, 1,000 answers each with means 3.4 and 2.6 would.
+    """
+    answers = [
+        scored(
+            1_000 * version + 50 * user + number,
+            1 if user < 8 + 4 * version else 5,
+            labels={"version": f"v{7 + version}", "user": f"{version}-{user}"},
+        )
+        for user in range(20)
+        for number in range(50)
+        for version in (0, 1)
+    ]
+    path = store_of(tmp_path, *answers)
+    assert compared(path, "--margin", "0.01").exit_code == 1
+    ended = compared(path, "--margin", "0.01", "--cluster", "user")
+    assert (ended.exit_code, ended.stdout.split(" ")[0]) == (3, "not")
+    assert "v8 (1000 scored; 20 independent) against v7 (1000 scored; 20 independent)" in ended.stdout
+
+
+def test_answers_sampled_together_count_once_when_half_an_hour_is_over(tmp_path: Path) -> None:
+    """Two conversations of 20 and one answer alone; the second conversation is not over."""
+    from datetime import UTC, datetime, timedelta
+
+    now = datetime.now(UTC)
+    answers = []
+    for number in range(41):
+        minutes = 70 if number < 20 else 10
+        result = scored(number, 4, labels={"version": f"v{7 + number % 2}"})
+        cluster = None if number == 40 else f"{number // 20:014x}"
+        answers.append(
+            result.model_copy(
+                update={
+                    "sampling": result.sampling.model_copy(update={"cluster": cluster}),
+                    "times": result.times.model_copy(update={"judged_at": now - timedelta(minutes=minutes)}),
+                }
+            )
+        )
+    found = json.loads(compared(store_of(tmp_path, *answers), "--json").stdout)
+    assert found["compared"] == [2, 1]
+    assert found["counts"] == [{"scored": 21}, {"scored": 20}]
+
+
 def test_a_version_with_more_answers_without_a_score_is_worse(tmp_path: Path) -> None:
     kept = results(600, 4, 5)
     lost = [failed(1000 + n, labels={"version": "v8"}) for n in range(300)]

@@ -62,7 +62,7 @@ def test_peeking_at_each_score_errs_less_often_than_alpha(law: str) -> None:
             # The new value is 1 of 20, with easy questions alone at first; weights are 1 and 100.
             new, hard = int(chance.random() < 0.05), chance.random() < (0.5 if number > 150 else 0.1)
             score = LAWS[law](chance) * (0.5 if hard else 1.0)
-            both.add(hard, new, score, 0.01 if hard else 1.0)
+            both.add(hard, new, score, 100.0 if hard else 1.0)
             low, high = both.ends()
             missed = missed or not low <= 0 <= high
         wrong += missed
@@ -101,7 +101,7 @@ def test_without_scores_nothing_is_known() -> None:
     assert DifferenceSequence(0.05).answer(0.1) == "not yet"
 
 
-@pytest.mark.parametrize(("score", "probability"), [(1.1, 1.0), (-0.1, 1.0), (0.5, 0.0), (0.5, 2.0)])
-def test_numbers_out_of_range_are_refused(score: float, probability: float) -> None:
+@pytest.mark.parametrize(("score", "weight"), [(1.1, 1.0), (-0.1, 1.0), (0.5, 0.0), (0.5, 0.9)])
+def test_numbers_out_of_range_are_refused(score: float, weight: float) -> None:
     with pytest.raises(ValueError, match="must be"):
-        DifferenceSequence(0.05).add("", 0, score, probability)
+        DifferenceSequence(0.05).add("", 0, score, weight)
