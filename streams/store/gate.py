@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
@@ -17,10 +17,11 @@ from streams.monitoring.series import IDLE_SECONDS, LONGEST_SECONDS
 from streams.monitoring.statistics.sequences import Answer, DifferenceSequence
 from streams.store.charts import ResultSeries, all_series
 from streams.store.database import Snapshot
-from streams.store.query import Filter, conditions
+from streams.store.query import Filter, conditions, parse
 from streams.store.records import milliseconds
 
 MAX_EVALUATORS_SHOWN: Final = 8
+ANSWERS: Final[tuple[Answer, ...]] = ("no worse", "worse", "not yet")
 
 
 class _Answer(NamedTuple):
@@ -78,36 +79,94 @@ def _told(count: Mapping[str, int], compared: int) -> str:
     return answers if compared == sum(count.values()) else f"{answers}; {compared} independent"
 
 
-def look(
-    snapshot: Snapshot,
-    wanted: Filter,
-    *,
-    label: str,
-    values: tuple[str, str],
-    by: str | None,
-    cluster: str | None,
-    scale: tuple[float, float],
-    margin: float,
-    alpha: float,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is compared.
+
+    Attributes:
+        by: The label that names the part of the traffic, besides the sampling rule.
+        cluster: The label whose values mark answers that depend on each other.
+        scale: The worst and the best score.
+    """
+
+    wanted: Filter
+    label: str
+    values: tuple[str, str]
+    by: str
+    cluster: str
+    scale: tuple[float, float]
+    margin: float
+    alpha: float
+    now: datetime
+
+
+def question_of(
+    query: Mapping[str, str],
+    ranges: Mapping[str, tuple[float, float]],
+    rising: Collection[str],
     now: datetime,
-) -> Verdict:
+) -> Question:
+    """Read a question from the options of `judgestream compare` or the query of a URL, by the same names.
+
+    Raises:
+        BadFilterError: An option is missing or wrong.
+    """
+    metric = query.get("metric", "")
+    if metric not in ranges:
+        raise BadFilterError(f"metric must be one of {', '.join(ranges)}, got {printable(metric, 60)!r}")
+    lowest, highest = ranges[metric]
+    margin, alpha = _number(query, "margin", 0.1), _number(query, "alpha", 0.05)
+    if not 0 < margin < highest - lowest:
+        size = f"{highest - lowest:g}, the length of the scale of {metric}"
+        raise BadFilterError(f"margin must be above 0 and below {size}, got {margin:g}")
+    if not 0 < alpha < 1:
+        raise BadFilterError(f"alpha must be above 0 and below 1, got {alpha:g}; 0.05 is common")
+    since = query.get("since", "")
+    if since[:-1].isdigit() and since[-1] in "smhd":
+        what = "with a start that moves the error adds up over the looks"
+        raise BadFilterError(f"since must be a fixed time such as 2026-03-14, got {since}: {what}")
+    name, _, both = query.get("label", "").partition("=")
+    values = [one.strip() for one in both.split(",")]
+    if not name or len(values) != 2 or not all(values) or values[0] == values[1]:
+        what = "must be NAME=OLD,NEW with two different values, such as prompt_version=v7,v8"
+        raise BadFilterError(f"label {what}, got {printable(query.get('label', ''), 80)!r}")
+    wanted = {"metric": metric, "since": since, "evaluator": query.get("evaluator", "")}
+    return Question(
+        wanted=parse(wanted, [], now),
+        label=name,
+        values=(values[0], values[1]),
+        by=query.get("by", ""),
+        cluster=query.get("cluster", ""),
+        scale=(highest, lowest) if metric in rising else (lowest, highest),
+        margin=margin,
+        alpha=alpha,
+        now=now,
+    )
+
+
+def _number(query: Mapping[str, str], name: str, default: float) -> float:
+    given = query.get(name) or default
+    try:
+        return float(given)
+    except ValueError:
+        raise BadFilterError(f"{name} must be a number, got {printable(str(given), 40)!r}") from None
+
+
+def look(snapshot: Snapshot, asked: Question) -> Verdict:
     """Compare the live answers of a filter that have these two values of a label.
 
     The answers are taken in the order in which they reached the store, so each look continues the one before;
-    those with one value of the label `cluster`, or sampled together, count once.
-    Scores and the share of answers without a score are compared with half of alpha each; "no worse" needs
-    both, "worse" one. `scale` has the worst and the best score.
+    those with one value of the label `cluster`, or sampled together, count once. Scores and the share of
+    answers without a score are compared with half of alpha each; "no worse" needs both, "worse" one.
 
     Raises:
         BadFilterError: A value has no answers, or several evaluators gave the scores.
     """
-    known, (worst, best) = all_series(snapshot), scale
-    scores, lost = DifferenceSequence(alpha / 2), DifferenceSequence(alpha / 2)
-    rows = [
-        _rows(snapshot, wanted, (label, value), (by, cluster), group) for group, value in enumerate(values)
-    ]
-    _refuse(rows, known, label, values)
-    for together in _independent(merge(*rows), milliseconds(now)):
+    known, (worst, best) = all_series(snapshot), asked.scale
+    scores, lost = DifferenceSequence(asked.alpha / 2), DifferenceSequence(asked.alpha / 2)
+    rows = [_rows(snapshot, asked, group) for group in range(2)]
+    _refuse(rows, known, asked)
+    for together in _independent(merge(*rows), milliseconds(asked.now)):
         first = together[0]
         stratum = (known[first.series].stratum, first.part)
         weight = sum(1 / one.probability for one in together)
@@ -115,17 +174,17 @@ def look(
         lost.add(stratum, first.group, len(scaled) / len(together), weight)
         if scaled:
             scores.add(stratum, first.group, min(max(fmean(scaled), 0.0), 1.0), weight)
-    relative = margin / abs(best - worst)
+    relative = asked.margin / abs(best - worst)
     both = (scores.answer(relative), lost.answer(relative))
     low, high = (abs(best - worst) * end for end in scores.ends())
     scored_low, scored_high = lost.ends()
     answers_each = len(rows[1]) / max(lost.counts[1], 1)
     missing = [one.missing(relative) for one in (scores, lost)]
     return Verdict(
-        metric=str(wanted.metric),
-        label=label,
-        values=values,
-        margin=margin,
+        metric=str(asked.wanted.metric),
+        label=asked.label,
+        values=asked.values,
+        margin=asked.margin,
         answer="worse" if "worse" in both else "not yet" if "not yet" in both else "no worse",
         interval=(low, high),
         unscored_interval=(-scored_high, -scored_low),
@@ -139,22 +198,17 @@ def _statuses(answers: Sequence[_Answer]) -> Mapping[str, int]:
     return dict(Counter(one.status for one in answers))
 
 
-def _rows(
-    snapshot: Snapshot,
-    wanted: Filter,
-    pair: tuple[str, str],
-    labels: tuple[str | None, str | None],
-    group: int,
-) -> list[_Answer]:
-    """Return the answers by id; `labels` name their part of the traffic and their cluster."""
-    some = conditions(snapshot, replace(wanted, labels=(*wanted.labels, pair)))
+def _rows(snapshot: Snapshot, asked: Question, group: int) -> list[_Answer]:
+    """Return the answers of a group by id."""
+    pair = (asked.label, asked.values[group])
+    some = conditions(snapshot, replace(asked.wanted, labels=(*asked.wanted.labels, pair)))
     value = "(SELECT value FROM json_each(results.labels) WHERE key = ?)"
     return [
         _Answer(*row)
         for row in snapshot.rows(
             f"SELECT id, {group}, evaluator, status, score, probability, judged, coalesce({value}, ''), "
             f"coalesce({value}, cluster) FROM results NOT INDEXED WHERE {some.where} ORDER BY id",
-            (*(name or "" for name in labels), *some.parameters),
+            (asked.by, asked.cluster, *some.parameters),
         )
     ]
 
@@ -194,21 +248,14 @@ def _complete(
         yield opened.popitem(last=False)[1]
 
 
-def _refuse(
-    rows: Sequence[Sequence[_Answer]],
-    known: Mapping[int, ResultSeries],
-    label: str,
-    values: tuple[str, str],
-) -> None:
+def _refuse(rows: Sequence[Sequence[_Answer]], known: Mapping[int, ResultSeries], asked: Question) -> None:
     """Refuse a value without answers, and scores of several evaluators."""
-    for value, found in zip(values, rows, strict=True):
+    for value, found in zip(asked.values, rows, strict=True):
         if not found:
-            what = f"label {printable(label, 80)}={printable(value, 80)} has no answer in the store"
-            raise BadFilterError(
-                f"{what}; check --label, --metric and --since, or wait for its first results"
-            )
-    asked = {one.series for one in (*rows[0], *rows[1])}
-    judges = {known[series].fingerprint: known[series].model for series in asked}
+            what = f"label {printable(asked.label, 80)}={printable(value, 80)} has no answer in the store"
+            raise BadFilterError(f"{what}; check label, metric and since, or wait for its first results")
+    used = {one.series for one in (*rows[0], *rows[1])}
+    judges = {known[series].fingerprint: known[series].model for series in used}
     if len(judges) > 1:
         shown = [f"{one} ({printable(model, 60)})" for one, model in sorted(judges.items())]
         names = ", ".join(shown[:MAX_EVALUATORS_SHOWN])

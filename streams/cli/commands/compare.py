@@ -10,8 +10,7 @@ from typing import Final
 
 from typer import Exit, Option, echo
 
-from judge.text.printable import printable
-from streams.cli.running import BadUsageError, json_text
+from streams.cli.running import json_text
 from streams.cli.session import JSON, STORE, STORE_CONFIG, session
 
 EXIT_CODES: Final = {"no worse": 0, "worse": 1, "not yet": 3}
@@ -46,51 +45,16 @@ def compare(
     (judgestream worker --agents store).
     """
     from streams.store.database import StoreReader
-    from streams.store.gate import look
-    from streams.store.query import parse
-    from streams.store.views.explorer import score_ranges
+    from streams.store.gate import look, question_of
+    from streams.store.views.explorer import rising_metrics, score_ranges
 
     settings = session(config, store=store).settings
-    name, values = _values(label)
-    ranges = score_ranges(settings)
-    if metric not in ranges:
-        known = ", ".join(ranges)
-        raise BadUsageError(f"--metric must be one of {known}, got {printable(metric, 60)!r}")
-    lowest, highest = ranges[metric]
-    if not 0 < margin < highest - lowest:
-        size = f"{highest - lowest:g}, the length of the scale of {metric}"
-        raise BadUsageError(f"--margin must be above 0 and below {size}, got {margin:g}")
-    if not 0 < alpha < 1:
-        raise BadUsageError(f"--alpha must be above 0 and below 1, got {alpha:g}; 0.05 is common")
-    if since and since[:-1].isdigit() and since[-1] in "smhd":
-        what = "with a start that moves the error adds up over the looks"
-        raise BadUsageError(f"--since must be a fixed time such as 2026-03-14, got {since}: {what}")
-    rises = metric in settings.metrics and settings.metrics[metric].rises
-    query = {"metric": metric, "since": since or "", "evaluator": evaluator or ""}
-    now = datetime.now(UTC)
-    wanted = parse(query, [], now)
+    query = {
+        "metric": metric, "label": label, "margin": str(margin), "alpha": str(alpha), "by": by or "",
+        "cluster": cluster or "", "since": since or "", "evaluator": evaluator or "",
+    }  # fmt: skip
+    asked = question_of(query, score_ranges(settings), rising_metrics(settings), datetime.now(UTC))
     with StoreReader(settings.store.path, longest_seconds=LONGEST_SECONDS).snapshot() as snapshot:
-        found = look(
-            snapshot,
-            wanted,
-            label=name,
-            values=values,
-            by=by,
-            cluster=cluster,
-            scale=(highest, lowest) if rises else (lowest, highest),
-            margin=margin,
-            alpha=alpha,
-            now=now,
-        )
+        found = look(snapshot, asked)
     echo(json_text(asdict(found)) if as_json else found.text())
     raise Exit(EXIT_CODES[found.answer])
-
-
-def _values(label: str) -> tuple[str, tuple[str, str]]:
-    """Return the label's name and its two values."""
-    name, _, both = label.partition("=")
-    values = [one.strip() for one in both.split(",")]
-    if not name or len(values) != 2 or not all(values) or values[0] == values[1]:
-        what = "must be NAME=OLD,NEW with two different values, such as prompt_version=v7,v8"
-        raise BadUsageError(f"--label {what}, got {printable(label, 80)!r}")
-    return name, (values[0], values[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -15,6 +16,7 @@ from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
+from streams.store.gate import ANSWERS, look, question_of
 from streams.store.query import Filter, parse
 from streams.store.views.evidence import Links, line_of, verdict_of
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
@@ -35,9 +37,10 @@ _PAGES: Final = {
     "/explore/verdict/{key}": "verdict.html",
     "/explore/incidents": "incidents.html",
     "/explore/incident/{key}": "incident.html",
+    "/explore/compare": "compare.html",
 }
 _FILES: Final = (
-    "evidence.js", "explore.js", "verdict.js", "incidents.js", "incident.js",
+    "evidence.js", "explore.js", "verdict.js", "incidents.js", "incident.js", "compare.js",
 )  # fmt: skip
 
 Answer = Callable[[Snapshot, web.Request], Any]
@@ -51,12 +54,14 @@ class Explorer:
         reader: StoreReader,
         *,
         ranges: Mapping[str, tuple[float, float]],
+        rising: Collection[str] = (),
         links: Links,
         product_labels: Collection[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._reader = reader
         self._ranges = dict(ranges)
+        self._rising = frozenset(rising)
         self._links = links
         self._product_labels = tuple(product_labels)
         self._now = now
@@ -80,6 +85,9 @@ class Explorer:
         }
         for name, answer in answers.items():
             app.router.add_get(f"/explore/api/{name}", self._handler(answer))
+        # Flagger posts to its hooks and looks at the status alone; the query says all.
+        for method in ("GET", "POST"):
+            app.router.add_route(method, "/explore/api/compare", self._handler(self._compare))
 
     def _handler(self, answer: Answer) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.Response:
@@ -94,7 +102,7 @@ class Explorer:
                 return json_response({"error": str(error)}, 500)
             if found is None:
                 return json_response({"error": "the store has nothing at this URL"}, 404)
-            return json_response(found)
+            return json_response(found, 200 if found.get("met", True) else 409)
 
         return handle
 
@@ -147,6 +155,14 @@ class Explorer:
     def _labels(self, snapshot: Snapshot, request: web.Request) -> Any:
         scale = partial(self._range, snapshot)
         return charts.by_label(snapshot, self._filter(request), scale, self._product_labels)
+
+    def _compare(self, snapshot: Snapshot, request: web.Request) -> Any:
+        require = request.query.get("require", "")
+        if require not in ("", *ANSWERS):
+            raise BadFilterError(f"require must be one of {', '.join(ANSWERS)}, got {require[:40]!r}")
+        asked = question_of(request.query, self._ranges, self._rising, self._now())
+        found = look(snapshot, asked)
+        return asdict(found) | {"text": found.text(), "met": require in ("", found.answer)}
 
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""
@@ -213,12 +229,18 @@ def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
     return {name: metric.score_range for name, metric in build_metrics(settings).items()}
 
 
+def rising_metrics(settings: Settings) -> frozenset[str]:
+    """Return the metrics whose rise is for the worse."""
+    return frozenset(name for name, metric in settings.metrics.items() if metric.rises)
+
+
 def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda: None) -> Explorer:
     """Build the explorer of the settings' store."""
     kept = settings.store
     return Explorer(
         StoreReader(kept.path, on_damage=on_damage),
         ranges=score_ranges(settings),
+        rising=rising_metrics(settings),
         product_labels=kept.product_labels,
         links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
     )

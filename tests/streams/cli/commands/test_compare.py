@@ -43,7 +43,7 @@ def test_the_answer_is_the_exit_code(tmp_path: Path, count: int, new: int, code:
 
 
 def test_answers_to_one_user_count_once(tmp_path: Path) -> None:
-    """Of 20 users of v7 8 get bad answers, of 20 of v8 12, fifty each, all alike: so few users decide nothing.
+    """Of 20 users of v7 8 get bad answers, of 20 of v8 12, fifty each, all alike: too few users.
 
     Taken one by one, 1,000 answers each with means 3.4 and 2.6 would.
     """

@@ -166,3 +166,25 @@ async def test_access_is_controlled(tmp_path: Path) -> None:
         session.get(f"{url}/explore/api/verdicts") as answer,
     ):
         assert (answer.status, await answer.text()) == (403, "set telemetry.basic_auth")
+
+
+async def test_a_gate_answers_by_its_status(tmp_path: Path) -> None:
+    """200 if the answer is the required one, 409 if not, to Argo's GET and to Flagger's POST."""
+    results = [
+        scored(number, 4 if number % 2 else 2, labels={"version": f"v{7 + number % 2}"})
+        for number in range(400)
+    ]
+    StoreFile(tmp_path / "s").write(*(result_record(one, number) for number, one in enumerate(results)))
+    query = "metric=relevance&label=version%3Dv7,v8&margin=1"
+    async with explorer(tmp_path / "s") as (session, url):
+        address = f"{url}/explore/api/compare?{query}"
+        async with session.get(address) as answer:
+            found = await answer.json()
+        assert (answer.status, found["answer"], found["compared"]) == (200, "no worse", [200, 200])
+        for require, status in (("no worse", 200), ("worse", 409), ("better", 400)):
+            hook = session.post(f"{address}&require={require}", json={"name": "answers", "phase": "Waiting"})
+            async with hook as answer:
+                assert answer.status == status, require
+        async with session.get(address.replace("v8", "v9")) as answer:
+            assert answer.status == 400
+            assert "version=v9 has no answer" in (await answer.json())["error"]
