@@ -20,7 +20,7 @@ ENOUGH_SECONDS: Final = 0.03
 """A pair that takes this long needs no larger one."""
 LEAST_SECONDS: Final = 0.004
 """Shorter times are noise."""
-_TRIES: Final = 6
+_TRIES: Final = 15
 
 
 def steepest(
