@@ -28,7 +28,7 @@ from streams.monitoring.statistics.attribution import (
 )
 from streams.monitoring.statistics.estimators import WeightedSums
 
-REJUDGED: Final = 120
+REJUDGED: Final = 160
 """Old answers that a burst judges again."""
 KEPT: Final = 400
 """Old answers whose places are kept per metric."""

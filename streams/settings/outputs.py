@@ -61,7 +61,7 @@ class MonitorSettings(Section):
     samples_per_false_alarm: int = Field(default=20_000, ge=100, le=1_000_000_000)
     """Judged answers of a metric per allowed false alarm."""
     rejudge_per_day: int = Field(default=1_000, ge=0, le=100_000)
-    """After a fall 120 answers from before it are judged again, to tell whether the product or the judge
+    """After a fall 160 answers from before it are judged again, to tell whether the product or the judge
     moved: at most this many a metric and day (UTC), besides judge.budget. 0: an alarm says no such word."""
 
 

@@ -43,7 +43,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 @pytest.mark.slow
 async def test_an_alarm_says_that_the_judge_moved(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """120 old answers are judged again, each once, beside the budget of live ones, which they exhaust.
+    """160 old answers are judged again, each once, beside the budget of live ones, which they exhaust.
 
     The worker stops between alarm and word; the next one writes only what is not written.
     """
@@ -94,6 +94,6 @@ async def named(stage: Stage) -> None:
     assert word.judge.low > 1.5
     assert len({alert.alert_id for alert in said}) == 1
     tasks = Counter(task.result_id for task in await stage.tasks("tone") if task.replay_id is not None)
-    assert (len(tasks), set(tasks.values())) == (120, {1})
+    assert (len(tasks), set(tasks.values())) == (160, {1})
     again = [result for result in await stage.results() if result.replay_id is not None]
     assert {result.result_id for result in again} == set(tasks)

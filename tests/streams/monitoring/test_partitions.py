@@ -193,7 +193,7 @@ async def test_killed_amid_a_burst_no_task_is_written_twice(kills: int) -> None:
     for _ in range(kills):
         worker = monitors(broker)
         await handle(worker, broker.logs[OBSERVATIONS])
-        broker.kill_after = random.randint(1, 120 // kills)
+        broker.kill_after = random.randint(1, 160 // kills)
         with suppress(KeyboardInterrupt):
             await worker.look()
         broker.kill_after = None
@@ -201,7 +201,7 @@ async def test_killed_amid_a_burst_no_task_is_written_twice(kills: int) -> None:
     await handle(worker, broker.logs[OBSERVATIONS])
     await worker.look()
     again = [JudgeTask.model_validate_json(one.value or b"") for one in broker.logs[TASKS][live:]]
-    assert len({task.result_id for task in again}) == len(again) == 120
+    assert len({task.result_id for task in again}) == len(again) == 160
     for number, task in enumerate(again):
         judged = scored(600 + number, random.choice([2, 3]), replay_id=task.replay_id)
         await broker.observation(judged.model_copy(update={"event_id": task.event_id}))

@@ -143,16 +143,16 @@ def test_a_judge_that_changes_its_name_is_noted_and_tried() -> None:
         run.monitor.observe(told, told.times.judged_at)
     (series,) = run.monitor.series.values()
     (burst,) = series.bursts.values()
-    assert (len(burst.picks), burst.alert) == (120, None)
+    assert (len(burst.picks), burst.alert) == (160, None)
     for one in burst.missing:
         again = run.result(one.event_id, 3, 301, burst.replay_id, 1.0)
         run.monitor.observe(again, again.times.judged_at)
     note = series.names.note or ""
     assert "answers as m-2" in note
-    # All differences are 1 of 4 points: 0.25 of the scale, with sqrt(0.75 / 120^2 * 120 / 119) = 0.0072473
-    # as the error: 4 * 2.24 * 0.0072473 = 0.06.
-    assert 4 * 2.24 * sqrt(0.75 / 120 / 119) == pytest.approx(0.0649, abs=1e-4)
-    assert note.endswith("it scores 120 old answers 1.00 lower (97.5% interval 0.94 to 1.06)")
+    # All differences are 1 of 4 points: 0.25 of the scale, with sqrt(0.75 / 160^2 * 160 / 159) = 0.0054297
+    # as the error: 4 * 2.24 * 0.0054297 = 0.05.
+    assert 4 * 2.24 * sqrt(0.75 / 160 / 159) == pytest.approx(0.0487, abs=1e-4)
+    assert note.endswith("it scores 160 old answers 1.00 lower (97.5% interval 0.95 to 1.05)")
 
 
 def test_live_answers_wait_for_two_hundred() -> None:
