@@ -17,7 +17,7 @@ from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure, MonitorConfi
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
 from streams.monitoring.words import Words
-from streams.telemetry.exposition import MonitorGauge
+from streams.telemetry.exposition import SeriesGauge
 
 Result = Scored | Unscored | Failed
 IgnoredReason = Literal[
@@ -301,7 +301,7 @@ class MonitorSnapshot:
         )
 
 
-def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
+def gauges_of(snapshot: MonitorSnapshot) -> Iterator[SeriesGauge]:
     """Return all gauges, except of series without a result for a day, which would stay dropped."""
     for series in snapshot.series:
         if (snapshot.taken_at - series.heard_at).total_seconds() > SILENT_SECONDS:
@@ -311,16 +311,16 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
         for watch in series.watches:
             for name, value in watch.numbers.items():
                 if value is not None:
-                    yield MonitorGauge(name, (*where, watch.measure.name), value)
+                    yield SeriesGauge(name, (*where, watch.measure.name), value)
         window = series.window(snapshot.taken_at)
         for name in ("mean", "low", "high") if window is not None else ():
-            yield MonitorGauge(f"window_{name}", where, getattr(window, name))
+            yield SeriesGauge(f"window_{name}", where, getattr(window, name))
         for name, number in series.anchor_numbers.items():
-            yield MonitorGauge(f"anchors_{name}", (metric, fingerprint), number)
+            yield SeriesGauge(f"anchors_{name}", (metric, fingerprint), number)
         missing = series.missing_strata(snapshot.taken_at)
-        yield MonitorGauge("missing_strata", where, float(len(missing)))
+        yield SeriesGauge("missing_strata", where, float(len(missing)))
     for problem in get_args(StateProblem):
-        yield MonitorGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))
+        yield SeriesGauge("state_problems", (problem,), float(snapshot.state_problems.get(problem, 0)))
 
 
 def build_alert(

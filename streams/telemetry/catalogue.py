@@ -161,6 +161,15 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
             ("shifted", "1", "Shift of the judge on its anchors: -1 stricter, 0 none, 1 kinder."),
         )
     ),
+    *(
+        _gauge(f"judgestream_people_{name}", "points", text, "metric", "fingerprint")
+        for name, text in (
+            ("mean", "Mean that people would give, estimated from their labels (judgestream calibrate)."),
+            ("low", "Lower end of its 95% interval."),
+            ("high", "Upper end of that interval."),
+            ("judge", "What the judge gives on average, by the same answers."),
+        )
+    ),
     _gauge(
         "judgestream_monitor_state_problems", "problems",
         "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete (a "

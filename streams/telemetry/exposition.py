@@ -38,8 +38,8 @@ class PartitionState:
     """Offsets before the next one to read, less those in flight."""
 
 
-class MonitorGauge(NamedTuple):
-    """One value of the monitor, by its name after `judgestream_monitor_` and the values of its labels."""
+class SeriesGauge(NamedTuple):
+    """One value of the monitor or of people's labels, by its name and the values of its labels."""
 
     name: str
     labels: tuple[str, ...]
@@ -81,12 +81,12 @@ def partition_families(states: Iterable[PartitionState], now: float) -> Iterator
     yield age
 
 
-def monitor_families(gauges: Iterable[MonitorGauge]) -> Iterator[MetricFamily]:
-    """Yield the monitor's gauges."""
+def series_families(prefix: str, gauges: Iterable[SeriesGauge]) -> Iterator[MetricFamily]:
+    """Yield gauges whose names follow a prefix."""
     families: dict[str, Any] = {}
     for gauge in gauges:
         if gauge.name not in families:
-            families[gauge.name] = _family(f"judgestream_monitor_{gauge.name}")
+            families[gauge.name] = _family(f"{prefix}_{gauge.name}")
         families[gauge.name].add_metric([harmless(value) for value in gauge.labels], gauge.value)
     yield from families.values()
 

@@ -14,11 +14,11 @@ from streams.settings.outputs import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
 from streams.telemetry.exposition import (
     AtScrape,
-    MonitorGauge,
     PartitionState,
+    SeriesGauge,
     event_families,
-    monitor_families,
     partition_families,
+    series_families,
 )
 from streams.telemetry.labels import BoundedLabels, harmless, label_names
 
@@ -132,9 +132,9 @@ class Metrics:
         """Expose lag and age of the assigned partitions; `now` is in seconds since the epoch."""
         self.registry.register(AtScrape(lambda: partition_families(partitions(), now())))
 
-    def watch_monitor(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
-        """Expose the monitor's series at each scrape."""
-        self.registry.register(AtScrape(lambda: monitor_families(gauges())))
+    def watch_series(self, prefix: str, gauges: Callable[[], Iterable[SeriesGauge]]) -> None:
+        """Expose series that come and go, at each scrape."""
+        self.registry.register(AtScrape(lambda: series_families(prefix, gauges())))
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
         self._ranges[metric] = (lowest, highest)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -31,7 +31,11 @@ from streams.monitoring.partitions import PartitionMonitors
 from streams.settings.judge import EndpointSettings, JudgeSettings
 from streams.settings.metrics import Unit
 from streams.store.views.incidents import Folding
+from streams.telemetry.exposition import SeriesGauge
 from streams.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from streams.store.agent import StoreAgent
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -176,7 +180,7 @@ def _add_monitor(worker: Worker) -> None:
     worker.beside.append(partial(anchors.follow, reader, topics.anchors))
     worker.add(topics.observations, "monitor", monitors)
     worker.beside.append(monitors.attend)
-    worker.metrics.watch_monitor(lambda: gauges_of(worker.snapshot()))
+    worker.metrics.watch_series("judgestream_monitor", lambda: gauges_of(worker.snapshot()))
     for name, metric in worker.judged_by.items():
         worker.metrics.set_range(name, *metric.score_range)
 
@@ -225,8 +229,15 @@ def _add_store(worker: Worker) -> None:
     """Add the agent that writes the verdict store; it reads without the consumer group."""
     from streams.store.agent import StoreAgent  # noqa: PLC0415 - as above
 
-    worker.store = StoreAgent(worker.settings)
-    worker.beside.append(worker.store.run)
+    store = worker.store = StoreAgent(worker.settings)
+    worker.beside.append(store.run)
+    worker.metrics.watch_series("judgestream_people", lambda: _people_gauges(store))
+
+
+def _people_gauges(store: StoreAgent) -> Iterator[SeriesGauge]:
+    for metric, fingerprint, found in store.people:
+        for name in ("mean", "low", "high", "judge"):
+            yield SeriesGauge(name, (metric, fingerprint), getattr(found, name))
 
 
 _ADD: Final[Mapping[AgentName, Callable[[Worker], None]]] = {

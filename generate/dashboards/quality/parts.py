@@ -124,6 +124,22 @@ WHERE: Final = (
                 decimals=2,
             ),
             Panel(
+                title="What people would give",
+                description="Mean that people would give, estimated from their labels with its 95% interval, "
+                "and the judge's of the same answers (judgestream calibrate).",
+                type="timeseries",
+                unit="short",
+                no_data="No worker keeps the store, or its labels are too few or not chosen at random",
+                queries=tuple(
+                    Query(
+                        expr=f"max by (metric, fingerprint) (judgestream_people_{name}{{{_JUDGE}}})",
+                        legend=f"{{{{metric}}}} {name}",
+                    )
+                    for name in ("mean", "low", "high", "judge")
+                ),
+                decimals=2,
+            ),
+            Panel(
                 title="Error budget, how fast it is spent",
                 description="Burn rates of monitor.objectives: 1 spends the error budget in exactly 30 "
                 "days. Dashed at the alert limits over one hour (14.4) and six (6); over a day it is 3, "

@@ -23,7 +23,7 @@ from schemas import (
     Usage,
 )
 from streams.settings.outputs import ObjectiveSettings
-from streams.telemetry.exposition import MonitorGauge, PartitionState
+from streams.telemetry.exposition import PartitionState, SeriesGauge
 from streams.telemetry.instruments import Metrics
 
 MINUTES = 10 * 60
@@ -52,7 +52,8 @@ class _Worker:
         self.metrics.set("judgestream_judge_timeout_seconds", to=30)
         self.metrics.set_range("coverage", 0, 5)
         self.metrics.set_range("relevance", 1, 5)
-        self.metrics.watch_monitor(self._monitored)
+        self.metrics.watch_series("judgestream_monitor", self._monitored)
+        self.metrics.watch_series("judgestream_people", self._labelled)
         self.metrics.set(
             "judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: self._minute % 1440 / 1500
         )
@@ -62,10 +63,10 @@ class _Worker:
         for topic in ("qa.events", "judge.tasks.relevance"):
             yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3, self._minute)
 
-    def _monitored(self) -> Iterator[MonitorGauge]:
+    def _monitored(self) -> Iterator[SeriesGauge]:
         for metric in ("coverage", "relevance"):
             series = (metric, self._fingerprint, "all")
-            yield MonitorGauge("missing_strata", series, 1.0)
+            yield SeriesGauge("missing_strata", series, 1.0)
             for name, value in (
                 ("mean", 0.1),
                 ("low", -0.1),
@@ -73,7 +74,7 @@ class _Worker:
                 ("calls", 40.0),
                 ("shifted", 0.0),
             ):
-                yield MonitorGauge(f"anchors_{name}", series[:2], value)
+                yield SeriesGauge(f"anchors_{name}", series[:2], value)
             for name, value in (
                 ("state", 1.0),
                 ("evidence", 20.0),
@@ -81,7 +82,11 @@ class _Worker:
                 ("baseline", 4.5),
                 ("tolerated", 4.4),
             ):
-                yield MonitorGauge(name, (*series, "mean"), value)
+                yield SeriesGauge(name, (*series, "mean"), value)
+
+    def _labelled(self) -> Iterator[SeriesGauge]:
+        for name, value in (("mean", 3.6), ("low", 3.4), ("high", 3.8), ("judge", 4.1)):
+            yield SeriesGauge(name, ("coverage", self._fingerprint), value)
 
     def live(self, minute: int) -> None:
         """Add a minute of every kind of observation."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -9,15 +11,22 @@ from random import Random
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from schemas import Scored, Selection
+from streams.embedded.broker import EmbeddedBroker
+from streams.settings.tree import Settings
 from streams.store import verdicts
 from streams.store.query import Filter
 from streams.store.views.calibration import JudgedSeries, calibrations
 from streams.store.views.labels import label_of, parse_score
 from streams.store.views.review import again, choose, expected_errors
+from streams.telemetry.exposition import TEXT, expose
+from streams.worker.agents import add_agents
+from streams.worker.worker import Worker
+from tests.integration.deadlines import until
 from tests.streams.results import scored
-from tests.streams.store.records import StoreFile, result_record
+from tests.streams.store.records import TOPICS, StoreFile, result_record
 from tests.streams.store.views.serving import NOW, SCALES, get, put, review
 
 _KNOWN = Selection(kind="random", probability=0.5, policy="random/1", drawn=40, drawn_at=NOW)
@@ -68,6 +77,39 @@ def test_people_s_mean_and_the_judge_s(tmp_path: Path) -> None:
     assert found.sentence().startswith("People would give 2.00 (1.")
     assert found.sentence().endswith("), the judge says 3.00.")
     assert "random/1: 0 of 50 labels equal" in "\n".join(found.lines())
+
+
+async def test_the_store_s_worker_exposes_it(tmp_path: Path) -> None:
+    """The gauges are those of the report above; an evaluator without an estimate has none."""
+    made = _judged(tmp_path / "s")
+    for one in made[::2] + made[1::4]:
+        _label(tmp_path / "s", one, one.score - 1, _KNOWN)
+    other = scored(900, 4, metric="near", fingerprint="f2")
+    StoreFile(tmp_path / "s").write(result_record(other, 900))
+    async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
+        settings = Settings.model_validate(
+            {
+                "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+                "store": {"path": tmp_path / "s", "keep_days": 3650},
+            }
+        )
+        worker = Worker(settings, agents=["store"], registry=CollectorRegistry(), env={})
+        add_agents(worker)
+        store = worker.store
+        assert store is not None
+        task = asyncio.create_task(store.run())
+        await until(lambda: bool(store.people), "estimates")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    text = expose(worker.metrics.registry, TEXT).decode()
+    found = dict(re.findall(r'judgestream_people_(\w+){fingerprint="f1",metric="relevance"} (\S+)', text))
+    estimate = _found(tmp_path / "s").estimate()
+    assert estimate is not None
+    assert found.keys() == {"mean", "low", "high", "judge"}
+    assert {name: float(value) for name, value in found.items()} == {
+        name: getattr(estimate, name) for name in found
+    }
+    assert 'judgestream_people_mean{fingerprint="f2"' not in text
 
 
 @pytest.mark.parametrize(
