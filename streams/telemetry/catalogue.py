@@ -81,6 +81,8 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Tokens, as the endpoint counts them.", "endpoint", "model", "kind"),
     _counter("judgestream_judge_cost_usd_total", "US dollars",
         "Cost of judging, if prices are known.", "endpoint", "model"),
+    _counter("judgestream_result_cost_usd_total", "US dollars",
+        "Cost of the written results, if prices are known.", "metric", LABELS),
     _gauge("judgestream_judge_in_flight", "calls", "Judge calls in flight.", "endpoint"),
     _gauge("judgestream_judge_breaker_open", "1", "1 while the breaker is open.", "endpoint"),
     _counter("judgestream_judge_endpoint_failures_total", "calls",

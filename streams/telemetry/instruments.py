@@ -152,6 +152,8 @@ class Metrics:
         if isinstance(result, Failed):
             reason = result.error_type
         self._child("judgestream_results_total", metric, result.status, reason, *values).inc()
+        if result.cost_usd is not None:
+            self._child("judgestream_result_cost_usd_total", metric, *values).inc(result.cost_usd)
         # An exemplar links a graph to a trace; the text format omits it.
         trace_id = result.trace_id
         example = {"trace_id": trace_id} if trace_id is not None and _TRACE_ID.fullmatch(trace_id) else None

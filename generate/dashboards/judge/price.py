@@ -61,14 +61,15 @@ PRICE: Final = (
             ),
             Panel(
                 title="Cost of 1,000 results",
-                description="US dollars for 1,000 results of any status, all metrics and endpoints together.",
+                description="USD for 1,000 results of any status; the counter also has the event labels.",
                 unit="currencyUSD",
                 no_data=NO_PRICE,
                 queries=(
                     Query(
-                        expr=f"1000 * sum(rate(judgestream_judge_cost_usd_total{{{ENDPOINT}}}[{WINDOW}])) "
-                        f"/ (sum(rate(judgestream_results_total{{{METRIC}}}[{WINDOW}])) > 0)",
-                        legend="USD",
+                        expr=f"1000 * sum by (metric) "
+                        f"(rate(judgestream_result_cost_usd_total{{{METRIC}}}[{WINDOW}])) "
+                        f"/ (sum by (metric) (rate(judgestream_results_total{{{METRIC}}}[{WINDOW}])) > 0)",
+                        legend="{{metric}}",
                     ),
                 ),
                 decimals=2,

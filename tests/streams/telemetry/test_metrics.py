@@ -142,6 +142,15 @@ _PRIMARY = 'endpoint="primary"'
             id="the six sums",
         ),
         pytest.param(
+            _observed(
+                _scored(4).model_copy(update={"cost_usd": 0.25}),
+                unscored(1).model_copy(update={"cost_usd": 0.5}),
+                failed(1),
+            ),
+            {f"result_cost_usd_total{{{_METRIC}}}": 0.75},
+            id="the cost of results, if it is known",
+        ),
+        pytest.param(
             _observed(unscored(1), failed(1)),
             {
                 f'results_total{{{_METRIC},reason="no_claims",status="unscored"}}': 1,
