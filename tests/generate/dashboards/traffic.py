@@ -85,8 +85,9 @@ class _Worker:
                 yield SeriesGauge(name, (*series, "mean"), value)
 
     def _labelled(self) -> Iterator[SeriesGauge]:
-        for name, value in (("mean", 3.6), ("low", 3.4), ("high", 3.8), ("judge", 4.1)):
-            yield SeriesGauge(name, ("coverage", self._fingerprint), value)
+        for metric in ("coverage", "relevance"):
+            for name, value in (("mean", 3.6), ("low", 3.4), ("high", 3.8), ("judge", 4.1)):
+                yield SeriesGauge(name, (metric, self._fingerprint), value)
 
     def live(self, minute: int) -> None:
         """Add a minute of every kind of observation."""
