@@ -58,17 +58,15 @@ class Verdict:
 
     def text(self) -> str:
         more = "" if self.missing is None else f" (about {self.missing} more)"
-        shown = " against ".join(
+        old, new = (
             f"{printable(value, 80)} ({_told(count, compared)})"
-            for value, count, compared in list(zip(self.values, self.counts, self.compared, strict=True))[
-                ::-1
-            ]
+            for value, count, compared in zip(self.values, self.counts, self.compared, strict=True)
         )
         low, high = self.interval
         lost_low, lost_high = (100 * end for end in self.unscored_interval)
         return (
             f"{self.answer}{more if self.answer == 'not yet' else ''}: {self.metric} of "
-            f"{printable(self.label, 80)} {shown}\n"
+            f"{printable(self.label, 80)} {new} against {old}\n"
             f"mean {low:+.3f} to {high:+.3f}, margin {self.margin:g}; "
             f"without a score {lost_low:+.1f} to {lost_high:+.1f} % of the answers"
         )
@@ -217,35 +215,28 @@ def _independent(answers: Iterable[_Answer], end: int) -> Iterator[list[_Answer]
     """Yield each answer alone, or the answers of a cluster, when they are complete, as the monitor does.
 
     A cluster is complete after half an hour without an answer, or after a day; it counts again a day later.
+    Times are the cluster's own and not after the `end`, so that a worker's wrong clock holds up no other.
     """
     opened: OrderedDict[tuple[int, int, str, str], list[_Answer]] = OrderedDict()
     latest: dict[tuple[int, int, str, str], int] = {}
     idle, longest = 1_000 * IDLE_SECONDS, 1_000 * LONGEST_SECONDS
     now = 0
     for one in answers:
-        now = max(now, one.judged)
-        yield from _complete(opened, latest, now - idle)
+        moment = min(one.judged, end)
+        now = max(now, moment)
+        while opened and latest[next(iter(opened))] < now - idle:
+            yield opened.popitem(last=False)[1]
         if one.cluster is None:
             yield [one]
             continue
         name = (one.group, one.series, one.part, one.cluster)
-        if name in opened or now - latest.get(name, 0) > longest:
+        if name in opened or moment - latest.get(name, 0) > longest:
             opened.setdefault(name, []).append(one)
             opened.move_to_end(name)
-        latest[name] = now
-        if name in opened and now - opened[name][0].judged > longest:
+        latest[name] = max(moment, latest.get(name, 0))
+        if name in opened and moment - opened[name][0].judged > longest:
             yield opened.pop(name)
-    yield from _complete(opened, latest, end - idle)
-
-
-def _complete(
-    opened: OrderedDict[tuple[int, int, str, str], list[_Answer]],
-    latest: Mapping[tuple[int, int, str, str], int],
-    before: float,
-) -> Iterator[list[_Answer]]:
-    """Yield the clusters without an answer since then; the longest silent stands first."""
-    while opened and latest[next(iter(opened))] < before:
-        yield opened.popitem(last=False)[1]
+    yield from (answers for name, answers in opened.items() if latest[name] < end - idle)
 
 
 def _refuse(rows: Sequence[Sequence[_Answer]], known: Mapping[int, ResultSeries], asked: Question) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,20 @@ def test_answers_to_one_user_count_once(tmp_path: Path) -> None:
     assert "v8 (1000 scored; 20 independent) against v7 (1000 scored; 20 independent)" in ended.stdout
 
 
-def test_answers_sampled_together_count_once_when_half_an_hour_is_over(tmp_path: Path) -> None:
-    """Two conversations of 20 and one answer alone; the second conversation is not over."""
-    from datetime import UTC, datetime, timedelta
+@pytest.mark.parametrize("first", [0, -525_600], ids=["right clocks", "a year ahead"])
+def test_answers_sampled_together_count_once_when_half_an_hour_is_over(tmp_path: Path, first: int) -> None:
+    """Two conversations of 20, of either version, and one answer alone; the second one is not over.
 
+    One worker's clock that is a year ahead keeps no other's answers from being complete.
+    """
     now = datetime.now(UTC)
-    answers = []
+    answers = [
+        scored(99, 4, labels={"version": "v7"}).model_copy(
+            update={
+                "times": scored(99, 4).times.model_copy(update={"judged_at": now - timedelta(minutes=first)})
+            }
+        )
+    ]
     for number in range(41):
         minutes = 70 if number < 20 else 10
         result = scored(number, 4, labels={"version": f"v{7 + number % 2}"})
@@ -83,8 +92,8 @@ def test_answers_sampled_together_count_once_when_half_an_hour_is_over(tmp_path:
             )
         )
     found = json.loads(compared(store_of(tmp_path, *answers), "--json").stdout)
-    assert found["compared"] == [2, 1]
-    assert found["counts"] == [{"scored": 21}, {"scored": 20}]
+    assert found["compared"] == [3, 1]
+    assert found["counts"] == [{"scored": 22}, {"scored": 20}]
 
 
 def test_a_version_with_more_answers_without_a_score_is_worse(tmp_path: Path) -> None:
