@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
-from math import sqrt
+from math import cbrt
 from typing import Final
 
 from tests.robustness import corpus
@@ -20,7 +20,7 @@ ENOUGH_SECONDS: Final = 0.03
 """A pair that takes this long needs no larger one."""
 LEAST_SECONDS: Final = 0.004
 """Shorter times are noise."""
-_TRIES: Final = 15
+_TRIES: Final = 7
 
 
 def steepest(
@@ -44,23 +44,26 @@ def steepest(
 
 
 def _ratio(function: Callable[[str], object], name: str, size: int) -> tuple[float, float]:
-    """The ratio, repeated while it is too large: a pause of the machine raises one, quadratic time all."""
+    """The ratio for one doubling; when it is too large, the mean one of three doublings.
+
+    Quadratic time is 64 times as long over three, linear time 8 times: neither a machine that is half as fast
+    for a while nor a limit between two sizes is taken for a square.
+    """
     small, large = corpus.text(name, size), corpus.text(name, 2 * size)
-    lowest_small = lowest_large = float("inf")
+    lowest_large = min(_seconds(function, large) for _ in range(2))
+    if lowest_large < LEAST_SECONDS:
+        return 0.0, lowest_large
+    # Thrice, because one long time of the small text would hide a square.
+    ratio = lowest_large / max(min(_seconds(function, small) for _ in range(3)), 1e-9)
+    if ratio <= MAX_RATIO:
+        return ratio, lowest_large
+    least, most = corpus.text(name, size // 2), corpus.text(name, 4 * size)
+    low = high = float("inf")
     for _ in range(_TRIES):
-        lowest_large = min(lowest_large, _seconds(function, large))
-        if lowest_large < LEAST_SECONDS:
-            return 0.0, lowest_large
-        # Thrice, because one long time of the small text would hide a square.
-        lowest_small = min(lowest_small, *(_seconds(function, small) for _ in range(3)))
-        ratio = lowest_large / max(lowest_small, 1e-9)
-        if ratio <= MAX_RATIO:
-            return ratio, lowest_large
-    # A limit between the sizes makes one step; over two doublings quadratic time gives 16, a step only one
-    # factor.
-    quarter = corpus.text(name, size // 2)
-    lowest_quarter = min(_seconds(function, quarter) for _ in range(_TRIES))
-    return min(ratio, sqrt(lowest_large / max(lowest_quarter, 1e-9))), lowest_large
+        # In turn, so that a slow time of the machine meets both.
+        low = min(low, _seconds(function, least))
+        high = min(high, _seconds(function, most))
+    return cbrt(high / max(low, 1e-9)), high
 
 
 def _seconds(function: Callable[[str], object], text: str) -> float:
