@@ -44,6 +44,9 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "fingerprint": (
         "hash of everything that determines a score: prompts, response schema, scoring, model, parameters"
     ),
+    "label": "the compared label of a release gate",
+    "old": "its value that is compared with",
+    "new": "its value of the release",
     "met": "whether the results meet the objective of their metric: yes or no",
 }
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from judge.metric import Metric
 from judge.metrics.registry import score_ranges
+from judge.text.printable import printable
 from streams.errors import SettingsError
 from streams.settings.metrics import MetricSettings
 from streams.settings.outputs import MonitorSettings
@@ -74,6 +75,14 @@ class Measure:
         """Convert goodness, a scaled amount, back to units of the amount."""
         scaled = goodness if self.worse == "down" else 1 - goodness
         return self.lowest + scaled * (self.highest - self.lowest)
+
+    def subject(self, metric: str) -> str:
+        """Return what it is of, for a sentence."""
+        if self.at_most is not None:
+            return f"share of {metric} at most {self.at_most:g}"
+        if self.is_share:
+            return f"share of {printable(self.name.removeprefix(SHARE_OF), 60)} in {metric}"
+        return metric
 
 
 def mean_of(

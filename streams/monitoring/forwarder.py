@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import structlog
 from pydantic import ValidationError
 
-from schemas import RESULT, is_rejudged
+from schemas import RESULT, Alert, is_rejudged
 from streams.kafka.output import Output
 from streams.kafka.record import Record
 from streams.monitoring.monitor import Result
@@ -29,11 +31,27 @@ class Forwarder:
         """Skip a result that could not be forwarded; the pipeline has logged it."""
 
 
+DEMAND: Final = "judge_again"
+"""The header of an alert among the observations, for which another word is asked."""
+
+
+def demanded(record: Record) -> Alert | None:
+    """Return the alert for which another word is asked; None if the record is no such demand."""
+    if DEMAND not in dict(record.headers):
+        return None
+    try:
+        return Alert.model_validate_json(record.value or b"")
+    except ValidationError:
+        return None
+
+
 def result_of(record: Record) -> Result | None:
     """Return the result in a record; None if it is none."""
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:
+        if DEMAND in dict(record.headers):
+            return None
         # Not written by a worker of this version. No dead letter is needed: the record stays on its topic.
         _log.warning(
             "record is not a result; skipped",

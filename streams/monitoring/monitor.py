@@ -13,7 +13,7 @@ from typing import Final, Literal, Self, get_args
 from judge.text.printable import printable
 from schemas import ANCHOR, Alert, Failed, JudgeTask, Scored, Unscored, is_rejudged
 from streams.monitoring.anchors import AnchorWatch, Enrolment
-from streams.monitoring.config import MEAN, MIX, SHARE_OF, Measure, MonitorConfig, SeriesRules
+from streams.monitoring.config import MEAN, MIX, MonitorConfig, SeriesRules
 from streams.monitoring.series import Labels, Series, SeriesKey
 from streams.monitoring.watch import Change, Sample
 from streams.monitoring.words import Words
@@ -100,14 +100,14 @@ class Monitor:
                 url = self._config.explorer_url
                 alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         alerts = [self._with_shift(alert) for alert in alerts]
-        whole = self._whole(result)
+        whole = self._whole(result.metric, result.evaluator.fingerprint)
         if whole is not None and isinstance(result, Scored):
             alerts = self._words.live(whole, result, self._sample(result, (), now), alerts, now)
         return self._said(alerts)
 
     def _with_shift(self, alert: Alert) -> Alert:
         """Return the alert with a note if its judge has shifted on its anchors."""
-        whole = self.series.get(SeriesKey(alert.metric, alert.fingerprint, ()))
+        whole = self._whole(alert.metric, alert.fingerprint)
         if whole is None or whole.anchors is None or whole.anchors.shift == "steady":
             return alert
         note = f"on its anchors the judge is {whole.anchors.words}"
@@ -117,11 +117,18 @@ class Monitor:
         """Add an answer that was judged again; return the alerts that get a word."""
         if (result.replay_id or "").startswith(ANCHOR):
             return self._add_anchor(result, now)
-        whole = self._whole(result)
+        whole = self._whole(result.metric, result.evaluator.fingerprint)
         return [] if whole is None else self._said(self._words.judged_again(whole, result, now))
 
-    def _whole(self, result: Result) -> Series | None:
-        return self.series.get(SeriesKey(result.metric, result.evaluator.fingerprint, ()))
+    def judge_again(self, alert: Alert, now: datetime) -> None:
+        """Find another word for an alert, on demand."""
+        whole = self._whole(alert.metric, alert.fingerprint)
+        if whole is not None:
+            self._words.on_demand(whole, alert, now)
+            self.changed.add(whole.key)
+
+    def _whole(self, metric: str, fingerprint: str) -> Series | None:
+        return self.series.get(SeriesKey(metric, fingerprint, ()))
 
     def _said(self, alerts: list[Alert]) -> list[Alert]:
         """Keep alerts for the live view, in the places of earlier forms, and return them."""
@@ -384,16 +391,8 @@ def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
     same_day = began.date() == now.astimezone(UTC).date()
     clock = began.strftime("%H:%M UTC" if same_day else "%Y-%m-%d %H:%M UTC")
     return (
-        f"{_subject(measure, key.metric)} of {of or 'all answers'} {moved} (95% interval {low}-{high}, "
+        f"{measure.subject(key.metric)} of {of or 'all answers'} {moved} (95% interval {low}-{high}, "
         f"{current.count} {'judged answer' if current.count == 1 else 'judged answers'}) "
         f"since {f'{clock} or earlier' if change.or_earlier else f'about {clock}'}{note}; "
         f"judge model {printable(model, 80)}"
     )
-
-
-def _subject(measure: Measure, metric: str) -> str:
-    if measure.at_most is not None:
-        return f"share of {metric} at most {measure.at_most:g}"
-    if measure.is_share:
-        return f"share of {printable(measure.name.removeprefix(SHARE_OF), 60)} in {metric}"
-    return metric

@@ -35,7 +35,7 @@ from streams.kafka.record import Record, moment
 from streams.monitoring.anchors import Enrolment
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.enrolment import judge_due
-from streams.monitoring.forwarder import result_of
+from streams.monitoring.forwarder import demanded, result_of
 from streams.monitoring.monitor import Monitor, MonitorSnapshot, Result, StateProblem
 from streams.monitoring.rejudging import judge_burst
 from streams.monitoring.series import SeriesKey
@@ -225,6 +225,11 @@ class PartitionMonitors:
 
     async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         held.heard = max(held.heard, record.timestamp or 0.0)
+        alert = demanded(record)
+        if alert is not None:
+            held.unsaved += 1
+            held.monitor.judge_again(alert, moment(record.timestamp) or alert.raised_at)
+            return []
         result = result_of(record)
         if result is None:
             return []

@@ -52,13 +52,25 @@ class Words:
         note = series.names.note
         if note is not None:
             alert = alert.model_copy(update={"summary": f"{alert.summary}; {note}"})
-        is_part = alert.kind != "drop" or alert.labels or alert.further or alert.measure == MIX
-        if is_part or any(one.alert is not None for one in series.bursts.values()):
+        if not has_word(alert) or _is_asked(series):
             return alert
-        usual = series.watch(alert.measure).usual
-        burst = Burst(f"{BURST}{alert.alert_id}", alert.measure, now, alert, usual)
-        why = self._begin(series, burst, alert.current.count + LEFT_OUT)
+        why = self._begin_about(series, alert, f"{BURST}{alert.alert_id}", now)
         return alert if why is None else alert.model_copy(update={"word": unclear(why, now)})
+
+    def on_demand(self, series: Series, alert: Alert, now: datetime) -> None:
+        """Begin another burst about a drop that lasts: of other old answers and later live ones."""
+        if not has_word(alert) or series.watch(alert.measure).state != "dropped":
+            why: str | None = "it is of no drop of all answers that lasts"
+        elif _is_asked(series):
+            why = "old answers are being judged again already"
+        else:
+            why = self._begin_about(series, alert, f"{BURST}{alert.alert_id}-{now:%m%dT%H%M%S}", now)
+        if why is not None:
+            _log.warning("an alert gets no other word", alert=alert.alert_id, detail=why)
+
+    def _begin_about(self, series: Series, alert: Alert, name: str, now: datetime) -> str | None:
+        burst = Burst(name, alert.measure, now, alert, series.watch(alert.measure).usual)
+        return self._begin(series, burst, alert.current.count + LEFT_OUT)
 
     def _begin(self, series: Series, burst: Burst, left_out: int) -> str | None:
         """Draw a burst's answers from those before; return why it cannot be, if so."""
@@ -93,3 +105,12 @@ class Words:
             series.names.said = told(burst.judge(), watch.measure)
             _log.warning("the judge changed its name", metric=series.key.metric, detail=series.names.note)
         return said
+
+
+def has_word(alert: Alert) -> bool:
+    """Whether an alert gets a word: a first drop of all traffic, not by its mix of labels."""
+    return alert.kind == "drop" and not (alert.labels or alert.further or alert.measure == MIX)
+
+
+def _is_asked(series: Series) -> bool:
+    return any(one.alert is not None for one in series.bursts.values())

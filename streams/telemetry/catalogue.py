@@ -172,6 +172,14 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
             ("judge", "What the judge gives on average, by the same answers."),
         )
     ),
+    *(
+        _gauge(f"judgestream_release_{name}", unit, text, "metric", "label", "old", "new")
+        for name, unit, text in (
+            ("answer", "1", "A release gate asked for in the past hour: -1 worse, 0 not yet, 1 no worse."),
+            ("low", "points", "By how much the new value's mean is better: lower end of the interval."),
+            ("high", "points", "Upper end of that interval."),
+        )
+    ),
     _gauge(
         "judgestream_monitor_state_problems", "problems",
         "Problems of the monitor's saved state since the start: ahead (of the observations), incomplete (a "

@@ -195,8 +195,9 @@ def _finite(number: float | None) -> float | None:
 
 
 def _alert(one: Alert) -> dict[str, Any]:
-    names = {"alert_id", "kind", "metric", "labels", "summary"}
-    return one.model_dump(include=names) | {"raised_at": one.raised_at.isoformat()}
+    said = {"summary": one.summary if one.word is None else f"{one.summary}; {one.word.text}"}
+    names = {"alert_id", "kind", "metric", "labels"}
+    return one.model_dump(include=names) | said | {"raised_at": one.raised_at.isoformat()}
 
 
 def _verdict(one: Result) -> dict[str, Any]:

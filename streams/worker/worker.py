@@ -163,7 +163,9 @@ class Worker:
             return None
         from streams.store.views.explorer import open_explorer  # noqa: PLC0415 - few workers have it
 
-        return open_explorer(self.settings, on_damage=self._suspect_store)
+        explorer = open_explorer(self.settings, on_damage=self._suspect_store)
+        self.metrics.watch_series("judgestream_release", explorer.gauges)
+        return explorer
 
     def _suspect_store(self) -> None:
         if self.store is not None:

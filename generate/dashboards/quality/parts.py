@@ -140,6 +140,22 @@ WHERE: Final = (
                 decimals=2,
             ),
             Panel(
+                title="Release gates",
+                description="By how much the mean of a new version is better (judgestream compare), as asked "
+                "of the explorer in the past hour; the answer is -1 worse, 0 not yet, 1 no worse.",
+                type="timeseries",
+                unit="short",
+                no_data="No comparison was asked of a worker that keeps the store in this time",
+                queries=tuple(
+                    Query(
+                        expr=f"max by (metric, label, old, new) (judgestream_release_{name}{{{_JUDGE}}})",
+                        legend=f"{{{{metric}}}} {{{{label}}}}={{{{new}}}} {name}",
+                    )
+                    for name in ("low", "high", "answer")
+                ),
+                decimals=2,
+            ),
+            Panel(
                 title="Error budget, how fast it is spent",
                 description="Burn rates of monitor.objectives: 1 spends the error budget in exactly 30 "
                 "days. Dashed at the alert limits over one hour (14.4) and six (6); over a day it is 3, "

@@ -28,6 +28,7 @@ from streams.cli.session import (
 
 if TYPE_CHECKING:
     from streams.settings.tree import Settings
+    from streams.store.views.incidents import Incident
 
 MAX_TEXT_CHARS = 4_000
 MAX_ITEM_CHARS = 300
@@ -117,6 +118,9 @@ def incident(
     config: Path | None = STORE_CONFIG,
     store: Path | None = STORE,
     link: str | None = Option(None, metavar="URL", help="Address of the explorer, for links to examples."),
+    rejudge: bool = Option(
+        False, help="Also have other old answers judged again, for a new word: product, judge or both."
+    ),
     as_json: bool = Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Print an incident: what fell, the likely cause, examples, and what to do next.
@@ -141,6 +145,8 @@ def incident(
             raise BadUsageError(f"there is no incident {printable(incident_id, 40)}; the store has {ids}")
         ranges, labels = score_ranges(call.settings), call.settings.store.product_labels
         report = report_on(snapshot, found, ranges=ranges, product_labels=labels)
+    if rejudge:
+        call.run(lambda _: _rejudge(call, found))
     if as_json:
         echo(json_text(values_of(report) | {"card": card(found, report)}))
     elif sys.stdout.isatty():
@@ -150,6 +156,28 @@ def incident(
         Console().print(Markdown(markdown(report, link=link)))
     else:
         echo(markdown(report, link=link), nl=False)
+
+
+async def _rejudge(call: Session, incident: Incident) -> None:
+    """Ask the monitor for another word on an incident's drops of all answers."""
+    from streams.kafka.topics.grants import produce_grants
+    from streams.monitoring.forwarder import DEMAND
+    from streams.monitoring.words import has_word
+
+    if call.settings.monitor.rejudge_per_day == 0:
+        raise BadUsageError("--rejudge: monitor.rejudge_per_day is 0; raise it and restart the workers")
+    alerts = {(one.metric, one.fingerprint): one for one in incident.drops if has_word(one)}
+    if not alerts or incident.ended_at is not None:
+        what = "is over" if alerts else "has no drop of all answers"
+        which = f"incident {incident.incident_id} {what}"
+        raise BadUsageError(f"--rejudge: {which}; only a drop of all answers that lasts gets a word")
+    topic = call.settings.topics.observations
+    async with call.producer(produce_grants(topic)) as producer:
+        for one in alerts.values():
+            value, demand = one.model_dump_json().encode(), [(DEMAND, b"")]
+            await producer.send_and_wait(topic, value, key=one.metric.encode(), headers=demand)
+    what = "old answers are judged again; the new word comes with this incident when that many live ones came"
+    echo(f"{', '.join(sorted({one.metric for one in alerts.values()}))}: {what}", err=True)
 
 
 def _listed(incidents: list[dict[str, Any]], *, as_json: bool) -> Iterator[str]:

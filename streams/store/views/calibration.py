@@ -91,7 +91,8 @@ class JudgedSeries:
         labelled = self.labelled()
         n, known = effective_labels(labelled), len(labelled)
         if not known and self.items:
-            what = f"{len(self.items)} labelled answers were not chosen with a known probability"
+            many = "answer was" if len(self.items) == 1 else "answers were"
+            what = f"{len(self.items)} labelled {many} not chosen with a known probability"
             return f"{what}; {REVIEW} (a random sample, or all failed and some passed)"
         if n < FEWEST_LABELS:
             more = max(round((FEWEST_LABELS - n) * known / n + 0.5), 1) if known else int(FEWEST_LABELS)

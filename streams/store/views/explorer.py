@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
 
+from judge.text.printable import printable
 from streams.errors import BadFilterError, StoreError, StoreMissingError, TooSlowError
 from streams.judging.metrics import build_metrics
 from streams.settings.tree import Settings
 from streams.store import charts, verdicts
 from streams.store.database import Snapshot, StoreReader
-from streams.store.gate import ANSWERS, look, question_of
+from streams.store.gate import ANSWERS, Verdict, look, question_of
 from streams.store.query import Filter, parse
+from streams.store.views.calibration import calibrations
 from streams.store.views.evidence import Links, line_of, verdict_of
 from streams.store.views.incidents import Incident, find, known_incidents, summary_of
+from streams.store.views.labels import Scales
 from streams.store.views.report import IncidentReport, card, commands, markdown, report_on, values_of
+from streams.telemetry.exposition import SeriesGauge
 from streams.web.port import add_assets, json_response
 
 PAGE_LINES: Final = 50
@@ -31,6 +37,9 @@ REPORT_SECONDS: Final = 30
 """How long the causes of an open incident stand."""
 AT_ONCE: Final = 4
 """Maximum concurrent queries of the store; further ones wait."""
+MAX_COMPARED: Final = 20
+COMPARED_FOR: Final = timedelta(hours=1)
+"""Number of release comparisons with a gauge, and how long one is shown after it was asked for."""
 
 _PAGES: Final = {
     "/explore": "explore.html",
@@ -57,6 +66,7 @@ class Explorer:
         rising: Collection[str] = (),
         links: Links,
         product_labels: Collection[str] = (),
+        scales: Scales = MappingProxyType({}),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._reader = reader
@@ -64,7 +74,9 @@ class Explorer:
         self._rising = frozenset(rising)
         self._links = links
         self._product_labels = tuple(product_labels)
+        self._scales = scales
         self._now = now
+        self._compared: OrderedDict[tuple[str, ...], tuple[datetime, Verdict]] = OrderedDict()
         self._at_once = asyncio.Semaphore(AT_ONCE)
         self._reports: dict[str, tuple[Any, IncidentReport]] = {}
 
@@ -80,6 +92,7 @@ class Explorer:
             "verdict/{key}": self._verdict,
             "charts": self._charts,
             "labels": self._labels,
+            "people": self._people,
             "incidents": self._incidents,
             "incident/{key}": self._incident,
         }
@@ -162,7 +175,28 @@ class Explorer:
             raise BadFilterError(f"require must be one of {', '.join(ANSWERS)}, got {require[:40]!r}")
         asked = question_of(request.query, self._ranges, self._rising, self._now())
         found = look(snapshot, asked)
+        key = (found.metric, found.label, *found.values)
+        self._compared[key] = asked.now, found
+        self._compared.move_to_end(key)
+        if len(self._compared) > MAX_COMPARED:
+            self._compared.popitem(last=False)
         return asdict(found) | {"text": found.text(), "met": require in ("", found.answer)}
+
+    def gauges(self) -> Iterator[SeriesGauge]:
+        """Return the comparisons that were asked for of late."""
+        for key, (asked, found) in list(self._compared.items()):
+            if self._now() - asked < COMPARED_FOR:
+                yield SeriesGauge("answer", key, {"no worse": 1, "worse": -1}.get(found.answer, 0))
+                yield SeriesGauge("low", key, found.interval[0])
+                yield SeriesGauge("high", key, found.interval[1])
+
+    def _people(self, snapshot: Snapshot, _: web.Request) -> Any:
+        return {
+            "sentences": [
+                f"{one.metric}, {printable(one.judge, 60)}: {one.sentence()}"
+                for one in calibrations(snapshot, self._scales)
+            ]
+        }
 
     async def lines(self, result_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the lines of a list by result id, of the results that the store has by now."""
@@ -242,5 +276,6 @@ def open_explorer(settings: Settings, *, on_damage: Callable[[], None] = lambda:
         ranges=score_ranges(settings),
         rising=rising_metrics(settings),
         product_labels=kept.product_labels,
+        scales=build_metrics(settings),
         links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
     )

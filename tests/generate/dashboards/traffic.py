@@ -54,6 +54,7 @@ class _Worker:
         self.metrics.set_range("relevance", 1, 5)
         self.metrics.watch_series("judgestream_monitor", self._monitored)
         self.metrics.watch_series("judgestream_people", self._labelled)
+        self.metrics.watch_series("judgestream_release", self._compared)
         self.metrics.set(
             "judgestream_judge_budget_spent_ratio", "day", "all", to=lambda: self._minute % 1440 / 1500
         )
@@ -88,6 +89,11 @@ class _Worker:
         for metric in ("coverage", "relevance"):
             for name, value in (("mean", 3.6), ("low", 3.4), ("high", 3.8), ("judge", 4.1)):
                 yield SeriesGauge(name, (metric, self._fingerprint), value)
+
+    def _compared(self) -> Iterator[SeriesGauge]:
+        for metric in ("coverage", "relevance"):
+            for name, value in (("answer", 0.0), ("low", -0.2), ("high", 0.3)):
+                yield SeriesGauge(name, (metric, "prompt_version", "v7", "v8"), value)
 
     def live(self, minute: int) -> None:
         """Add a minute of every kind of observation."""

@@ -51,7 +51,12 @@ async def _served(port: Port, app: web.Application) -> AsyncIterator[tuple[Clien
 
 @asynccontextmanager
 async def explorer(
-    path: Path, *, auth: BasicAuth | None = None, refusal: str | None = None, product_labels: Any = ()
+    path: Path,
+    *,
+    auth: BasicAuth | None = None,
+    refusal: str | None = None,
+    product_labels: Any = (),
+    made: list[Explorer] | None = None,
 ) -> AsyncIterator[tuple[ClientSession, str]]:
     """Serve a store on loopback; yield a client and the address."""
     port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
@@ -60,8 +65,11 @@ async def explorer(
         ranges={"relevance": (1, 5)},
         links=Links(TRACES, RECORDS, "qa.scores"),
         product_labels=product_labels,
+        scales=SCALES,
         now=lambda: NOW,
     )
+    if made is not None:
+        made.append(shown)
     app = port.application()
     shown.add_to(app, refusal=refusal)
     async with _served(port, app) as served:

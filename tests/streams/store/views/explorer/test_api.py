@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ from pydantic import SecretStr
 from streams.settings.outputs import BasicAuthSettings
 from streams.store.records import milliseconds
 from streams.store.views.evidence import Links
+from streams.store.views.explorer import Explorer
 from streams.web.access import BasicAuth
 from tests.streams.results import at, scored
 from tests.streams.store.records import StoreFile, result_record, task_record
-from tests.streams.store.views.serving import TRACES, explorer, fill, get
+from tests.streams.store.views.serving import NOW, TRACES, explorer, fill, get
 
 
 @pytest.mark.parametrize(
@@ -175,8 +177,8 @@ async def test_a_gate_answers_by_its_status(tmp_path: Path) -> None:
         for number in range(400)
     ]
     StoreFile(tmp_path / "s").write(*(result_record(one, number) for number, one in enumerate(results)))
-    query = "metric=relevance&label=version%3Dv7,v8&margin=1"
-    async with explorer(tmp_path / "s") as (session, url):
+    query, made = "metric=relevance&label=version%3Dv7,v8&margin=1", list[Explorer]()
+    async with explorer(tmp_path / "s", made=made) as (session, url):
         address = f"{url}/explore/api/compare?{query}"
         async with session.get(address) as answer:
             found = await answer.json()
@@ -188,3 +190,8 @@ async def test_a_gate_answers_by_its_status(tmp_path: Path) -> None:
         async with session.get(address.replace("v8", "v9")) as answer:
             assert answer.status == 400
             assert "version=v9 has no answer" in (await answer.json())["error"]
+    key = ("relevance", "version", "v7", "v8")
+    gauges = [("answer", key, 1), ("low", key, found["interval"][0]), ("high", key, found["interval"][1])]
+    assert list(made[0].gauges()) == gauges
+    made[0]._now = lambda: NOW + timedelta(hours=2)
+    assert list(made[0].gauges()) == []
